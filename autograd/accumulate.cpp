@@ -4,7 +4,7 @@
 #include "autograd/history.h"
 #include "autograd/unstoppable.h"
 #include "autograd/uses_accumulate.h"
-#include "tensor/layout.h"
+#include "tensor/core/layout.h"
 
 namespace moonlet {
 

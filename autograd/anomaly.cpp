@@ -6,9 +6,9 @@
 #include "autograd/host_value.h"
 #include "autograd/tape.h"
 #include "autograd/uses_anomaly.h"
-#include "tensor/dtype.h"
-#include "tensor/interrupt.h"
-#include "tensor/modes.h"
+#include "tensor/core/dtype.h"
+#include "tensor/runtime/interrupt.h"
+#include "tensor/runtime/modes.h"
 
 namespace moonlet {
 

@@ -14,7 +14,7 @@ namespace moonlet {
 enum class Anomaly : uint8_t { Ignore, Detect, DetectNan };
 
 // What holds on this thread. It belongs to an interpreter and a coroutine of it as the execution
-// state does, and is installed with it (interp/entry.cpp).
+// state does, and is installed with it (interp/state/entry.cpp).
 extern constinit thread_local Anomaly anomaly_mode;
 
 // What an interpreter knows and the tape does not. Set once, before nodes are recorded.

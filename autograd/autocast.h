@@ -4,7 +4,7 @@
 
 #include <unordered_map>
 
-#include "tensor/modes.h"
+#include "tensor/runtime/modes.h"
 
 namespace moonlet {
 

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "autograd/uses_batching.h"
-#include "tensor/passed_modes.h"
-#include "tensor/warning.h"
+#include "tensor/core/warning.h"
+#include "tensor/runtime/passed_modes.h"
 
 namespace moonlet {
 

@@ -1,16 +1,16 @@
-// autograd/batching.h: ops on batched tensors (tensor/batched.h): a call on samples becomes calls
-// on values, through public ops, so that what the values are recorded by, batched by or intercepted
-// by applies to them in turn. It happens below the tape: tensors inside vmap have histories of
-// their own.
+// autograd/batching.h: ops on batched tensors (tensor/runtime/batched.h): a call on samples becomes
+// calls on values, through public ops, so that what the values are recorded by, batched by or
+// intercepted by applies to them in turn. It happens below the tape: tensors inside vmap have
+// histories of their own.
 #pragma once
 
 #include <span>
 #include <vector>
 
-#include "tensor/batched.h"
-#include "tensor/execution.h"
+#include "tensor/core/op_info.h"
 #include "tensor/memory/free_list.h"
-#include "tensor/op_info.h"
+#include "tensor/runtime/batched.h"
+#include "tensor/runtime/execution.h"
 
 namespace moonlet {
 

@@ -13,7 +13,7 @@
 #include "autograd/recording.h"
 #include "autograd/saved_hooks.h"
 #include "autograd/uses_custom_function.h"
-#include "tensor/batched.h"
+#include "tensor/runtime/batched.h"
 
 namespace moonlet::autograd {
 

@@ -9,8 +9,8 @@
 #include "autograd/live_tangents.h"
 #include "autograd/recording.h"
 #include "autograd/uses_dual_tensor.h"
-#include "tensor/batched.h"
-#include "tensor/layout.h"
+#include "tensor/core/layout.h"
+#include "tensor/runtime/batched.h"
 
 namespace moonlet {
 

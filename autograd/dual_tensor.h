@@ -3,7 +3,7 @@
 #pragma once
 
 #include "autograd/forward_mode.h"
-#include "tensor/batched.h"
+#include "tensor/runtime/batched.h"
 
 namespace moonlet {
 

@@ -17,8 +17,8 @@
 #include "autograd/node_stream.h"
 #include "autograd/recording.h"
 #include "autograd/uses_engine.h"
-#include "tensor/backend.h"
-#include "tensor/modes.h"
+#include "tensor/runtime/backend.h"
+#include "tensor/runtime/modes.h"
 
 namespace moonlet {
 

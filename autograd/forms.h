@@ -8,8 +8,8 @@
 #include "autograd/batching.h"
 #include "autograd/history.h"
 #include "autograd/recording.h"
-#include "tensor/boxing.h"
-#include "tensor/dispatch.h"
+#include "tensor/core/boxing.h"
+#include "tensor/core/dispatch.h"
 
 namespace moonlet::forms {
 

@@ -11,7 +11,7 @@
 #include "autograd/recording.h"
 #include "autograd/saved_hooks.h"
 #include "autograd/uses_forward_mode.h"
-#include "tensor/batched.h"
+#include "tensor/runtime/batched.h"
 
 namespace moonlet {
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "autograd/meta.h"
-#include "tensor/modes.h"
+#include "tensor/runtime/modes.h"
 
 namespace moonlet {
 

@@ -9,10 +9,10 @@
 #include "autograd/recording.h"
 #include "autograd/unstoppable.h"
 #include "autograd/uses_history.h"
-#include "tensor/dispatch.h"
-#include "tensor/memory_overlap.h"
-#include "tensor/modes.h"
-#include "tensor/set.h"
+#include "tensor/core/dispatch.h"
+#include "tensor/core/memory_overlap.h"
+#include "tensor/core/set.h"
+#include "tensor/runtime/modes.h"
 
 namespace moonlet {
 

@@ -1,6 +1,6 @@
 // autograd/history.h: histories of views and of tensors changed in place.
 //
-// Invariants (of the version they rest on: tensor/storage.h; of what a view keeps:
+// Invariants (of the version they rest on: tensor/core/storage.h; of what a view keeps:
 // autograd/meta.h):
 // - A recorded change in place changes the history of the base alone, through whichever view it is
 //   made (rebase_history). Other views are not told; there is no list of them.

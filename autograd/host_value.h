@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tensor/tensor.h"
+#include "tensor/core/tensor.h"
 
 namespace moonlet {
 

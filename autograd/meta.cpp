@@ -3,8 +3,8 @@
 #include "autograd/meta.h"
 
 #include "autograd/history.h"
-#include "tensor/batched.h"
-#include "tensor/dispatch.h"
+#include "tensor/core/dispatch.h"
+#include "tensor/runtime/batched.h"
 
 namespace moonlet {
 

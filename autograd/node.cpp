@@ -9,9 +9,9 @@
 #include "autograd/node_stream.h"
 #include "autograd/saved_hooks.h"
 #include "autograd/uses_node.h"
-#include "tensor/dispatch.h"
-#include "tensor/passed_modes.h"
-#include "tensor/stack.h"
+#include "tensor/core/dispatch.h"
+#include "tensor/runtime/passed_modes.h"
+#include "tensor/runtime/stack.h"
 
 namespace moonlet {
 

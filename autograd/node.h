@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
+#include "tensor/core/operand.h"
+#include "tensor/core/tensor.h"
 #include "tensor/memory/free_list.h"
-#include "tensor/operand.h"
-#include "tensor/tensor.h"
 
 namespace moonlet {
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "autograd/node.h"
-#include "tensor/streams.h"
+#include "tensor/runtime/streams.h"
 
 namespace moonlet {
 

@@ -6,8 +6,8 @@
 
 #include "autograd/unstoppable.h"
 #include "autograd/uses_recording.h"
-#include "tensor/dispatch.h"
-#include "tensor/memory_overlap.h"
+#include "tensor/core/dispatch.h"
+#include "tensor/core/memory_overlap.h"
 
 namespace moonlet {
 

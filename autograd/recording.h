@@ -12,7 +12,7 @@
 #include "autograd/node.h"
 #include "autograd/sparse_rows.h"
 #include "autograd/tape.h"
-#include "tensor/operand.h"
+#include "tensor/core/operand.h"
 
 namespace moonlet {
 

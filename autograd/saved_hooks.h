@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "autograd/node.h"
-#include "tensor/modes.h"
+#include "tensor/runtime/modes.h"
 
 namespace moonlet {
 

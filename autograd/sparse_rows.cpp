@@ -3,7 +3,7 @@
 
 #include "autograd/tape.h"
 #include "autograd/uses_sparse_rows.h"
-#include "tensor/views.h"
+#include "tensor/core/views.h"
 
 namespace moonlet {
 

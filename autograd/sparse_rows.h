@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "tensor/tensor.h"
+#include "tensor/core/tensor.h"
 
 namespace moonlet {
 

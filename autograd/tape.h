@@ -7,8 +7,8 @@
 
 #include "autograd/node.h"
 #include "autograd/sparse_rows.h"
-#include "tensor/execution.h"
-#include "tensor/tensor.h"
+#include "tensor/core/tensor.h"
+#include "tensor/runtime/execution.h"
 
 namespace moonlet {
 

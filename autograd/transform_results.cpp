@@ -5,7 +5,7 @@
 #include "autograd/forward_mode.h"
 #include "autograd/history.h"
 #include "autograd/uses_transform_results.h"
-#include "tensor/batched.h"
+#include "tensor/runtime/batched.h"
 
 namespace moonlet {
 

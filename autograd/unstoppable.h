@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "tensor/interrupt.h"
 #include "tensor/memory/budget.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace moonlet {
 

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "tensor/batched.h"
+#include "tensor/runtime/batched.h"
 
 namespace moonlet {
 

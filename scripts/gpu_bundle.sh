@@ -16,7 +16,7 @@ done
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-mkdir -p "$work/bin" "$work/carried" "$work/check" "$work/tests/lua"
+mkdir -p "$work/bin" "$work/carried" "$work/check" "$work/tests/lua/cuda" "$work/tests/lua/ops"
 strip -o "$work/bin/moonlet" "$build/moonlet"
 strip -o "$work/bin/moonlet-cuda.so" "$plugin"
 for emulated in "$build"/cuda/emulated/libmoonlet-*-emulated.so; do
@@ -45,11 +45,12 @@ for file in "$work"/bin/* "$work"/carried/*; do
 done
 
 cp scripts/gpu_check/*.lua scripts/gpu_check/*.py "$work/check/"
-for test in harness device_checks cuda_test cuda_kernels_test cuda_sorted_test cuda_graph_test \
-  cuda_graphed_test cuda_layers_test cuda_linalg_test cuda_fft_test cuda_conv_test cuda_attention_test; do
-  cp "tests/lua/$test.lua" "$work/tests/lua/"
+for test in cuda cuda_kernels cuda_sorted cuda_graph cuda_graphed cuda_layers cuda_linalg cuda_fft \
+  cuda_conv cuda_attention; do
+  cp "tests/lua/cuda/${test}_test.lua" "$work/tests/lua/cuda/"
 done
-cp tests/lua/op_*.lua "$work/tests/lua/"
+cp tests/lua/harness.lua tests/lua/device_checks.lua tests/lua/op_*.lua "$work/tests/lua/"
+cp tests/lua/ops/op_test.lua "$work/tests/lua/ops/"
 cp "$build/tests/op_cases.lua" "$work/tests/"
 # The optimisers' steps have no samples; training runs them.
 for rows in tensor/ops/*.lua; do basename "$rows" .lua; done | grep -vx optim >"$work/families"

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "autograd/uses_composite_convert.h"
-#include "tensor/streams.h"
+#include "tensor/runtime/streams.h"
 
 namespace moonlet {
 

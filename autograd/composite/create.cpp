@@ -6,9 +6,9 @@
 #include "autograd/host_value.h"
 #include "autograd/tape.h"
 #include "autograd/uses_composite_create.h"
-#include "tensor/execution.h"
-#include "tensor/interrupt.h"
-#include "tensor/plain_copy.h"
+#include "tensor/core/plain_copy.h"
+#include "tensor/runtime/execution.h"
+#include "tensor/runtime/interrupt.h"
 #include "tensor/shapes/create.h"
 
 namespace moonlet {

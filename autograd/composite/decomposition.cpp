@@ -8,7 +8,7 @@
 #include "autograd/host_value.h"
 #include "autograd/tape.h"
 #include "autograd/uses_composite_decomposition.h"
-#include "tensor/interrupt.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace moonlet {
 

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "autograd/uses_composite_fft.h"
-#include "tensor/execution.h"
+#include "tensor/runtime/execution.h"
 
 namespace moonlet {
 

@@ -7,7 +7,7 @@
 #include "autograd/formulas/linalg.h"
 #include "autograd/tape.h"
 #include "autograd/uses_composite_linalg.h"
-#include "tensor/dispatch.h"
+#include "tensor/core/dispatch.h"
 
 namespace moonlet {
 namespace {

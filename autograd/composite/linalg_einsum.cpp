@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "autograd/uses_composite_linalg_einsum.h"
-#include "tensor/interrupt.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace moonlet {
 namespace {

@@ -5,7 +5,7 @@
 #include "autograd/host_value.h"
 #include "autograd/tape.h"
 #include "autograd/uses_composite_loss.h"
-#include "tensor/warning.h"
+#include "tensor/core/warning.h"
 
 namespace moonlet {
 

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "tensor/tensor.h"
+#include "tensor/core/tensor.h"
 
 namespace moonlet::losses {
 

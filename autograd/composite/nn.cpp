@@ -7,7 +7,7 @@
 #include "autograd/formulas/nn.h"
 #include "autograd/tape.h"
 #include "autograd/uses_composite_nn.h"
-#include "tensor/dispatch.h"
+#include "tensor/core/dispatch.h"
 #include "tensor/shapes/nn.h"
 
 namespace moonlet {

@@ -8,7 +8,7 @@
 #include "autograd/forward_mode.h"
 #include "autograd/tape.h"
 #include "autograd/uses_composite_pool.h"
-#include "tensor/dispatch.h"
+#include "tensor/core/dispatch.h"
 #include "tensor/shapes/window.h"
 
 namespace moonlet {

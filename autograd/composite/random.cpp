@@ -4,7 +4,7 @@
 
 #include "autograd/host_value.h"
 #include "autograd/uses_composite_random.h"
-#include "tensor/execution.h"
+#include "tensor/runtime/execution.h"
 #include "tensor/shapes/random.h"
 
 namespace moonlet {

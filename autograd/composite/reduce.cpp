@@ -2,7 +2,7 @@
 #include "autograd/formulas/common.h"
 #include "autograd/uses_composite_reduce.h"
 
-#include "tensor/operand.h"
+#include "tensor/core/operand.h"
 
 namespace moonlet {
 

@@ -1,7 +1,7 @@
 // autograd/composite/scan.cpp: differences and integrals of samples along a dimension.
 #include "autograd/formulas/common.h"
 #include "autograd/uses_composite_scan.h"
-#include "tensor/execution.h"
+#include "tensor/runtime/execution.h"
 
 namespace moonlet {
 

@@ -7,10 +7,10 @@
 #include "autograd/host_value.h"
 #include "autograd/tape.h"
 #include "autograd/uses_composite_shape.h"
-#include "tensor/set.h"
+#include "tensor/core/set.h"
+#include "tensor/core/views.h"
 #include "tensor/shapes/shape.h"
 #include "tensor/shapes_shape.h"
-#include "tensor/views.h"
 
 namespace moonlet {
 

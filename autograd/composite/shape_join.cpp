@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "autograd/uses_composite_shape_join.h"
-#include "tensor/interrupt.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace moonlet {
 

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "autograd/uses_composite_special.h"
-#include "tensor/execution.h"
+#include "tensor/runtime/execution.h"
 
 namespace moonlet {
 

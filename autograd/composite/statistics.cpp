@@ -6,7 +6,7 @@
 #include "autograd/host_value.h"
 #include "autograd/tape.h"
 #include "autograd/uses_composite_statistics.h"
-#include "tensor/execution.h"
+#include "tensor/runtime/execution.h"
 #include "tensor/shapes/result.h"
 
 namespace moonlet {

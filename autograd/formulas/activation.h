@@ -1,7 +1,7 @@
 // autograd/formulas/activation.h: the longer derivatives of activations.
 #pragma once
 
-#include "tensor/operand.h"
+#include "tensor/core/operand.h"
 
 namespace moonlet::formulas {
 

@@ -1,7 +1,7 @@
 // autograd/formulas/arithmetic.h: the longer derivatives of arithmetic.
 #pragma once
 
-#include "tensor/operand.h"
+#include "tensor/core/operand.h"
 
 namespace moonlet::formulas {
 

@@ -1,7 +1,7 @@
 // autograd/formulas/common.h: what derivatives and composites of several families are made of.
 #pragma once
 
-#include "tensor/operand.h"
+#include "tensor/core/operand.h"
 
 namespace moonlet::formulas {
 

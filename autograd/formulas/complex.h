@@ -1,7 +1,7 @@
 // autograd/formulas/complex.h: the longer derivatives of the parts of complex numbers.
 #pragma once
 
-#include "tensor/operand.h"
+#include "tensor/core/operand.h"
 
 namespace moonlet::formulas {
 

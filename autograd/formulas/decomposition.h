@@ -5,7 +5,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "tensor/tensor.h"
+#include "tensor/core/tensor.h"
 
 namespace moonlet::formulas {
 

@@ -1,7 +1,7 @@
 // autograd/formulas/fft.h: the derivatives of Fourier transforms between real and complex numbers.
 #pragma once
 
-#include "tensor/tensor.h"
+#include "tensor/core/tensor.h"
 
 namespace moonlet::formulas {
 

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "autograd/recording.h"
-#include "tensor/tensor.h"
+#include "tensor/core/tensor.h"
 
 namespace moonlet::formulas {
 

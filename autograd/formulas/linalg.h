@@ -1,7 +1,7 @@
 // autograd/formulas/linalg.h: the longer derivatives of products.
 #pragma once
 
-#include "tensor/tensor.h"
+#include "tensor/core/tensor.h"
 
 namespace moonlet::formulas {
 

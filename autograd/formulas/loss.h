@@ -3,8 +3,8 @@
 
 #include <tuple>
 
-#include "tensor/scalar.h"
-#include "tensor/tensor.h"
+#include "tensor/core/scalar.h"
+#include "tensor/core/tensor.h"
 
 namespace moonlet::formulas {
 

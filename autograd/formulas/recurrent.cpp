@@ -8,7 +8,7 @@
 #include "autograd/forward_mode.h"
 #include "autograd/tape.h"
 #include "autograd/uses_formulas_recurrent.h"
-#include "tensor/interrupt.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace moonlet::formulas {
 

@@ -4,7 +4,7 @@
 #include <tuple>
 #include <vector>
 
-#include "tensor/tensor.h"
+#include "tensor/core/tensor.h"
 
 namespace moonlet::formulas {
 

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "tensor/tensor.h"
+#include "tensor/core/tensor.h"
 
 namespace moonlet::formulas {
 

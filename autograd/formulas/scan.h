@@ -1,7 +1,7 @@
 // autograd/formulas/scan.h: the derivatives of running products and of logcumsumexp.
 #pragma once
 
-#include "tensor/tensor.h"
+#include "tensor/core/tensor.h"
 
 namespace moonlet::formulas {
 

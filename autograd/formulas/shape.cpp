@@ -8,10 +8,10 @@
 #include "autograd/forward_mode.h"
 #include "autograd/tape.h"
 #include "autograd/uses_formulas_shape.h"
-#include "tensor/backend.h"
-#include "tensor/memory_overlap.h"
-#include "tensor/plain_copy.h"
-#include "tensor/views.h"
+#include "tensor/core/memory_overlap.h"
+#include "tensor/core/plain_copy.h"
+#include "tensor/core/views.h"
+#include "tensor/runtime/backend.h"
 
 namespace moonlet::formulas {
 

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "tensor/operand.h"
+#include "tensor/core/operand.h"
 
 namespace moonlet::formulas {
 

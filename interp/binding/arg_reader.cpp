@@ -5,12 +5,12 @@
 #include <cmath>
 #include <utility>
 
-#include "interp/binding/complex_number.h"
 #include "interp/binding/random_generator.h"
-#include "interp/binding/shape.h"
+#include "interp/binding/tensor/complex_number.h"
+#include "interp/binding/tensor/shape.h"
 #include "interp/binding/uses_arg_reader.h"
-#include "interp/nearest.h"
-#include "tensor/execution.h"
+#include "interp/state/nearest.h"
+#include "tensor/runtime/execution.h"
 
 namespace moonlet::binding {
 namespace {

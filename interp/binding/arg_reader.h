@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "interp/binding/tensor_userdata.h"
-#include "tensor/operand.h"
-#include "tensor/random_generator.h"
+#include "interp/binding/tensor/tensor_userdata.h"
+#include "tensor/core/operand.h"
+#include "tensor/runtime/random_generator.h"
 
 namespace moonlet::binding {
 

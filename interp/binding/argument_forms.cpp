@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "interp/binding/tensor_userdata.h"
-#include "tensor/error.h"
+#include "interp/binding/tensor/tensor_userdata.h"
+#include "tensor/core/error.h"
 
 namespace moonlet::binding {
 namespace {

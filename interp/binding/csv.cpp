@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "interp/binding/io.h"
-#include "interp/binding/tensor_userdata.h"
-#include "interp/entry.h"
-#include "tensor/interrupt.h"
+#include "interp/binding/tensor/tensor_userdata.h"
+#include "interp/state/entry.h"
 #include "tensor/io/bytes.h"
 #include "tensor/io/csv.h"
 #include "tensor/io/dates.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace moonlet::binding {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "interp/binding/io.h"
-#include "interp/binding/tensor_userdata.h"
-#include "interp/guard.h"
+#include "interp/binding/tensor/tensor_userdata.h"
+#include "interp/state/guard.h"
 #include "tensor/io/bytes.h"
 #include "tensor/io/deflate.h"
 #include "tensor/io/files.h"

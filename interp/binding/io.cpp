@@ -9,7 +9,7 @@
 #include "interp/binding/arg_reader.h"
 #include "interp/binding/csv.h"
 #include "interp/binding/file_parts.h"
-#include "interp/entry.h"
+#include "interp/state/entry.h"
 #include "tensor/io/bytes.h"
 #include "tensor/io/idx.h"
 #include "tensor/io/picture.h"

@@ -5,18 +5,18 @@
 #include <limits>
 
 #include "interp/binding/arg_reader.h"
-#include "interp/binding/complex_number.h"
-#include "interp/binding/iterate.h"
-#include "interp/binding/mode_guard.h"
+#include "interp/binding/autograd/mode_guard.h"
 #include "interp/binding/registry.h"
-#include "interp/binding/shape.h"
-#include "interp/binding/sparse_rows.h"
-#include "interp/embedded.h"
-#include "interp/host_state.h"
-#include "interp/lua_check.h"
-#include "interp/namespace.h"
-#include "interp/nearest.h"
-#include "tensor/storage.h"
+#include "interp/binding/tensor/complex_number.h"
+#include "interp/binding/tensor/iterate.h"
+#include "interp/binding/tensor/shape.h"
+#include "interp/binding/tensor/sparse_rows.h"
+#include "interp/embed/host_state.h"
+#include "interp/state/embedded.h"
+#include "interp/state/lua_check.h"
+#include "interp/state/namespace.h"
+#include "interp/state/nearest.h"
+#include "tensor/core/storage.h"
 
 namespace moonlet::binding {
 namespace {

@@ -1,7 +1,7 @@
 // interp/binding/op_tables.cpp: ops as tables: `ml.ops.list()`, `ml.ops.info(name)`, and what a
 // handler of `ml.override` gets.
 #include "interp/binding/op_values.h"
-#include "interp/nearest.h"
+#include "interp/state/nearest.h"
 
 namespace moonlet::binding {
 namespace {

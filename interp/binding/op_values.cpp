@@ -2,7 +2,7 @@
 #include "interp/binding/op_values.h"
 
 #include "interp/binding/arg_reader.h"
-#include "interp/binding/shape.h"
+#include "interp/binding/tensor/shape.h"
 
 namespace moonlet::binding {
 namespace {

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "interp/binding/tensor_userdata.h"
-#include "tensor/op_info.h"
+#include "interp/binding/tensor/tensor_userdata.h"
+#include "tensor/core/op_info.h"
 
 namespace moonlet::binding {
 

@@ -5,8 +5,8 @@
 #include <new>
 
 #include "interp/binding/arg_reader.h"
-#include "interp/nearest.h"
-#include "tensor/backend.h"
+#include "interp/state/nearest.h"
+#include "tensor/runtime/backend.h"
 
 namespace moonlet::binding {
 namespace {

@@ -3,7 +3,7 @@
 
 #include "lua.hpp"
 
-#include "tensor/random_generator.h"
+#include "tensor/runtime/random_generator.h"
 
 namespace moonlet::binding {
 

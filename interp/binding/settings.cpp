@@ -1,11 +1,11 @@
 // interp/binding/settings.cpp: the default dtype and device, the number of threads, the precision
 // of products, and warnings of the standard library.
 #include "interp/binding/arg_reader.h"
-#include "tensor/execution.h"
-#include "tensor/float32_precision.h"
-#include "tensor/streams.h"
-#include "tensor/threads.h"
-#include "tensor/warning.h"
+#include "tensor/core/warning.h"
+#include "tensor/runtime/execution.h"
+#include "tensor/runtime/float32_precision.h"
+#include "tensor/runtime/streams.h"
+#include "tensor/runtime/threads.h"
 
 namespace moonlet::binding {
 namespace {

@@ -155,7 +155,7 @@ end
 function cpp_docs.headers(folder, name)
   local out = { ("%s/%s"):format(folder, name) }
   for line in io.lines(out[1]) do
-    local included = line:match '^#include "([%w_]+%.h)"' or line:match '^#include "interp/([%w_]+%.h)"'
+    local included = line:match '^#include "([%w_]+%.h)"' or line:match '^#include "interp/embed/([%w_]+%.h)"'
       or line:match '^#include [<"]moonlet/([%w_]+%.h)[>"]'
     -- One that is made when the build is configured has nothing to read.
     local path = included and ("%s/%s"):format(folder, included)

@@ -189,7 +189,7 @@ function reference.entries(rows, root)
   for _, entry in ipairs(meta_docs.entries(reference.meta_paths(root))) do add(out, by_name, entry) end
   dtype_entries(out)
   for _, entry in ipairs(stdlib_docs.entries(root, ops)) do add(out, by_name, entry) end
-  local headers = cpp_docs.headers(root .. "/interp", "moonlet.h")
+  local headers = cpp_docs.headers(root .. "/interp/embed", "moonlet.h")
   for _, entry in ipairs(cpp_docs.entries(headers)) do add(out, by_name, entry) end
   describe_layers(out)
   place(out)

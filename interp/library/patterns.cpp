@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "tensor/stack.h"
+#include "tensor/runtime/stack.h"
 
 namespace moonlet::library {
 namespace {

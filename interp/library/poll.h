@@ -6,7 +6,7 @@
 
 #include "lua.hpp"
 
-#include "interp/interrupt.h"
+#include "interp/state/interrupt.h"
 
 namespace moonlet::library {
 

@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "interp/library/patterns.h"
-#include "interp/state.h"
-#include "tensor/stack.h"
+#include "interp/state/state.h"
+#include "tensor/runtime/stack.h"
 
 namespace moonlet::library {
 namespace {

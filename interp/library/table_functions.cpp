@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "interp/library/poll.h"
-#include "interp/state.h"
-#include "tensor/stack.h"
+#include "interp/state/state.h"
+#include "tensor/runtime/stack.h"
 
 namespace moonlet::library {
 namespace {

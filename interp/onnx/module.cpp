@@ -7,14 +7,14 @@
 
 #include <dlfcn.h>
 
-#include "interp/binding/tensor_userdata.h"
-#include "interp/guard.h"
+#include "interp/binding/tensor/tensor_userdata.h"
 #include "interp/onnx/codec.h"
-#include "tensor/error.h"
-#include "tensor/execution.h"
+#include "interp/state/guard.h"
+#include "tensor/core/error.h"
 #include "tensor/io/bytes.h"
 #include "tensor/io/read_budget.h"
-#include "tensor/plugin_places.h"
+#include "tensor/runtime/execution.h"
+#include "tensor/runtime/plugin_paths.h"
 
 namespace moonlet {
 namespace {

@@ -1,7 +1,7 @@
 -- interp/package/public_headers.lua: installs the headers that hosts include, and all that these
 -- include, to FOLDER/moonlet. In the source tree headers name each other from its root; installed
 -- ones say <moonlet/...>, so they need no more than FOLDER on a host's include path, and files of
--- the host with such names, as its own `tensor/tensor.h`, are not taken for them.
+-- the host with such names, as its own `tensor/core/tensor.h`, are not taken for them.
 -- usage: public_headers.lua SOURCE_FOLDER BUILD_FOLDER FOLDER; as a step of an installation, FOLDER
 -- is under the prefix that Meson names.
 
@@ -9,9 +9,10 @@ local source, build, folder = arg[1], arg[2], arg[3]
 local prefix = os.getenv "MESON_INSTALL_DESTDIR_PREFIX"
 if prefix and folder:sub(1, 1) ~= "/" then folder = prefix .. "/" .. folder end
 
-local roots = { "autograd/custom_function.h", "interp/func.h", "interp/moonlet.h",
-  "interp/io.h", "interp/lua_api.h", "interp/ops.h", "tensor/boxing.h", "tensor/modes.h",
-  "tensor/op_info.h", "tensor/streams.h", "tensor/typed_storage.h" }
+local roots = { "autograd/custom_function.h", "interp/embed/func.h", "interp/embed/moonlet.h",
+  "interp/embed/io.h", "interp/embed/lua_api.h", "interp/embed/ops.h", "tensor/core/boxing.h",
+  "tensor/core/op_info.h", "tensor/core/typed_storage.h", "tensor/runtime/modes.h",
+  "tensor/runtime/streams.h" }
 
 local function read(path)
   for _, root in ipairs { source, build } do
@@ -25,10 +26,13 @@ local function read(path)
   error("no header " .. path)
 end
 
--- The place below include/ of a header of the source or build tree.
+-- The path below include/ of a header of the source or build tree. Hosts need not know which room
+-- of tensor/ a header is in.
 local function public_name(path)
-  if path == "interp/lua_api.h" then return "moonlet/lua.h" end
-  return "moonlet/" .. path:gsub("^interp/", "")
+  if path == "interp/embed/lua_api.h" then return "moonlet/lua.h" end
+  return "moonlet/" .. path:gsub("^interp/embed/", ""):gsub("^interp/", "")
+    :gsub("^tensor/core/", "tensor/"):gsub("^tensor/runtime/", "tensor/")
+    :gsub("^tensor/functors/", "tensor/")
 end
 
 local texts = {}

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "interp/binding/binding_state.h"
-#include "interp/libraries.h"
-#include "interp/state.h"
-#include "tensor/error.h"
-#include "tensor/interrupt.h"
+#include "interp/state/libraries.h"
+#include "interp/state/state.h"
+#include "tensor/core/error.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace moonlet::workers {
 namespace {

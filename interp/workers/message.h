@@ -12,8 +12,8 @@
 
 #include "lua.hpp"
 
-#include "tensor/random_generator.h"
-#include "tensor/typed_storage.h"
+#include "tensor/core/typed_storage.h"
+#include "tensor/runtime/random_generator.h"
 
 namespace moonlet::workers {
 

@@ -9,10 +9,10 @@
 #include <new>
 #include <utility>
 
-#include "interp/guard.h"
-#include "interp/interrupt.h"
-#include "interp/output.h"
-#include "interp/state.h"
+#include "interp/state/guard.h"
+#include "interp/state/interrupt.h"
+#include "interp/state/output.h"
+#include "interp/state/state.h"
 #include "interp/workers/pack.h"
 #include "interp/workers/pool.h"
 #include "interp/workers/unpack.h"

@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cstring>
 
-#include "interp/binding/complex_number.h"
 #include "interp/binding/random_generator.h"
-#include "interp/binding/storage.h"
-#include "interp/binding/tensor_userdata.h"
-#include "tensor/error.h"
-#include "tensor/interrupt.h"
+#include "interp/binding/tensor/complex_number.h"
+#include "interp/binding/tensor/storage.h"
+#include "interp/binding/tensor/tensor_userdata.h"
+#include "tensor/core/error.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace moonlet::workers {
 

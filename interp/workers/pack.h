@@ -8,7 +8,7 @@
 
 #include "interp/workers/catalog.h"
 #include "interp/workers/message.h"
-#include "tensor/error.h"
+#include "tensor/core/error.h"
 
 namespace moonlet::workers {
 

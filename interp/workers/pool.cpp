@@ -7,10 +7,10 @@
 #include <cstdlib>
 #include <utility>
 
-#include "interp/state.h"
+#include "interp/state/state.h"
 #include "interp/workers/worker_state.h"
-#include "tensor/error.h"
-#include "tensor/threads.h"
+#include "tensor/core/error.h"
+#include "tensor/runtime/threads.h"
 
 namespace moonlet::workers {
 namespace {

@@ -12,13 +12,13 @@
 #include <thread>
 #include <vector>
 
-#include "interp/options.h"
-#include "interp/run_limits.h"
+#include "interp/embed/options.h"
+#include "interp/state/run_limits.h"
 #include "interp/workers/catalog.h"
 #include "interp/workers/message.h"
-#include "tensor/execution.h"
-#include "tensor/forked.h"
-#include "tensor/interrupt.h"
+#include "tensor/runtime/execution.h"
+#include "tensor/runtime/forked.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace moonlet {
 struct StateData;

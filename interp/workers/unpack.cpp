@@ -2,13 +2,13 @@
 #include "interp/workers/unpack.h"
 
 #include "autograd/tape.h"
-#include "interp/binding/complex_number.h"
 #include "interp/binding/random_generator.h"
-#include "interp/binding/storage.h"
-#include "interp/lua_api.h"
-#include "interp/state.h"
-#include "tensor/error.h"
-#include "tensor/interrupt.h"
+#include "interp/binding/tensor/complex_number.h"
+#include "interp/binding/tensor/storage.h"
+#include "interp/embed/lua_api.h"
+#include "interp/state/state.h"
+#include "tensor/core/error.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace moonlet::workers {
 

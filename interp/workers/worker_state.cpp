@@ -3,8 +3,8 @@
 
 #include <utility>
 
-#include "interp/blame.h"
-#include "interp/guard.h"
+#include "interp/state/blame.h"
+#include "interp/state/guard.h"
 #include "interp/workers/pack.h"
 #include "interp/workers/unpack.h"
 

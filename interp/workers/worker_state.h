@@ -1,7 +1,7 @@
 // interp/workers/worker_state.h: the interpreter of a worker.
 #pragma once
 
-#include "interp/state.h"
+#include "interp/state/state.h"
 #include "interp/workers/pool.h"
 
 namespace moonlet::workers {

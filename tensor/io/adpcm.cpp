@@ -6,9 +6,9 @@
 #include <array>
 #include <cmath>
 
-#include "tensor/error.h"
-#include "tensor/interrupt.h"
+#include "tensor/core/error.h"
 #include "tensor/io/sound.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace moonlet::io {
 namespace {

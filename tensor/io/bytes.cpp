@@ -3,8 +3,8 @@
 
 #include <bit>
 
-#include "tensor/interrupt.h"
 #include "tensor/raw_copy.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace moonlet::io {
 

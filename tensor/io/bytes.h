@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "tensor/tensor.h"
+#include "tensor/core/tensor.h"
 
 namespace moonlet::io {
 

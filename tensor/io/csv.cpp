@@ -5,11 +5,11 @@
 #include <cstring>
 #include <limits>
 
-#include "tensor/execution.h"
-#include "tensor/interrupt.h"
 #include "tensor/io/csv_column.h"
 #include "tensor/io/csv_layout.h"
 #include "tensor/io/csv_reader.h"
+#include "tensor/runtime/execution.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace moonlet::io {
 namespace {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "tensor/tensor.h"
+#include "tensor/core/tensor.h"
 
 namespace moonlet::io {
 

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <limits>
 
-#include "tensor/execution.h"
-#include "tensor/interrupt.h"
 #include "tensor/raw_copy.h"
+#include "tensor/runtime/execution.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace moonlet::io {
 namespace {

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "tensor/interrupt.h"
 #include "tensor/io/csv_layout.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace moonlet::io {
 namespace {

@@ -5,7 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "tensor/interrupt.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace moonlet::io {
 namespace {

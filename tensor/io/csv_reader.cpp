@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "tensor/interrupt.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace moonlet::io {
 

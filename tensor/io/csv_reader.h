@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tensor/error.h"
+#include "tensor/core/error.h"
 #include "tensor/io/read_budget.h"
 
 namespace moonlet::io {

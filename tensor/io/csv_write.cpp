@@ -3,13 +3,13 @@
 #include <cmath>
 #include <type_traits>
 
-#include "tensor/dtype.h"
-#include "tensor/interrupt.h"
+#include "tensor/core/dtype.h"
 #include "tensor/io/bytes.h"
 #include "tensor/io/csv.h"
 #include "tensor/io/csv_column.h"
 #include "tensor/io/csv_layout.h"
 #include "tensor/io/files.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace moonlet::io {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "tensor/error.h"
+#include "tensor/core/error.h"
 
 namespace moonlet::io {
 namespace {

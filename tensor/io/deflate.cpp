@@ -6,9 +6,9 @@
 
 #include <zlib.h>
 
-#include "tensor/error.h"
-#include "tensor/interrupt.h"
+#include "tensor/core/error.h"
 #include "tensor/io/files.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace moonlet::io {
 namespace {

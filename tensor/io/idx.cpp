@@ -1,9 +1,9 @@
 // tensor/io/idx.cpp: IDX files: two zero bytes, a type, a rank, big-endian sizes and elements.
 #include "tensor/io/idx.h"
 
-#include "tensor/interrupt.h"
 #include "tensor/io/files.h"
 #include "tensor/io/read_budget.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace moonlet::io {
 namespace {

@@ -9,9 +9,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tensor/interrupt.h"
 #include "tensor/io/numbers.h"
 #include "tensor/io/read_budget.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace moonlet::io {
 namespace {

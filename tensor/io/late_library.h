@@ -6,7 +6,7 @@
 
 #include <dlfcn.h>
 
-#include "tensor/missing_library.h"
+#include "tensor/runtime/missing_library.h"
 
 namespace moonlet::io {
 

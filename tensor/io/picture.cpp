@@ -15,12 +15,12 @@
 
 #include <zlib.h>
 
-#include "tensor/interrupt.h"
 #include "tensor/io/bytes.h"
 #include "tensor/io/deflate.h"
 #include "tensor/io/files.h"
 #include "tensor/io/picture_frames.h"
 #include "tensor/io/read_budget.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace {
 

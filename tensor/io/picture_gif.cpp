@@ -4,9 +4,9 @@
 #include <array>
 #include <span>
 
-#include "tensor/error.h"
-#include "tensor/interrupt.h"
+#include "tensor/core/error.h"
 #include "tensor/io/picture_frames.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace moonlet::io {
 namespace {

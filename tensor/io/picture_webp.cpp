@@ -1,6 +1,6 @@
 // tensor/io/picture_webp.cpp: WebP pictures by libwebp, which is loaded when one is read.
 #include "moonlet_config.h"
-#include "tensor/error.h"
+#include "tensor/core/error.h"
 #include "tensor/io/picture_frames.h"
 
 #if MOONLET_WEBP
@@ -10,8 +10,8 @@
 #include <webp/decode.h>
 #include <webp/demux.h>
 
-#include "tensor/interrupt.h"
 #include "tensor/io/late_library.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace moonlet::io {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "tensor/error.h"
+#include "tensor/core/error.h"
 
 namespace moonlet::io {
 

@@ -11,9 +11,9 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "tensor/error.h"
-#include "tensor/interrupt.h"
+#include "tensor/core/error.h"
 #include "tensor/io/read_budget.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace moonlet::io {
 namespace {

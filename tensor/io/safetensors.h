@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "tensor/tensor.h"
+#include "tensor/core/tensor.h"
 
 namespace moonlet::io {
 

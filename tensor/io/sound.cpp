@@ -3,7 +3,7 @@
 #include "tensor/io/sound.h"
 
 #include "moonlet_config.h"
-#include "tensor/error.h"
+#include "tensor/core/error.h"
 
 #if MOONLET_SNDFILE
 
@@ -14,10 +14,10 @@
 #include <sndfile.h>
 #include <unistd.h>
 
-#include "tensor/interrupt.h"
 #include "tensor/io/files.h"
 #include "tensor/io/late_library.h"
 #include "tensor/io/read_budget.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace moonlet::io {
 namespace {

@@ -13,9 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tensor/error.h"
-#include "tensor/interrupt.h"
+#include "tensor/core/error.h"
 #include "tensor/io/files.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace moonlet::io {
 namespace {

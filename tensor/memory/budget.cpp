@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "tensor/interrupt.h"
+#include "tensor/core/storage.h"
 #include "tensor/memory/free_list.h"
-#include "tensor/storage.h"
+#include "tensor/runtime/interrupt.h"
 
 namespace moonlet::memory {
 

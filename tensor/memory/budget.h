@@ -6,9 +6,9 @@
 #include <atomic>
 #include <cstdint>
 
-#include "tensor/allocator.h"
-#include "tensor/error.h"
+#include "tensor/core/error.h"
 #include "tensor/memory/account.h"
+#include "tensor/runtime/allocator.h"
 
 namespace moonlet::memory {
 

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "tensor/error.h"
-#include "tensor/storage.h"
+#include "tensor/core/error.h"
+#include "tensor/core/storage.h"
 
 namespace moonlet::memory {
 

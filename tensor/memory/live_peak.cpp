@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <mutex>
 
-#include "tensor/storage.h"
+#include "tensor/core/storage.h"
 
 namespace moonlet::memory {
 

@@ -11,10 +11,10 @@
 #include <map>
 #include <mutex>
 
-#include "tensor/allocator.h"
-#include "tensor/error.h"
+#include "tensor/core/error.h"
 #include "tensor/memory/free_list.h"
 #include "tensor/memory/shortage.h"
+#include "tensor/runtime/allocator.h"
 
 namespace moonlet {
 

@@ -35,7 +35,7 @@ op { "complex_number(float real, float imag) -> Scalar",
      doc = [[A complex number: `z.real`, `z.imag`, `z:abs()`, `z:angle()`, `z:conj()`, and arithmetic with
 numbers and tensors.]],
      sample = { "1.5, -2" }, torch = "torch.tensor(complex(*args))",
-     check = { value = "a number, which tests/lua/elementwise_test.lua looks at" } }
+     check = { value = "a number, which tests/lua/ops/elementwise_test.lua looks at" } }
 op { "polar(Tensor abs, Tensor angle) -> Tensor",
      out = true, kind = "composite", autocast = { cpu = "float32" }, dtypes = "floating", method = false,
      doc = "The complex tensor of that modulus and angle, both float32 or both float64; they broadcast.",

@@ -2,9 +2,9 @@
 -- are LAPACK's, on CUDA those of cuSOLVER and cuBLAS.
 
 local ANY = "floating + complex"
-local SIGNS = "unique up to signs; tests/lua/linalg_test.lua puts the matrix together again"
-local DEVICE_SIGNS = "unique up to signs; tests/lua/cuda_linalg_test.lua puts the matrix together again"
-local SYMMETRIC = "reads one triangle; tests/lua/linalg_test.lua differentiates with symmetric matrices"
+local SIGNS = "unique up to signs; tests/lua/ops/linalg_test.lua puts the matrix together again"
+local DEVICE_SIGNS = "unique up to signs; tests/lua/cuda/cuda_linalg_test.lua puts the matrix together again"
+local SYMMETRIC = "reads one triangle; tests/lua/ops/linalg_test.lua differentiates with symmetric matrices"
 -- Sample matrices far from singular, so that every dtype computes nearly the same.
 local A, BATCH = "randn(3, 3) * 0.4 + eye(3) * 2", "randn(2, 3, 3) * 0.4 + eye(3) * 2"
 

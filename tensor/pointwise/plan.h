@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "tensor/operand.h"
+#include "tensor/core/operand.h"
 
 namespace moonlet {
 

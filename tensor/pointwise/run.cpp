@@ -1,11 +1,11 @@
 // tensor/pointwise/run.cpp: the steps before a pointwise kernel.
 #include "tensor/pointwise/run.h"
 
-#include "tensor/dispatch.h"
-#include "tensor/execution.h"
-#include "tensor/memory_overlap.h"
+#include "tensor/core/dispatch.h"
+#include "tensor/core/memory_overlap.h"
+#include "tensor/core/warning.h"
 #include "tensor/raw_compare.h"
-#include "tensor/warning.h"
+#include "tensor/runtime/execution.h"
 
 namespace moonlet {
 

@@ -4,7 +4,7 @@
 
 #include <initializer_list>
 
-#include "tensor/operand.h"
+#include "tensor/core/operand.h"
 #include "tensor/pointwise/plan.h"
 
 namespace moonlet {
@@ -32,8 +32,8 @@ struct PointwiseOp {
 };
 
 // The result in a new dense tensor whose dimensions lie in memory in the order of the inputs', the
-// first input that tells two dimensions apart deciding (tensor/layout.h). Throws on dtypes outside
-// the op's, mixed devices and shapes that do not broadcast.
+// first input that tells two dimensions apart deciding (tensor/core/layout.h). Throws on dtypes
+// outside the op's, mixed devices and shapes that do not broadcast.
 Tensor run_pointwise(const PointwiseOp& op, std::initializer_list<const Operand*> in,
                      std::initializer_list<Scalar> params);
 // Into `self`, which is also the first input; `rest` are the others. Its shape and dtype stay:

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "tensor/execution.h"
+#include "tensor/runtime/execution.h"
 #include "tensor/shapes_create.h"
 
 namespace moonlet::shapes {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tensor/tensor.h"
+#include "tensor/core/tensor.h"
 
 namespace moonlet::shapes {
 

@@ -1,7 +1,7 @@
 // tensor/shapes/nn.h: the shape that attention gives, for its kernels and its composites.
 #pragma once
 
-#include "tensor/tensor.h"
+#include "tensor/core/tensor.h"
 
 namespace moonlet::shapes {
 

@@ -3,7 +3,7 @@
 #include <initializer_list>
 #include <utility>
 
-#include "tensor/dispatch.h"
+#include "tensor/core/dispatch.h"
 #include "tensor/shapes_optim.h"
 
 namespace moonlet::shapes {

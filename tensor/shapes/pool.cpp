@@ -1,5 +1,5 @@
 // tensor/shapes/pool.cpp: argument checks and result shapes of pooling.
-#include "tensor/dispatch.h"
+#include "tensor/core/dispatch.h"
 #include "tensor/shapes/window.h"
 #include "tensor/shapes_pool.h"
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "tensor/execution.h"
+#include "tensor/runtime/execution.h"
 #include "tensor/shapes_reduce.h"
 
 namespace moonlet::shapes {

@@ -5,7 +5,7 @@
 #include <array>
 #include <optional>
 
-#include "tensor/tensor.h"
+#include "tensor/core/tensor.h"
 
 namespace moonlet {
 

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "tensor/core/views.h"
 #include "tensor/shapes/window.h"
 #include "tensor/shapes_shape.h"
-#include "tensor/views.h"
 
 namespace moonlet::shapes {
 

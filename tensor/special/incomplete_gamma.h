@@ -2,7 +2,7 @@
 // Q(a, x) = 1 - P(a, x).
 #pragma once
 
-#include "tensor/functor_math.h"
+#include "tensor/functors/functor_math.h"
 #include "tensor/special/series.h"
 
 namespace moonlet::special {

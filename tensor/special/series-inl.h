@@ -10,7 +10,7 @@
 #define MOONLET_TENSOR_SPECIAL_SERIES_INL_H_
 #endif
 
-#include "tensor/functors-inl.h"
+#include "tensor/functors/functors-inl.h"
 #include "tensor/special/series.h"
 
 #ifdef HWY_NAMESPACE

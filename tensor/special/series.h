@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "tensor/half.h"  // MOONLET_HD
+#include "tensor/core/half.h"  // MOONLET_HD
 
 namespace moonlet::special {
 

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "interp/moonlet.h"
+#include "interp/embed/moonlet.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "interp/moonlet.h"
+#include "interp/embed/moonlet.h"
 #include "tensor/memory/budget.h"
 #include "tensor/memory/free_list.h"
 #include "tests/cpp/messages.h"

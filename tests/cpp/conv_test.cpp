@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "tensor/cpu/conv_parts.h"
-#include "tensor/interrupt.h"
-#include "tensor/threads.h"
+#include "tensor/cpu/conv/conv_parts.h"
+#include "tensor/runtime/interrupt.h"
+#include "tensor/runtime/threads.h"
 
 using namespace moonlet;
 

@@ -5,18 +5,18 @@
 #include <thread>
 #include <vector>
 
-#include "tensor/allocator.h"
-#include "tensor/backend.h"
-#include "tensor/execution.h"
-#include "tensor/interrupt.h"
+#include "tensor/core/views.h"
 #include "tensor/raw_arithmetic.h"
 #include "tensor/raw_clone.h"
 #include "tensor/raw_convert.h"
 #include "tensor/raw_copy.h"
 #include "tensor/raw_gather.h"
 #include "tensor/raw_reduce.h"
-#include "tensor/streams.h"
-#include "tensor/views.h"
+#include "tensor/runtime/allocator.h"
+#include "tensor/runtime/backend.h"
+#include "tensor/runtime/execution.h"
+#include "tensor/runtime/interrupt.h"
+#include "tensor/runtime/streams.h"
 
 using namespace moonlet;
 

@@ -3,7 +3,7 @@
 #include <string>
 #include "tests/cpp/catch2.h"
 
-#include "tensor/dtype.h"
+#include "tensor/core/dtype.h"
 
 using namespace moonlet;
 

@@ -3,7 +3,7 @@
 // cuda/emulated/.
 #include <cuda_runtime.h>
 
-#include "cuda/launch.h"
+#include "cuda/runtime/launch.h"
 
 template <class T, int kStep>
 __global__ void fill(T* out, int n, T value) {

@@ -12,7 +12,7 @@
 #include <thread>
 #include <vector>
 
-#include "cuda/capability.h"
+#include "cuda/runtime/capability.h"
 #include "emulated_kernels.cu"
 
 namespace {

@@ -10,8 +10,8 @@
 #include <functional>
 #include <thread>
 
-#include "interp/moonlet.h"
-#include "interp/ops.h"
+#include "interp/embed/moonlet.h"
+#include "interp/embed/ops.h"
 
 using namespace moonlet;
 using namespace std::chrono_literals;

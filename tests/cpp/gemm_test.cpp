@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tensor/cpu/gemm.h"
+#include "tensor/cpu/gemm/gemm.h"
 
 using namespace moonlet;
 

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "interp/moonlet.h"
+#include "interp/embed/moonlet.h"
 #include "lua.hpp"
 #include "tests/cpp/messages.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <thread>
 
-#include "interp/moonlet.h"
-#include "interp/ops.h"
+#include "interp/embed/moonlet.h"
+#include "interp/embed/ops.h"
 #include "tests/cpp/messages.h"
 
 using namespace moonlet;

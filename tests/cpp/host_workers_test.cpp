@@ -8,7 +8,7 @@
 
 #include "autograd/ops_convert.h"
 #include "autograd/ops_create.h"
-#include "interp/moonlet.h"
+#include "interp/embed/moonlet.h"
 #include "tests/cpp/messages.h"
 
 using namespace moonlet;

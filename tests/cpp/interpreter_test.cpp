@@ -13,10 +13,10 @@
 #include "autograd/ops_math.h"
 #include "autograd/ops_reduce.h"
 #include "autograd/tape.h"
-#include "interp/binding/complex_number.h"
-#include "interp/moonlet.h"
+#include "interp/binding/tensor/complex_number.h"
+#include "interp/embed/moonlet.h"
 #include "lua.hpp"
-#include "tensor/random_generator.h"
+#include "tensor/runtime/random_generator.h"
 #include "tests/cpp/messages.h"
 
 using namespace moonlet;

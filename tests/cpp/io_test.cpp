@@ -14,7 +14,6 @@
 
 #include "autograd/ops.h"
 #include "autograd/tape.h"
-#include "tensor/interrupt.h"
 #include "tensor/io/csv.h"
 #include "tensor/io/deflate.h"
 #include "tensor/io/idx.h"
@@ -22,6 +21,7 @@
 #include "tensor/io/read_budget.h"
 #include "tensor/io/safetensors.h"
 #include "tensor/memory/live_bound.h"
+#include "tensor/runtime/interrupt.h"
 #include "tests/cpp/messages.h"
 
 using namespace moonlet;

@@ -1,7 +1,7 @@
 // tests/cpp/layout_test.cpp: dense strides, the order that results follow, and memory formats.
 #include "tests/cpp/catch2.h"
 
-#include "tensor/tensor.h"
+#include "tensor/core/tensor.h"
 
 using namespace moonlet;
 

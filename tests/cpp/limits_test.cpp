@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "interp/moonlet.h"
+#include "interp/embed/moonlet.h"
 #include "tests/cpp/messages.h"
 
 using namespace moonlet;

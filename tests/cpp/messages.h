@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tensor/error.h"
+#include "tensor/core/error.h"
 
 namespace moonlet {
 

@@ -18,7 +18,7 @@
 #include "autograd/ops_shape.h"
 #include "autograd/ops_softmax.h"
 #include "autograd/tape.h"
-#include "tensor/modes.h"
+#include "tensor/runtime/modes.h"
 #include "tests/cpp/messages.h"
 
 using namespace moonlet;

@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "tensor/memory_overlap.h"
+#include "tensor/core/memory_overlap.h"
 #include "tensor/raw_arithmetic.h"
 #include "tensor/raw_clone.h"
 #include "tensor/raw_copy.h"

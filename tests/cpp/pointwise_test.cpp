@@ -8,11 +8,11 @@
 #include <limits>
 #include <string>
 
-#include "tensor/cpu/copy.h"
+#include "tensor/cpu/copy/copy.h"
 #include "tensor/raw_activation.h"
 #include "tensor/raw_arithmetic.h"
 #include "tensor/raw_math.h"
-#include "tensor/threads.h"
+#include "tensor/runtime/threads.h"
 
 using namespace moonlet;
 

@@ -14,10 +14,10 @@
 #include "autograd/ops_reduce.h"
 #include "autograd/ops_shape.h"
 #include "autograd/ops_sort.h"
-#include "tensor/random_generator.h"
-#include "tensor/random_transforms.h"
+#include "tensor/functors/random_transforms.h"
+#include "tensor/runtime/random_generator.h"
+#include "tensor/runtime/threads.h"
 #include "tensor/shapes/random.h"
-#include "tensor/threads.h"
 
 using namespace moonlet;
 

@@ -4,13 +4,13 @@
 
 #include <vector>
 
+#include "tensor/core/views.h"
 #include "tensor/raw_convert.h"
 #include "tensor/raw_copy.h"
 #include "tensor/raw_gather.h"
 #include "tensor/raw_index.h"
 #include "tensor/raw_shape.h"
 #include "tensor/raw_sort.h"
-#include "tensor/views.h"
 
 using namespace moonlet;
 

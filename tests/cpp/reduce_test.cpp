@@ -20,7 +20,7 @@
 #include "autograd/ops_reduce.h"
 #include "autograd/ops_scan.h"
 #include "autograd/ops_shape.h"
-#include "tensor/threads.h"
+#include "tensor/runtime/threads.h"
 
 using namespace moonlet;
 

@@ -12,7 +12,6 @@
 #include <cstring>
 #include <functional>
 
-#include "tensor/interrupt.h"
 #include "tensor/raw_arithmetic.h"
 #include "tensor/raw_conv.h"
 #include "tensor/raw_create.h"
@@ -29,7 +28,8 @@
 #include "tensor/raw_shape.h"
 #include "tensor/raw_softmax.h"
 #include "tensor/raw_sort.h"
-#include "tensor/threads.h"
+#include "tensor/runtime/interrupt.h"
+#include "tensor/runtime/threads.h"
 
 using namespace moonlet;
 

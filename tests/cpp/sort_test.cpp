@@ -20,7 +20,7 @@
 #include "autograd/ops_random.h"
 #include "autograd/ops_shape.h"
 #include "autograd/ops_sort.h"
-#include "tensor/threads.h"
+#include "tensor/runtime/threads.h"
 
 using namespace moonlet;
 

@@ -10,7 +10,7 @@
 #include <functional>
 #include <thread>
 
-#include "interp/moonlet.h"
+#include "interp/embed/moonlet.h"
 #include "tests/cpp/messages.h"
 
 using namespace moonlet;

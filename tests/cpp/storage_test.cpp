@@ -9,13 +9,13 @@
 #include <thread>
 #include <vector>
 
-#include "tensor/dispatch.h"
+#include "tensor/core/dispatch.h"
+#include "tensor/core/set.h"
 #include "tensor/raw_arithmetic.h"
 #include "tensor/raw_clone.h"
 #include "tensor/raw_copy.h"
 #include "tensor/raw_create.h"
 #include "tensor/raw_math.h"
-#include "tensor/set.h"
 
 using namespace moonlet;
 

@@ -16,7 +16,7 @@
 #include "autograd/ops_reduce.h"
 #include "autograd/ops_shape.h"
 #include "autograd/tape.h"
-#include "tensor/warning.h"
+#include "tensor/core/warning.h"
 #include "tests/cpp/messages.h"
 
 using namespace moonlet;

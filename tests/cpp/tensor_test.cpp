@@ -1,8 +1,8 @@
 // tests/cpp/tensor_test.cpp: making tensors and views, bounds, and type promotion.
 #include "tests/cpp/catch2.h"
 
-#include "tensor/operand.h"
-#include "tensor/tensor.h"
+#include "tensor/core/operand.h"
+#include "tensor/core/tensor.h"
 
 using namespace moonlet;
 

@@ -5,10 +5,10 @@
 #include <numeric>
 #include <vector>
 
+#include "tensor/core/views.h"
 #include "tensor/kernels_shape.h"
 #include "tensor/raw_shape.h"
 #include "tensor/shapes_shape.h"
-#include "tensor/views.h"
 
 using namespace moonlet;
 

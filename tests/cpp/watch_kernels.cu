@@ -1,5 +1,5 @@
 // tests/cpp/watch_kernels.cu: kernels with races and without.
-#include "cuda/launch.h"
+#include "cuda/runtime/launch.h"
 
 // Each reads what its neighbour has written into shared memory.
 __global__ void neighbour(int* out, bool wait) {

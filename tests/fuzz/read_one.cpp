@@ -9,7 +9,7 @@
 
 #include <unistd.h>
 
-#include "interp/moonlet.h"
+#include "interp/embed/moonlet.h"
 #include "lua.hpp"
 
 namespace {

@@ -20,7 +20,8 @@ end
 
 local folder = os.tmpname()
 os.remove(folder)
-assert(run("mkdir -p '%s/tensor' && cp -r '%s/tensor/ops' '%s/tensor/dtype.h' '%s/tensor/'", folder, root, root, folder))
+assert(run("mkdir -p '%s/tensor/core' && cp -r '%s/tensor/ops' '%s/tensor/'", folder, root, folder))
+assert(run("cp '%s/tensor/core/dtype.h' '%s/tensor/core/'", root, folder))
 
 -- The first formula of the family that is a call of one op.
 local path = folder .. "/tensor/ops/sort.lua"

@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "interp/moonlet.h"
+#include "interp/embed/moonlet.h"
 
 namespace {
 

@@ -27,7 +27,7 @@ local function definitions(pattern)
     if text then
       text = ("\n" .. text):gsub("\nnamespace {.-\n}  // namespace\n", "\n")
       -- Kernels that all devices make in the same way stand in one file.
-      text = text:gsub('#include "(tensor/[%w_]+_kernels%-inl%.h)"', function(shared)
+      text = text:gsub('#include "(tensor/functors/[%w_]+_kernels%-inl%.h)"', function(shared)
         return files.read(root, shared)
       end)
       for name in text:gmatch "\n[%a][%w_:<>,&* ]-[ &]([%a_][%w_]*)%([^;{}]*%) {" do
@@ -50,7 +50,8 @@ local function family_of(base)
 end
 
 local shapes = definitions "^tensor/shapes/([%w_]+)%.cpp$"
-local kernels = { cpu = definitions "^tensor/cpu/([%w_]+)%.cpp$", cuda = definitions "^cuda/([%w_]+)%.cu$" }
+local kernels = { cpu = definitions "^tensor/cpu/[%w_/]*%f[%w_]([%w_]+)%.cpp$",
+  cuda = definitions "^cuda/kernels/[%w_/]*%f[%w_]([%w_]+)%.cu$" }
 local composites = definitions "^autograd/composite/([%w_]+)%.cpp$"
 local formulas = definitions "^autograd/formulas/([%w_]+)%.cpp$"
 

@@ -1,5 +1,5 @@
 -- tests/lua/module_cases.lua: the cases of every class of nn that PyTorch's numbers are kept of
--- (tests/reference/modules.json): the layer with its state, and what it is called with.
+-- (tests/reference/values/modules.json): the layer with its state, and what it is called with.
 
 local json = require "moonlet.json"
 local ml = require "moonlet"
@@ -12,7 +12,7 @@ local SPECIAL = { inf = math.huge, ["-inf"] = -math.huge, nan = 0 / 0 }
 
 --- All cases.
 function cases.read()
-  return json.decode(system.read_file(here .. "/../reference/modules.json"))
+  return json.decode(system.read_file(here .. "/../reference/values/modules.json"))
 end
 
 local function is_tensor(value) return type(value) == "table" and value.shape ~= nil and value.data end

@@ -62,7 +62,7 @@ local function has_tensor(args)
   return false
 end
 
--- Values against PyTorch's, kept in tests/reference/FAMILY.json.
+-- Values against PyTorch's, kept in tests/reference/values/FAMILY.json.
 function checks.value(case, _, reference)
   local args = { n = #case.args }
   for k, item in ipairs(reference.inputs) do args[k] = samples.decode(item) end

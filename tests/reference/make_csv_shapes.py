@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """tests/reference/make_csv_shapes.py: writes csv_shapes.json, CSV files as people have them with the
-cells that pandas reads, for tests/lua/csv_shapes_test.lua. Needs pandas:
+cells that pandas reads, for tests/lua/data/csv_shapes_test.lua. Needs pandas:
 
-    python3 tests/reference/make_csv_shapes.py tests/reference/csv_shapes.json
+    python3 tests/reference/make_csv_shapes.py tests/reference/values/csv_shapes.json
 """
 
 import io

@@ -1,5 +1,5 @@
-"""tests/reference/make_differentiable.py: writes tests/reference/differentiable.json, what
-tests/lua/optim_modes_test.lua compares with: PyTorch's derivatives through steps of optimisers. Needs
+"""tests/reference/make_differentiable.py: writes tests/reference/values/differentiable.json, what
+tests/lua/optim/optim_modes_test.lua compares with: PyTorch's derivatives through steps of optimisers. Needs
 PyTorch; run by hand.
 usage: python3 tests/reference/make_differentiable.py
 """
@@ -46,7 +46,7 @@ for name, options in CASES:
             except RuntimeError:  # a step overwrites what the derivative of the one before needs
                 continue
         out.append(dict(name=name, options=options, by_rate=by_rate, **case))
-path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "differentiable.json")
+path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "values", "differentiable.json")
 with open(path, "w") as file:
     json.dump([{k: v for k, v in case.items() if v is not None} for case in out], file, separators=(",", ":"))
     file.write("\n")

@@ -1,5 +1,5 @@
 """tests/reference/make_distributions.py: writes distributions.json: what PyTorch's distributions,
-divergences, transforms and constraints give, for tests/lua/distributions_test.lua. Positions count
+divergences, transforms and constraints give, for tests/lua/ops/distributions_test.lua. Positions count
 from 1 there. Needs PyTorch; run by hand."""
 import json
 import math
@@ -390,7 +390,7 @@ def main():
     out = {"distributions": [distribution_case(case) for case in DISTRIBUTIONS], "divergences": divergences(),
            "transforms": [transform_case(*case) for case in TRANSFORMS],
            "constraints": [constraint_case(*case) for case in CONSTRAINTS]}
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "distributions.json")
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "values", "distributions.json")
     with open(path, "w") as file:
         lines = []
         for key, cases in out.items():

@@ -1,6 +1,6 @@
 """tests/reference/make_frame_files.py: writes into tests/reference/picture_files GIF and WebP files with Pillow,
 PNG files of 16 bits and a picture that its camera turned, and in frames.npz the values that Pillow reads from
-them, or that were written: what tests/lua/picture_frames_test.lua reads.
+them, or that were written: what tests/lua/data/picture_frames_test.lua reads.
 usage: python3 tests/reference/make_frame_files.py
 """
 import os

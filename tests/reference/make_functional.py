@@ -1,5 +1,5 @@
 # tests/reference/make_functional.py: writes functional.json: calls of torch.nn.functional by name
-# and by position with their results, for tests/lua/functional_test.lua. Needs PyTorch; run by hand.
+# and by position with their results, for tests/lua/nn/functional_test.lua. Needs PyTorch; run by hand.
 import json
 import os
 
@@ -177,5 +177,5 @@ for name, args, options in CASES:
     y = y[0] if isinstance(y, tuple) else y
     out.append({"name": name, "args": [encode(a) for a in args],
                 "options": {key: encode(v) for key, v in options.items()}, "result": encode(y)})
-with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "functional.json"), "w") as file:
+with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "values", "functional.json"), "w") as file:
     file.write("[\n" + ",\n".join(json.dumps(case) for case in out) + "\n]\n")

@@ -1,6 +1,6 @@
 """tests/reference/make_gguf_files.py: writes tests/reference/gguf_files with the package gguf: a file of all
 types with drawn bytes, and the values that the package's numpy code gives them: what
-tests/lua/gguf_test.lua reads.  usage: python3 tests/reference/make_gguf_files.py
+tests/lua/files/gguf_test.lua reads.  usage: python3 tests/reference/make_gguf_files.py
 """
 import os
 import gguf

@@ -1,4 +1,4 @@
-"""tests/reference/make_gradients.py: writes tests/reference/gradients.json: for each op sample and
+"""tests/reference/make_gradients.py: writes tests/reference/values/gradients.json: for each op sample and
 each of its floating arguments, which results carry a gradient in PyTorch when that argument alone
 requires one ("1" or "0" each). Takes the file that dump_inputs.lua writes:
     python3 tests/reference/make_gradients.py in.json
@@ -30,7 +30,7 @@ def main():
         gives = {str(i + 1): carried(case, i) for i, value in enumerate(args) if differentiable(value)}
         gives = {k: v for k, v in gives.items() if v is not None}
         if gives: entries.append({"name": case["name"], "sample": case["sample"], "gives": gives})
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "gradients.json")
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "values", "gradients.json")
     with open(path, "w") as out:
         out.write("[\n" + ",\n".join(json.dumps(e, separators=(",", ":")) for e in entries) + "\n]\n")
     print(f"PyTorch {torch.__version__}: {len(entries)} samples written")

@@ -1,6 +1,6 @@
 """tests/reference/make_index_expressions.py: random index expressions that mix positions, ranges, new
 dimensions, index tensors and masks, with what PyTorch reads, writes and differentiates by them, as
-tests/reference/index_expressions.json. Needs PyTorch; run by hand:
+tests/reference/values/index_expressions.json. Needs PyTorch; run by hand:
     python3 tests/reference/make_index_expressions.py
 """
 import json, os, random
@@ -76,7 +76,7 @@ def main():
         except IndexError:  # index tensors that do not broadcast
             pass
     here = os.path.dirname(os.path.abspath(__file__))
-    with open(os.path.join(here, "index_expressions.json"), "w") as out:
+    with open(os.path.join(here, "values", "index_expressions.json"), "w") as out:
         out.write("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases) + "\n]\n")
 
 if __name__ == "__main__":

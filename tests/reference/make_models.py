@@ -1,6 +1,6 @@
 # tests/reference/make_models.py: writes models.json: a small network of each family with PyTorch's
 # weights, its results and gradients, and what torch.nn.utils makes of layers, for
-# tests/lua/model_values_test.lua. Needs PyTorch; run by hand.
+# tests/lua/nn/model_values_test.lua. Needs PyTorch; run by hand.
 import json
 import os
 
@@ -182,8 +182,8 @@ fused = torch.nn.utils.fuse_conv_bn_eval(conv.eval(), bn.eval())
 FUSED = {"conv": state_of(conv), "bn": state_of(bn), "fused": state_of(fused)}
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-with open(os.path.join(HERE, "models.json"), "w") as file:
+with open(os.path.join(HERE, "values", "models.json"), "w") as file:
     json.dump({"models": MODELS, "utils": UTILS, "prune": PRUNE, "scores": tensor(scores), "fused": FUSED}, file,
               separators=(",", ":"))
     file.write("\n")
-print(os.path.getsize(os.path.join(HERE, "models.json")), "bytes")
+print(os.path.getsize(os.path.join(HERE, "values", "models.json")), "bytes")

@@ -1,5 +1,5 @@
 # tests/reference/make_modules.py: writes modules.json: the modules of torch.nn with their arguments,
-# states, inputs, results and gradients, for tests/lua/module_values_test.lua. Needs PyTorch; run by
+# states, inputs, results and gradients, for tests/lua/nn/module_values_test.lua. Needs PyTorch; run by
 # hand.
 import inspect
 import json
@@ -395,7 +395,7 @@ def main():
     torch.manual_seed(7)
     for family in (activations, convolutions, pools, norms, sequences, transformers, others, losses):
         family()
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "modules.json")
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "values", "modules.json")
     with open(path, "w") as file:
         file.write("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in CASES) + "\n]\n")
     print(len(CASES), "cases,", len({c["class"] for c in CASES}), "classes,", os.path.getsize(path), "bytes")

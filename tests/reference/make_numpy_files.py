@@ -1,5 +1,5 @@
 """tests/reference/make_numpy_files.py: writes the files of tests/reference/numpy_files with NumPy: what
-tests/lua/numpy_test.lua reads.  usage: python3 tests/reference/make_numpy_files.py
+tests/lua/files/numpy_test.lua reads.  usage: python3 tests/reference/make_numpy_files.py
 """
 import os
 import numpy as np

@@ -1,5 +1,5 @@
 """tests/reference/make_onnx_files.py: models of PyTorch as ONNX files, with inputs and outputs, for
-tests/lua/onnx_test.lua. usage: python3 make_onnx_files.py FOLDER (needs torch, onnx and onnxscript)"""
+tests/lua/files/onnx_test.lua. usage: python3 make_onnx_files.py FOLDER (needs torch, onnx and onnxscript)"""
 import os
 import sys
 

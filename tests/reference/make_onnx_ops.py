@@ -1,5 +1,5 @@
 """tests/reference/make_onnx_ops.py: what onnxruntime computes with single ops of ONNX, for
-tests/lua/onnx_ops_test.lua. usage: python3 make_onnx_ops.py onnx_ops.json (needs onnx and onnxruntime)"""
+tests/lua/files/onnx_ops_test.lua. usage: python3 make_onnx_ops.py onnx_ops.json (needs onnx and onnxruntime)"""
 import itertools
 import json
 import sys

@@ -1,4 +1,4 @@
-# tests/reference/make_optim.py: prints the table of tests/lua/optim_test.lua: where PyTorch's
+# tests/reference/make_optim.py: prints the table of tests/lua/optim/optim_test.lua: where PyTorch's
 # optimisers bring two parameters in 5 steps on a quadratic. Needs PyTorch; run by hand.
 import torch
 

@@ -1,5 +1,5 @@
-"""tests/reference/make_optimizers.py: writes tests/reference/optimizers.json, what
-tests/lua/optimizers_test.lua compares with: where PyTorch's optimisers bring a matrix, a vector and a
+"""tests/reference/make_optimizers.py: writes tests/reference/values/optimizers.json, what
+tests/lua/optim/optimizers_test.lua compares with: where PyTorch's optimisers bring a matrix, a vector and a
 number in ten steps, and the keys of their state dicts; the learning rates of its schedules and the
 keys of theirs; averages of weights. Needs PyTorch; run by hand.
 usage: python3 tests/reference/make_optimizers.py
@@ -262,7 +262,7 @@ def main():
     swa_utils.update_bn(batches, net)
     update_bn = {k: v.reshape(-1).tolist() for k, v in net.state_dict().items()}
 
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "optimizers.json")
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "values", "optimizers.json")
     with open(path, "w") as file:
         json.dump(dict(optimizers=optimizers, schedules=schedules, chain=chain, sequence=sequence,
                        plateau_keys=plateau_keys, restarts=restarts, averages=averages, update_bn=update_bn),

@@ -1,5 +1,5 @@
 """tests/reference/make_picture_files.py: writes tests/reference/picture_files with Pillow: pictures of several
-kinds, and the values that Pillow reads from them: what tests/lua/picture_test.lua reads.
+kinds, and the values that Pillow reads from them: what tests/lua/files/picture_test.lua reads.
 usage: python3 tests/reference/make_picture_files.py
 """
 import os

@@ -1,5 +1,5 @@
 """tests/reference/make_reference.py: computes the op samples with PyTorch and writes the values to
-tests/reference/FAMILY.json, which the tests compare with. Needs PyTorch; run by hand when samples
+tests/reference/values/FAMILY.json, which the tests compare with. Needs PyTorch; run by hand when samples
 change:
     MOONLET_OP_CASES=build/tests/op_cases.lua build/moonlet tests/reference/dump_inputs.lua in.json
     python3 tests/reference/make_reference.py in.json
@@ -199,7 +199,7 @@ def main():
             {"name": case["name"], "sample": case["sample"], "inputs": case["inputs"], "results": [encode(r) for r in results]})
     here = os.path.dirname(os.path.abspath(__file__))
     for family, entries in families.items():
-        with open(os.path.join(here, family + ".json"), "w") as out:
+        with open(os.path.join(here, "values", family + ".json"), "w") as out:
             out.write("[\n" + ",\n".join(json.dumps(e, separators=(",", ":")) for e in entries) + "\n]\n")
     print(f"PyTorch {torch.__version__}: {sum(map(len, families.values()))} samples written, {failed} failed")
 

@@ -1,4 +1,4 @@
-# tests/reference/make_schedules.py: prints the table of tests/lua/schedule_test.lua: the learning
+# tests/reference/make_schedules.py: prints the table of tests/lua/optim/schedule_test.lua: the learning
 # rates that PyTorch's schedules give. Needs PyTorch; run by hand.
 import textwrap
 import warnings

@@ -1,5 +1,5 @@
 """tests/reference/make_sound_files.py: writes tests/reference/sound_files with libsndfile: half a second of sound in
-several formats, and the samples that libsndfile reads from them: what tests/lua/sound_test.lua reads.
+several formats, and the samples that libsndfile reads from them: what tests/lua/data/sound_test.lua reads.
 usage: python3 tests/reference/make_sound_files.py
 """
 import os

@@ -1,4 +1,4 @@
-# tests/reference/make_sparse_optim.py: prints the table of tests/lua/sparse_optim_test.lua: where
+# tests/reference/make_sparse_optim.py: prints the table of tests/lua/optim/sparse_optim_test.lua: where
 # PyTorch's optimisers bring a table of embeddings in 10 steps with sparse gradients. Needs PyTorch;
 # run by hand.
 import torch

@@ -1,6 +1,6 @@
 """tests/reference/make_strides.py: the strides that PyTorch gives the results of ops on inputs of
-many layouts, for tests/lua/memory_format_test.lua. Needs PyTorch; run by hand:
-    python3 tests/reference/make_strides.py > tests/reference/strides.json
+many layouts, for tests/lua/tensor/memory_format_test.lua. Needs PyTorch; run by hand:
+    python3 tests/reference/make_strides.py > tests/reference/values/strides.json
 A layout is [sizes, strides, offset] over a buffer of BUFFER numbers. A stride of a result is null
 where the size is 1, and everywhere in a result without elements: any is right there.
 """

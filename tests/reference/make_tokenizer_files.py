@@ -1,6 +1,6 @@
 """tests/reference/make_tokenizer_files.py: writes tests/reference/tokenizer_files with Hugging Face's tokenizers
 0.23 and SentencePiece: small tokenizers of each kind, trained on the text below, and in cases.json what they make
-of texts: what tests/lua/tokenizer_json_test.lua reads.
+of texts: what tests/lua/data/tokenizer_json_test.lua reads.
 usage: python3 tests/reference/make_tokenizer_files.py
 """
 import json

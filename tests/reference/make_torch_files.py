@@ -1,5 +1,5 @@
 """tests/reference/make_torch_files.py: writes the files of tests/reference/torch_files with torch.save:
-what tests/lua/torch_file_test.lua reads.  usage: python3 tests/reference/make_torch_files.py
+what tests/lua/files/torch_file_test.lua reads.  usage: python3 tests/reference/make_torch_files.py
 """
 import argparse, collections, datetime, json, os, pathlib
 import numpy as np

@@ -1,6 +1,6 @@
 # tests/reference/torch_weights.py: exchanges weights with Moonlet. Needs PyTorch; run by hand.
 #   torch_weights.py               writes torch_weights.safetensors beside it, which
-#                                  tests/lua/torch_weights_test.lua reads
+#                                  tests/lua/nn/torch_weights_test.lua reads
 #   torch_weights.py MOONLET       checks that PyTorch reads what Moonlet writes
 # The format is written out here: 8 bytes of size, a JSON header, the bytes of the tensors.
 import json

@@ -1,9 +1,9 @@
 -- tensor/ops/gen/dtypes.lua: the dtypes as the generator sees them, read from the table in
--- tensor/dtype.h: a list of {name, kind} in its order, and `sets`, for each set the names in it.
+-- tensor/core/dtype.h: a list of {name, kind} in its order, and `sets`, for each set the names in it.
 
 local dtypes = { sets = {} }
 
-local path = debug.getinfo(1, "S").source:match "^@(.*)ops/gen/dtypes%.lua$" .. "dtype.h"
+local path = debug.getinfo(1, "S").source:match "^@(.*)ops/gen/dtypes%.lua$" .. "core/dtype.h"
 local file = assert(io.open(path))
 local text = file:read "a"
 file:close()

@@ -1,5 +1,5 @@
 -- tensor/ops/gen/emit_info.lua: the ops of a family as values at run time: an OpInfo for each form of
--- each row, with its boxed call. (tensor/op_info.h says what they hold.)
+-- each row, with its boxed call. (tensor/core/op_info.h says what they hold.)
 
 local cpptext = require "tensor.ops.gen.cpptext"
 local fill = require("tensor.ops.gen.template").fill
@@ -96,7 +96,7 @@ extern const OpInfo $form = {"$form", &row_$row, OpInfo::Form::$kind, $call,
 local file = [[
 // Generated from tensor/ops/$family.lua: the ops of the family as values at run time.
 #include "autograd/ops_$family.h"
-#include "tensor/boxing.h"
+#include "tensor/core/boxing.h"
 
 namespace moonlet {
 

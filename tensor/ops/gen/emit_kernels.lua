@@ -43,9 +43,9 @@ local family_file = [[
 #include <vector>
 
 #include "tensor/kernels.h"
-#include "tensor/operand.h"
-#include "tensor/philox.h"
-#include "tensor/tensor.h"
+#include "tensor/core/operand.h"
+#include "tensor/functors/philox.h"
+#include "tensor/core/tensor.h"
 
 namespace moonlet {
 

@@ -1,16 +1,16 @@
 -- tensor/ops/gen/emit_pointwise_cpu.lua: the CPU kernels of one family of pointwise ops. The text
--- only lists the ops; tensor/cpu/pointwise_family-inl.h says what becomes of the list.
+-- only lists the ops; tensor/cpu/pointwise/pointwise_family-inl.h says what becomes of the list.
 
 local pointwise_list = require "tensor.ops.gen.pointwise_list"
 local fill = require("tensor.ops.gen.template").fill
 
 local file = [[
 // Generated from tensor/ops/$family.lua: the CPU's pointwise kernels of the family.
-#include "tensor/cpu/pointwise_targets.h"
+#include "tensor/cpu/pointwise/pointwise_targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu_$family.cpp"
 #include "hwy/foreach_target.h"
-#include "tensor/cpu/pointwise_family-inl.h"$includes
+#include "tensor/cpu/pointwise/pointwise_family-inl.h"$includes
 
 #ifndef MOONLET_POINTWISE_FAMILY
 #define MOONLET_POINTWISE_FAMILY(X) \

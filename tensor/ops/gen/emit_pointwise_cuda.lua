@@ -1,12 +1,12 @@
 -- tensor/ops/gen/emit_pointwise_cuda.lua: the CUDA kernels of one family of pointwise ops. The text
--- only lists the ops; cuda/pointwise.cuh says what becomes of each.
+-- only lists the ops; cuda/kernels/common/pointwise.cuh says what becomes of each.
 
 local pointwise_list = require "tensor.ops.gen.pointwise_list"
 local fill = require("tensor.ops.gen.template").fill
 
 local file = [[
 // Generated from tensor/ops/$family.lua: the family's pointwise kernels for CUDA.
-#include "cuda/pointwise.cuh"$includes
+#include "cuda/kernels/common/pointwise.cuh"$includes
 
 namespace moonlet::cuda {
 $list
@@ -16,7 +16,7 @@ $list
 local kernel_text = "MOONLET_CUDA_POINTWISE($name, $functor, $tensors, $numbers, k$loops, $divides, "
   .. "$mask, $truth, $effort)"
 
--- Families of functors that are more code than a sum, and functors of others: cuda/pointwise.cuh
+-- Families of functors that are more code than a sum, and functors of others: cuda/kernels/common/pointwise.cuh
 -- says what becomes of each effort.
 local middle = { math = true }
 local long = { special = true, complex = true }

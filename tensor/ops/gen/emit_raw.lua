@@ -398,10 +398,10 @@ local file = [[
 // Generated from tensor/ops/$family.lua: the ops without the tape.
 #include "tensor/raw_$family.h"
 
-#include "tensor/dispatch.h"
+#include "tensor/core/dispatch.h"
 #include "tensor/kernels_$family.h"
 #include "tensor/pointwise/run.h"
-#include "tensor/random_generator.h"
+#include "tensor/runtime/random_generator.h"
 #include "tensor/shapes_$family.h"
 $lists
 
@@ -417,7 +417,7 @@ return function(rows, family, all_rows)
     if name == family then position = i - 1 end
   end
   for _, row in ipairs(rows) do
-    if #row.results == 0 then lists = '#include "tensor/written_lists.h"' end
+    if #row.results == 0 then lists = '#include "tensor/core/written_lists.h"' end
     if row.kind == "pointwise" then
       out[#out + 1] = define_pointwise(row, position, index) .. "\n"
       index = index + 1

@@ -29,8 +29,8 @@ local file = [[
 #include <tuple>
 #include <vector>
 
-#include "tensor/operand.h"
-#include "tensor/tensor.h"
+#include "tensor/core/operand.h"
+#include "tensor/core/tensor.h"
 
 namespace moonlet {
 

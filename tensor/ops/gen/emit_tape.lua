@@ -138,7 +138,7 @@ local file = [[
 #include "autograd/forms.h"
 #include "autograd/formulas.h"
 #include "tensor/raw_$family.h"
-#include "tensor/views.h"
+#include "tensor/core/views.h"
 
 namespace moonlet {
 

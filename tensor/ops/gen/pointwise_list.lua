@@ -12,7 +12,7 @@ local own_functors = { special = true }
 ---@param family string
 ---@return string
 function pointwise_list.includes(family)
-  return own_functors[family] and ('\n#include "tensor/functors_%s-inl.h"'):format(family) or ""
+  return own_functors[family] and ('\n#include "tensor/functors/functors_%s-inl.h"'):format(family) or ""
 end
 
 -- The letter of the loops that compute a kind of dtype: F(loat), I(nt), C(omplex).

@@ -21,7 +21,7 @@ local types = {}
 --   many     several values, in a table or one by one
 --   number   a number that a script passes could be meant for it
 --   from_one it counts from 1 for scripts, as a dim does
---   dim      a dimension; wrap: the function of tensor/dims.h that wraps it; places: what is added to
+--   dim      a dimension; wrap: the function of tensor/core/dims.h that wraps it; places: what is added to
 --            the rank to get the number of places
 --   class    the C++ default of nil is {}; null: is this
 --   itself   its getter also reads that it is absent; given: how a value that is there is wrapped

@@ -1,0 +1,466 @@
+// cuda/kernels/batch_norm.cu: batch_norm in training and its gradients, of images whose planes lie
+// one after the other (n, c, h, w) or whose channels lie side by side (channels_last, matrices).
+// Blocks find the moments or sums of a piece of a channel by packs, a second launch joins the
+// pieces in their order, and a third goes over all packs.
+#include "cuda/kernels/batch_norm.h"
+
+#include <algorithm>
+
+#include "cuda/kernels/common/geometry.cuh"
+#include "cuda/kernels/common/moments.cuh"
+#include "cuda/kernels/common/rows.cuh"
+#include "tensor/core/layout.h"
+#include "tensor/functors/functor_math.h"
+
+namespace moonlet::cuda {
+
+namespace {
+
+using namespace fn;  // NOLINT(google-build-using-namespace)
+
+// An optional tensor's elements.
+struct OptionalArray {
+  Array array;
+  bool given;
+  template <class C>
+  __device__ C get(int64_t i, C otherwise) const {
+    return given ? array.get<C>(i) : otherwise;
+  }
+};
+struct RunningArrays {
+  OptionalArray mean, var;
+  double momentum;
+};
+
+// Where the elements of the channels lie. Rows are planes, of which `channels` follow each other,
+// or, with the channels side by side, the rows of a matrix of all channels.
+struct Channels {
+  int64_t channels, rows, width;  // rows of one channel, or of the matrix
+  int64_t packs;                  // of a row
+  int64_t pieces, piece;          // of the packs of a channel, or of the rows of the matrix
+  Divider by_packs, by_channels;
+  bool side_by_side;
+  int lanes;  // that stand on the packs of a tile of channels
+  int64_t tiles;
+};
+
+// The number, mean and squared distances from the mean of some elements.
+template <class C>
+struct Moments {
+  C count, mean, squares;
+};
+struct JoinMoments {
+  template <class C>
+  __device__ Moments<C> operator()(const Moments<C>& a, const Moments<C>& b) const {
+    const C count = a.count + b.count;
+    if (count == C(0)) return a;
+    const C distance = b.mean - a.mean, part = b.count / count;
+    return {count, a.mean + distance * part,
+            a.squares + b.squares + distance * distance * a.count * part};
+  }
+};
+// The sums of a gradient and of its product with the normalised elements.
+template <class C>
+struct Slopes {
+  C plain, product;
+};
+struct JoinSlopes {
+  template <class C>
+  __device__ Slopes<C> operator()(const Slopes<C>& a, const Slopes<C>& b) const {
+    return {a.plain + b.plain, a.product + b.product};
+  }
+};
+
+// What a pack of one channel adds, and what one element does. All are taken from the first element
+// of their channel: the mean of differences from it is exact beside the deviation, a large one is
+// not.
+template <class C, int kElement>
+struct TakeMoments {
+  using Value = Moments<C>;
+  using Join = JoinMoments;
+  PackSource x;
+  int64_t step;  // from the first element of a channel to that of the next
+  __device__ static Value start() { return {C(0), C(0), C(0)}; }
+  __device__ Value pack(int64_t at, int64_t count, int64_t channel) const {
+    constexpr int kCount = 16 / kElement;
+    const C origin = element_of<C, kElement>(x, channel * step);
+    const Words<16> words = load_pack<kElement>(x, at, count);
+    const int valid = static_cast<int>(count < kCount ? count : kCount);
+    C sum = C(0), squares = C(0);
+    MOONLET_UNROLL
+    for (int k = 0; k < kCount; ++k)
+      if (k < valid) sum += decoded<C, kElement>(bits_at<kElement>(words, k), x.code) - origin;
+    const C mean = sum / static_cast<C>(valid);
+    MOONLET_UNROLL
+    for (int k = 0; k < kCount; ++k) {
+      const C distance = decoded<C, kElement>(bits_at<kElement>(words, k), x.code) - origin - mean;
+      if (k < valid) squares += distance * distance;
+    }
+    return {static_cast<C>(valid), mean, squares};
+  }
+  // A pack of as many channels, from `channel` on.
+  __device__ void each(int64_t at, int valid, int64_t channel, Value* values) const {
+    constexpr int kCount = 16 / kElement;
+    const Words<16> words = load_pack<kElement>(x, at, valid);
+    const Words<16> origins = load_pack<kElement>(x, channel, valid);
+    const C count = values[0].count + C(1), part = C(1) / count;
+    MOONLET_UNROLL
+    for (int k = 0; k < kCount; ++k) {
+      const C v = decoded<C, kElement>(bits_at<kElement>(words, k), x.code) -
+                  decoded<C, kElement>(bits_at<kElement>(origins, k), x.code);
+      const C distance = v - values[k].mean, mean = values[k].mean + distance * part;
+      values[k] = {count, mean, values[k].squares + distance * (v - mean)};
+    }
+  }
+};
+
+template <class C, int kElement>
+struct TakeSlopes {
+  using Value = Slopes<C>;
+  using Join = JoinSlopes;
+  PackSource grad, x;
+  const C *mean, *rstd;
+  __device__ static Value start() { return {C(0), C(0)}; }
+  __device__ Value pack(int64_t at, int64_t count, int64_t channel) const {
+    constexpr int kCount = 16 / kElement;
+    const C m = mean[channel], r = rstd[channel];
+    const Words<16> slopes = load_pack<kElement>(grad, at, count);
+    const Words<16> words = load_pack<kElement>(x, at, count);
+    Value out = start();
+    MOONLET_UNROLL
+    for (int k = 0; k < kCount; ++k) {
+      if (k >= count) continue;
+      const C g = decoded<C, kElement>(bits_at<kElement>(slopes, k), grad.code);
+      const C v = decoded<C, kElement>(bits_at<kElement>(words, k), x.code);
+      out.plain += g;
+      out.product += g * (v - m) * r;
+    }
+    return out;
+  }
+  __device__ void each(int64_t at, int valid, int64_t channel, Value* values) const {
+    constexpr int kCount = 16 / kElement;
+    const Words<16> slopes = load_pack<kElement>(grad, at, valid);
+    const Words<16> words = load_pack<kElement>(x, at, valid);
+    MOONLET_UNROLL
+    for (int k = 0; k < kCount; ++k) {
+      if (k >= valid) continue;
+      const C g = decoded<C, kElement>(bits_at<kElement>(slopes, k), grad.code);
+      const C v = decoded<C, kElement>(bits_at<kElement>(words, k), x.code);
+      values[k].plain += g;
+      values[k].product += g * (v - mean[channel + k]) * rstd[channel + k];
+    }
+  }
+};
+
+// A block per channel and piece of its planes.
+template <class Take, int kElement>
+__global__ void __launch_bounds__(kBlock, 2)
+    channel_planes_kernel(Channels p, Take take, typename Take::Value* parts) {
+  constexpr int kCount = 16 / kElement;
+  const typename Take::Join join;
+  for (int64_t job = blockIdx.x; job < p.channels * p.pieces; job += gridDim.x) {
+    const int64_t channel = job / p.pieces, first = (job - channel * p.pieces) * p.piece;
+    const int64_t end = first + p.piece, all = p.rows * p.packs, last = end < all ? end : all;
+    auto total = Take::start();
+    for (int64_t j = first + threadIdx.x; j < last; j += kBlock) {
+      const int64_t row = p.by_packs.quotient(static_cast<uint32_t>(j));
+      const int64_t i = (j - row * p.packs) * kCount;
+      const int64_t at = (row * p.channels + channel) * p.width + i;
+      total = join(total, take.pack(at, p.width - i, channel));
+    }
+    total = combine_block(total, join);
+    if (threadIdx.x == 0) parts[job] = total;
+  }
+}
+
+// A block per tile of channels and piece of the rows; its teams take turns.
+template <class Take, int kElement>
+__global__ void __launch_bounds__(kBlock, 2)
+    channel_columns_kernel(Channels p, Take take, typename Take::Value* parts) {
+  constexpr int kCount = 16 / kElement;
+  using Value = typename Take::Value;
+  __shared__ SharedArray<Value, kBlock> memory;
+  Value* shared = memory.get();
+  const typename Take::Join join;
+  const int lane = threadIdx.x % p.lanes, team = threadIdx.x / p.lanes, teams = kBlock / p.lanes;
+  for (int64_t job = blockIdx.x; job < p.tiles * p.pieces; job += gridDim.x) {
+    const int64_t piece = job / p.tiles;
+    const int64_t channel = ((job - piece * p.tiles) * p.lanes + lane) * kCount;
+    const int64_t left = p.channels - channel, first = piece * p.piece;
+    const int valid = static_cast<int>(left < 0 ? 0 : left < kCount ? left : kCount);
+    const int64_t last = first + p.piece < p.rows ? first + p.piece : p.rows;
+    Value totals[kCount];
+    MOONLET_UNROLL
+    for (int k = 0; k < kCount; ++k) totals[k] = Take::start();
+    for (int64_t row = first + team; valid > 0 && row < last; row += teams)
+      take.each(row * p.channels + channel, valid, channel, totals);
+    MOONLET_UNROLL
+    for (int k = 0; k < kCount; ++k) {
+      Value* mine = shared + threadIdx.x;
+      *mine = totals[k];
+      __syncthreads();
+      for (int half_way = teams / 2; half_way > 0; half_way /= 2) {
+        if (team < half_way) *mine = join(*mine, mine[half_way * p.lanes]);
+        __syncthreads();
+      }
+      if (team == 0 && k < valid) parts[(channel + k) * p.pieces + piece] = shared[lane];
+      __syncthreads();
+    }
+  }
+}
+
+template <class C>
+__device__ __forceinline__ void update_running(const OptionalArray& running, int64_t channel,
+                                               C value, C momentum) {
+  if (!running.given) return;
+  const C old = running.array.get<C>(channel);
+  running.array.set<C>(channel, old + momentum * (value - old));
+}
+
+// What becomes of a channel's elements: (x - center) scale + shift; in the gradient that plus grad,
+// times slope, as the product of slope and scale may be too small for C.
+template <class C>
+struct alignas(16) Line {
+  C slope, center, scale, shift;
+};
+
+// The spread of a channel whose squares left the range of C, by a warp.
+template <class C, int kElement>
+__device__ Spread channel_in_double(const Channels& p, const PackSource& x, int64_t channel) {
+  const int64_t width = p.side_by_side ? 1 : p.width, count = p.rows * width;
+  return spread_in_double(count, count, threadIdx.x % kWarp, kWarp, [&](int64_t i) {
+    const int64_t row = i / width;
+    return static_cast<double>(
+        element_of<C, kElement>(x, (row * p.channels + channel) * width + i - row * width));
+  });
+}
+
+// A warp for each channel: joins the pieces.
+template <class C, int kElement>
+__global__ void finish_moments_kernel(Channels p, PackSource x, const Moments<C>* parts, double eps,
+                                      Array mean, Array rstd, OptionalArray weight,
+                                      OptionalArray bias, Line<C>* lines, RunningArrays running) {
+  const int lane = threadIdx.x % kWarp;
+  const int64_t all_warps = int64_t{gridDim.x} * (kBlock / kWarp);
+  for (int64_t start = int64_t{blockIdx.x} * (kBlock / kWarp); start < p.channels;
+       start += all_warps) {
+    const int64_t channel = start + threadIdx.x / kWarp;
+    Moments<C> all = {C(0), C(0), C(0)};
+    if (channel < p.channels)
+      for (int64_t i = lane; i < p.pieces; i += kWarp)
+        all = JoinMoments()(all, parts[channel * p.pieces + i]);
+    all = from_lane(combine_lanes(all, kWarp, JoinMoments()), 0, kWarp);
+    if (channel >= p.channels) continue;
+    const int64_t step = p.side_by_side ? 1 : p.width;
+    Spread spread = {static_cast<double>(element_of<C, kElement>(x, channel * step)),
+                     static_cast<double>(all.mean), static_cast<double>(all.squares), 1};
+    const auto count = static_cast<int64_t>(all.count);
+    if (left_range<C>(spread.squares, count, eps))
+      spread = channel_in_double<C, kElement>(p, x, channel);
+    if (lane != 0) continue;
+    const Center<C> center(spread.mean + spread.rest, spread.rstd(all.count, eps), count);
+    mean.set<double>(channel, center.exact_mean);
+    rstd.set<double>(channel, center.exact_rstd);
+    const C factor = weight.get<C>(channel, C(1));
+    lines[channel] = {C(0), center.mean, center.rstd * factor,
+                      bias.get<C>(channel, C(0)) - center.shift * factor};
+    const C momentum = static_cast<C>(running.momentum);
+    update_running<C>(running.mean, channel, static_cast<C>(center.exact_mean), momentum);
+    update_running<C>(running.var, channel, static_cast<C>(spread.variance(all.count - C(1))),
+                      momentum);
+  }
+}
+
+// The same for sums: the product's is the gradient of the weight. That of x, with h = (x - mean)
+// rstd, is rstd weight (grad - mean(grad) - h mean(grad h)).
+template <class C>
+__global__ void finish_slopes_kernel(Channels p, const Slopes<C>* parts, int64_t count,
+                                     const double* mean, const double* rstd, OptionalArray weight,
+                                     Line<C>* lines, OptionalArray grad_weight) {
+  const int lane = threadIdx.x % kWarp;
+  const int64_t step = int64_t{gridDim.x} * (kBlock / kWarp);
+  for (int64_t start = int64_t{blockIdx.x} * (kBlock / kWarp); start < p.channels; start += step) {
+    const int64_t channel = start + threadIdx.x / kWarp;
+    Slopes<C> all = {C(0), C(0)};
+    if (channel < p.channels)
+      for (int64_t i = lane; i < p.pieces; i += kWarp)
+        all = JoinSlopes()(all, parts[channel * p.pieces + i]);
+    all = combine_lanes(all, kWarp, JoinSlopes());
+    if (lane != 0 || channel >= p.channels) continue;
+    const Center<C> center(mean[channel], rstd[channel], count);
+    const C product = all.product - center.shift * all.plain, n = static_cast<C>(count);
+    if (grad_weight.given) grad_weight.array.set<C>(channel, product);
+    if (!lines) continue;
+    const C slope = center.rstd * weight.get<C>(channel, C(1));
+    lines[channel] = {slope, center.mean, -center.rstd * (product / n),
+                      center.shift * (product / n) - all.plain / n};
+  }
+}
+
+template <class C, int kElement, bool kWithGrad>
+__global__ void __launch_bounds__(kBlock, 2)
+    channel_lines_kernel(Channels p, int64_t packs, const Line<C>* lines, PackSource grad,
+                         PackSource x, char* y) {
+  constexpr int kCount = 16 / kElement;
+  for (MOONLET_EACH(j, packs)) {
+    const uint32_t row = p.by_packs.quotient(static_cast<uint32_t>(j));
+    const int64_t i = (j - row * p.packs) * kCount;
+    const int64_t at = row * p.width + i, left = p.width - i;
+    int64_t channel = i;
+    if (!p.side_by_side) channel = row - int64_t{p.by_channels.quotient(row)} * p.channels;
+    Words<16> slopes{}, out{};
+    if constexpr (kWithGrad) slopes = load_pack<kElement>(grad, at, left);
+    const Words<16> words = load_pack<kElement>(x, at, left);
+    Line<C> line = lines[channel];
+    MOONLET_UNROLL
+    for (int k = 0; k < kCount; ++k) {
+      if (k >= left) continue;
+      if (k > 0 && p.side_by_side) line = lines[channel + k];
+      C v = decoded<C, kElement>(bits_at<kElement>(words, k), x.code);
+      v = (v - line.center) * line.scale + line.shift;
+      if constexpr (kWithGrad)
+        v = (v + decoded<C, kElement>(bits_at<kElement>(slopes, k), grad.code)) * line.slope;
+      set_bits<kElement>(out, k, encoded<C, kElement>(v, x.code));
+    }
+    store_pack<kElement>(y, x.aligned, at, left, out);
+  }
+}
+
+bool channels_are_last(const Tensor& x) {
+  return !x.is_contiguous() &&
+         (is_contiguous(x.sizes(), x.strides(), MemoryFormat::ChannelsLast) ||
+          is_contiguous(x.sizes(), x.strides(), MemoryFormat::ChannelsLast3d));
+}
+
+// False where the elements of x lie otherwise, or are too many.
+bool plan_channels(const Tensor& x, Channels& p) {
+  const bool last = channels_are_last(x);
+  if (!last && !x.is_contiguous()) return false;
+  const int count = static_cast<int>(16 / size_of(x.dtype()));
+  const int64_t channels = x.size(1), inner = x.numel() / (x.size(0) * channels);
+  p.channels = channels;
+  p.side_by_side = last || inner == 1;
+  p.width = p.side_by_side ? channels : inner;
+  p.rows = p.side_by_side ? x.numel() / channels : x.size(0);
+  p.packs = (p.width + count - 1) / count;
+  const int64_t all_rows = p.side_by_side ? p.rows : p.rows * channels;
+  if (all_rows * p.packs >= kDividerLimit) return false;
+  p.by_packs = Divider(p.packs);
+  p.by_channels = Divider(channels);
+  p.lanes = lanes_for(p.packs);
+  p.tiles = (p.packs + p.lanes - 1) / p.lanes;
+  // Enough blocks for a device, of enough work each.
+  const int64_t work = p.side_by_side ? p.rows : p.rows * p.packs;
+  const int64_t turn = p.side_by_side ? int64_t{8} * (kBlock / p.lanes) : int64_t{4} * kBlock;
+  const int64_t jobs = p.side_by_side ? p.tiles : channels;
+  p.pieces = std::clamp<int64_t>(1024 / jobs, 1, (work + turn - 1) / turn);
+  p.piece = (work + p.pieces - 1) / p.pieces;
+  return true;
+}
+
+// t with the elements where those of `like` lie.
+Tensor laid_as(const Call& call, const Tensor& like, const Tensor& t) {
+  const bool same = like.is_contiguous() ? t.is_contiguous()
+                                         : channels_are_last(t) && t.strides() == like.strides();
+  if (same) return t;
+  Tensor out = empty_strided(like.sizes(), like.strides(), options_of(t), call.op());
+  copy_back(out, t);
+  return out;
+}
+
+OptionalArray optional(const Tensor& t) {
+  return {t.defined() ? array(t) : Array{nullptr, DType::Float32}, t.defined()};
+}
+Tensor contiguous_if_given(const Tensor& t) { return t.defined() ? contiguous(t) : t; }
+
+// What each channel adds up to, a value for each piece, in scratch memory.
+template <class Take, int kElement>
+Tensor run_parts(const Call& call, const Channels& p, const Take& take) {
+  using Value = typename Take::Value;
+  const int64_t count = p.channels * p.pieces;
+  const Tensor parts = call.scratch({count * static_cast<int64_t>(sizeof(Value))}, DType::UInt8);
+  auto* const memory = reinterpret_cast<Value*>(parts.raw());
+  if (p.side_by_side)
+    MOONLET_LAUNCH((channel_columns_kernel<Take, kElement>),
+                   blocks_for(p.tiles * p.pieces * kBlock), kBlock, 0, call.stream(), p, take,
+                   memory);
+  else
+    MOONLET_LAUNCH((channel_planes_kernel<Take, kElement>), blocks_for(count * kBlock), kBlock, 0,
+                   call.stream(), p, take, memory);
+  call.done();
+  return parts;
+}
+
+template <class C>
+Tensor line_table(const Call& call, const Channels& p) {
+  return call.scratch({p.channels * static_cast<int64_t>(sizeof(Line<C>))}, DType::UInt8);
+}
+
+template <class C, int kElement, bool kWithGrad>
+void run_lines(const Call& call, const Channels& p, const Tensor& lines, const PackSource& grad,
+               PackSource x, Tensor& y) {
+  const int64_t packs = (p.side_by_side ? p.rows : p.rows * p.channels) * p.packs;
+  x.aligned = x.aligned && aligned_to(y.raw(), 16);
+  MOONLET_LAUNCH((channel_lines_kernel<C, kElement, kWithGrad>), blocks_for(packs), kBlock, 0,
+                 call.stream(), p, packs, reinterpret_cast<const Line<C>*>(lines.raw()), grad, x,
+                 y.raw());
+  call.done();
+}
+
+}  // namespace
+
+bool batch_norm_by_packs(const Call& call, const Tensor& input, const Tensor& weight,
+                         const Tensor& bias, const RunningStatistics& running, double eps,
+                         Tensor& y, Tensor& mean, Tensor& rstd) {
+  Channels p;
+  if (input.numel() == 0 || input.dtype() != y.dtype() || !plan_channels(y, p)) return false;
+  const Tensor x = laid_as(call, y, input);
+  const Tensor w = contiguous_if_given(weight), b = contiguous_if_given(bias);
+  visit_floats(x.dtype(), [&]<class C, int kElement>() {
+    const PackSource source = row_source(x, p.width);
+    const int64_t step = p.side_by_side ? 1 : p.width;
+    const Tensor parts = run_parts<TakeMoments<C, kElement>, kElement>(call, p, {source, step});
+    const Tensor lines = line_table<C>(call, p);
+    MOONLET_LAUNCH(
+        (finish_moments_kernel<C, kElement>), blocks_for(p.channels * kWarp), kBlock, 0,
+        call.stream(), p, source, reinterpret_cast<const Moments<C>*>(parts.raw()), eps,
+        array(mean), array(rstd), optional(w), optional(b), reinterpret_cast<Line<C>*>(lines.raw()),
+        (RunningArrays{optional(running.mean), optional(running.var), running.momentum}));
+    call.done();
+    run_lines<C, kElement, false>(call, p, lines, source, source, y);
+  });
+  return true;
+}
+
+bool batch_norm_slopes_by_packs(const Call& call, const Tensor& slope, const Tensor& input,
+                                const Tensor& given_mean, const Tensor& given_rstd,
+                                const Tensor& weight, Tensor* y, Tensor* grad_weight) {
+  Channels p;
+  const Tensor& like = y ? *y : input;
+  const bool alike = input.dtype() == slope.dtype() && input.dtype() == like.dtype();
+  if (input.numel() == 0 || !alike || !plan_channels(like, p)) return false;
+  const Tensor x = laid_as(call, like, input), grad = laid_as(call, like, slope);
+  const DType compute = compute_dtype(x.dtype());
+  const Tensor mean = converted(given_mean, compute), rstd = converted(given_rstd, compute);
+  const Tensor exact_mean = converted(given_mean, DType::Float64),
+               exact_rstd = converted(given_rstd, DType::Float64);
+  const Tensor w = contiguous_if_given(weight);
+  visit_floats(x.dtype(), [&]<class C, int kElement>() {
+    const PackSource source = row_source(x, p.width), slopes = row_source(grad, p.width);
+    const C *const means = mean.elements<C>(), *const scales = rstd.elements<C>();
+    const Tensor parts =
+        run_parts<TakeSlopes<C, kElement>, kElement>(call, p, {slopes, source, means, scales});
+    const Tensor lines = y ? line_table<C>(call, p) : Tensor();
+    MOONLET_LAUNCH((finish_slopes_kernel<C>), blocks_for(p.channels * kWarp), kBlock, 0,
+                   call.stream(), p, reinterpret_cast<const Slopes<C>*>(parts.raw()),
+                   x.numel() / p.channels, exact_mean.elements<double>(),
+                   exact_rstd.elements<double>(), optional(w),
+                   y ? reinterpret_cast<Line<C>*>(lines.raw()) : nullptr,
+                   optional(grad_weight ? *grad_weight : Tensor()));
+    call.done();
+    if (y) run_lines<C, kElement, true>(call, p, lines, slopes, source, *y);
+  });
+  return true;
+}
+
+}  // namespace moonlet::cuda

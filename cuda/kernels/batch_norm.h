@@ -1,0 +1,26 @@
+// cuda/kernels/batch_norm.h: batch_norm in training by packs of 16 bytes, where the elements lie
+// so.
+#pragma once
+
+#include "cuda/runtime/device.h"
+
+namespace moonlet::cuda {
+
+// Undefined or contiguous; they move towards the batch's by `momentum`.
+struct RunningStatistics {
+  Tensor mean, var;
+  double momentum;
+};
+
+// native_batch_norm. False, with nothing done, where x and y are of two dtypes, of no element, of
+// too many, or y is neither row-major nor channels_last.
+bool batch_norm_by_packs(const Call& call, const Tensor& x, const Tensor& weight,
+                         const Tensor& bias, const RunningStatistics& running, double eps,
+                         Tensor& y, Tensor& mean, Tensor& rstd);
+
+// The gradients of x (to `y`) and of the weight, of which one may be null. False as above.
+bool batch_norm_slopes_by_packs(const Call& call, const Tensor& grad, const Tensor& x,
+                                const Tensor& mean, const Tensor& rstd, const Tensor& weight,
+                                Tensor* y, Tensor* grad_weight);
+
+}  // namespace moonlet::cuda

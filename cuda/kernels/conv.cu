@@ -1,0 +1,496 @@
+// cuda/kernels/conv.cu: convolution, the transposed one and the gradient of their weight as matrix
+// products of tiles that are gathered from the images as they are needed (implicit GEMM); few
+// channels in each of several groups, as in depthwise convolution, without products. Every element
+// of a result is added up by one block in order, so results repeat.
+#include <algorithm>
+
+#include "cuda/kernels/common/geometry.cuh"
+#include "cuda/kernels/common/mma.cuh"
+#include "cuda/kernels/common/rows.cuh"
+#include "cuda/libraries/cudnn_conv.h"
+#include "cuda/runtime/device.h"
+#include "tensor/kernels_conv.h"
+#include "tensor/kernels_copy.h"
+#include "tensor/runtime/cudnn_settings.h"
+
+namespace moonlet::cuda {
+
+namespace {
+
+// The axes are depth, height and width; of images and lines the first ones have size 1.
+constexpr int kAxes = 3;
+struct Axes {
+  int64_t of[kAxes];
+  __host__ __device__ int64_t volume() const { return of[0] * of[1] * of[2]; }
+  // The place of coordinates.
+  __host__ __device__ int64_t place(const Axes& at) const {
+    return (at.of[0] * of[1] + at.of[1]) * of[2] + at.of[2];
+  }
+};
+
+// Division by a number that the host knows; `narrow` says that what is divided is below 2^31.
+struct Split {
+  int64_t by = 1;
+  Divider fast;
+  bool narrow = false;
+  Split() = default;
+  Split(int64_t divisor, bool is_narrow) : by(divisor), narrow(is_narrow) {
+    if (narrow) fast = Divider(by);
+  }
+  __device__ __forceinline__ int64_t operator()(int64_t n, int64_t& rest) const {
+    const int64_t quotient = narrow ? fast.quotient(static_cast<uint32_t>(n)) : n / by;
+    rest = n - quotient * by;
+    return quotient;
+  }
+};
+
+// Places and their coordinates.
+struct Grid3 {
+  Axes sizes;
+  int64_t volume = 1;
+  Split all, width, height;
+  Grid3(const Axes& a, bool narrow)
+      : sizes(a),
+        volume(a.volume()),
+        all(volume, narrow),
+        width(a.of[2], narrow),
+        height(a.of[1], narrow) {}
+  __device__ __forceinline__ Axes at(int64_t place) const {
+    Axes out;
+    const int64_t rows = width(place, out.of[2]);
+    out.of[0] = height(rows, out.of[1]);
+    return out;
+  }
+};
+
+// The last of `given` from `first` on as axes, with `fill` before them.
+Axes axes_of(const Dims& given, int first, int64_t fill) {
+  Axes out{{fill, fill, fill}};
+  for (int i = first; i < given.size(); ++i) out.of[kAxes - given.size() + i] = given[i];
+  return out;
+}
+
+// `ins` and `outs` are the channels of a group.
+struct ConvShape {
+  int64_t batch, groups, ins, outs;
+  Grid3 in, out, kernel;
+  Axes stride, pad, dilation;
+  Split step[kAxes];
+  int64_t taps() const { return ins * kernel.volume; }
+  // Few channels in each of several groups: products would be of zeros mostly.
+  bool is_thin() const { return groups > 1 && std::max(ins, outs) <= 4; }
+};
+
+ConvShape shape_of(const Dims& x, const Dims& weight, const Dims& y, const Dims& stride,
+                   const Dims& padding, const Dims& dilation, int64_t groups) {
+  const Axes in = axes_of(x, 2, 1), out = axes_of(y, 2, 1), kernel = axes_of(weight, 2, 1),
+             steps = axes_of(stride, 0, 1), pad = axes_of(padding, 0, 0),
+             dilated = axes_of(dilation, 0, 1);
+  int64_t most =
+      std::max({x[0] * in.volume(), x[0] * out.volume(), std::max(x[1], y[1]) * kernel.volume()});
+  for (int d = 0; d < kAxes; ++d)
+    most = std::max({most, steps.of[d], in.of[d] + pad.of[d], kernel.of[d]});
+  const bool narrow = most < kDividerLimit;
+  ConvShape s{x[0],
+              groups,
+              x[1] / groups,
+              y[1] / groups,
+              Grid3(in, narrow),
+              Grid3(out, narrow),
+              Grid3(kernel, narrow),
+              steps,
+              pad,
+              dilated,
+              {}};
+  for (int d = 0; d < kAxes; ++d) s.step[d] = Split(steps.of[d], narrow);
+  return s;
+}
+
+// The place in the image that an output sees through a tap, or -1 outside.
+__device__ __forceinline__ int64_t seen_place(const ConvShape& s, const Axes& out,
+                                              const Axes& tap) {
+  Axes at;
+  bool inside = true;
+  MOONLET_UNROLL
+  for (int d = 0; d < kAxes; ++d) {
+    at.of[d] = out.of[d] * s.stride.of[d] - s.pad.of[d] + tap.of[d] * s.dilation.of[d];
+    inside = inside && at.of[d] >= 0 && at.of[d] < s.in.sizes.of[d];
+  }
+  return inside ? s.in.sizes.place(at) : -1;
+}
+
+// The place of the output that sees a place of the image through a tap, or -1.
+__device__ __forceinline__ int64_t seeing_place(const ConvShape& s, const Axes& in,
+                                                const Axes& tap) {
+  Axes at;
+  bool inside = true;
+  MOONLET_UNROLL
+  for (int d = 0; d < kAxes; ++d) {
+    const int64_t from = in.of[d] + s.pad.of[d] - tap.of[d] * s.dilation.of[d];
+    int64_t rest = 0;
+    at.of[d] = s.step[d](from < 0 ? 0 : from, rest);
+    inside = inside && from >= 0 && rest == 0 && at.of[d] < s.out.sizes.of[d];
+  }
+  return inside ? s.out.sizes.place(at) : -1;
+}
+
+// What is multiplied: result (rows, columns) = a (rows, depth) b (depth, columns) for each group.
+// `fix` is told the column, of the weight's gradient the depth, and b the other one.
+
+// The way forward: output channels, places of all images, taps.
+template <class E>
+struct Across {
+  static constexpr bool kByDepth = false;
+  const ConvShape& s;
+  const E *x, *weight;
+  int64_t group, image = 0;
+  Axes place{};
+
+  __device__ static int64_t rows(const ConvShape& s) { return s.outs; }
+  __device__ static int64_t columns(const ConvShape& s) { return s.batch * s.out.volume; }
+  __device__ static int64_t depth(const ConvShape& s) { return s.ins * s.kernel.volume; }
+  __device__ __forceinline__ void fix(int64_t column) {
+    int64_t rest;
+    image = s.out.all(column, rest);
+    place = s.out.at(rest);
+  }
+  __device__ __forceinline__ E a(int64_t row, int64_t k) const {
+    return weight[(group * s.outs + row) * s.ins * s.kernel.volume + k];
+  }
+  __device__ __forceinline__ E b(int64_t k) const {
+    int64_t tap;
+    const int64_t channel = s.kernel.all(k, tap), at = seen_place(s, place, s.kernel.at(tap));
+    const int64_t plane = (image * s.groups + group) * s.ins + channel;
+    return at < 0 ? E() : x[plane * s.in.volume + at];
+  }
+  __device__ __forceinline__ int64_t result(int64_t row, int64_t column) const {
+    int64_t at;
+    const int64_t of = s.out.all(column, at);
+    return ((of * s.groups + group) * s.outs + row) * s.out.volume + at;
+  }
+  __device__ int64_t channel(int64_t row) const { return group * s.outs + row; }
+};
+
+// The transposed way: input channels, places of all inputs, output channels with taps.
+template <class E>
+struct Back {
+  static constexpr bool kByDepth = false;
+  const ConvShape& s;
+  const E *x, *weight;
+  int64_t group, image = 0;
+  Axes place{};
+
+  __device__ static int64_t rows(const ConvShape& s) { return s.ins; }
+  __device__ static int64_t columns(const ConvShape& s) { return s.batch * s.in.volume; }
+  __device__ static int64_t depth(const ConvShape& s) { return s.outs * s.kernel.volume; }
+  __device__ __forceinline__ void fix(int64_t column) {
+    int64_t rest;
+    image = s.in.all(column, rest);
+    place = s.in.at(rest);
+  }
+  __device__ __forceinline__ E a(int64_t row, int64_t k) const {
+    int64_t tap;
+    const int64_t channel = group * s.outs + s.kernel.all(k, tap);
+    return weight[(channel * s.ins + row) * s.kernel.volume + tap];
+  }
+  __device__ __forceinline__ E b(int64_t k) const {
+    int64_t tap;
+    const int64_t channel = s.kernel.all(k, tap), at = seeing_place(s, place, s.kernel.at(tap));
+    const int64_t plane = (image * s.groups + group) * s.outs + channel;
+    return at < 0 ? E() : x[plane * s.out.volume + at];
+  }
+  __device__ __forceinline__ int64_t result(int64_t row, int64_t column) const {
+    int64_t at;
+    const int64_t of = s.in.all(column, at);
+    return ((of * s.groups + group) * s.ins + row) * s.in.volume + at;
+  }
+  __device__ int64_t channel(int64_t row) const { return group * s.ins + row; }
+};
+
+// The gradient of the weight, whose part `weight` here is the gradient of the outputs: output
+// channels, taps, places of all outputs.
+template <class E>
+struct ByWeight {
+  static constexpr bool kByDepth = true;
+  const ConvShape& s;
+  const E *x, *weight;
+  int64_t group, image = 0, at = 0;
+  Axes place{};
+
+  __device__ static int64_t rows(const ConvShape& s) { return s.outs; }
+  __device__ static int64_t columns(const ConvShape& s) { return s.ins * s.kernel.volume; }
+  __device__ static int64_t depth(const ConvShape& s) { return s.batch * s.out.volume; }
+  __device__ __forceinline__ void fix(int64_t k) {
+    image = s.out.all(k, at);
+    place = s.out.at(at);
+  }
+  __device__ __forceinline__ E a(int64_t row, int64_t) const {
+    return weight[((image * s.groups + group) * s.outs + row) * s.out.volume + at];
+  }
+  __device__ __forceinline__ E b(int64_t column) const {
+    int64_t tap;
+    const int64_t channel = s.kernel.all(column, tap),
+                  from = seen_place(s, place, s.kernel.at(tap));
+    const int64_t plane = (image * s.groups + group) * s.ins + channel;
+    return from < 0 ? E() : x[plane * s.in.volume + from];
+  }
+  __device__ __forceinline__ int64_t result(int64_t row, int64_t column) const {
+    return (group * s.outs + row) * s.ins * s.kernel.volume + column;
+  }
+};
+
+constexpr int kWarps = 4, kThreads = kWarps * kWarp;
+// A block's tile of the result, and the depth that is in shared memory at a time.
+constexpr int kRows = 16 * kWarps, kColumns = 64, kDepth = 32;
+
+// The depth is cut in `pieces` of `length`, each with its own results.
+struct Pieces {
+  int64_t count, length, step;
+};
+
+template <class U>
+__device__ __forceinline__ typename U::Element rounded(typename U::Element v) {
+  if constexpr (std::is_same_v<U, Tf32Unit>)
+    return to_tf32(v);
+  else
+    return v;
+}
+
+// The tiles of a and b from depth `k` on, zeros beyond `end`.
+template <class U, class Way>
+__device__ __forceinline__ void gather_tiles(Way& way, const ConvShape& s, int64_t row,
+                                             int64_t column, int64_t k, int64_t end,
+                                             typename U::Element* a, typename U::Element* b) {
+  using E = typename U::Element;
+  constexpr int kStride = tile_stride<E>(kDepth), kWide = tile_stride<E>(kColumns);
+  const int deep = threadIdx.x % kDepth;
+  const bool inside = k + deep < end;
+  if constexpr (Way::kByDepth) {
+    if (inside) way.fix(k + deep);
+  }
+  MOONLET_UNROLL_BY(4)
+  for (int m = threadIdx.x / kDepth; m < kRows; m += kThreads / kDepth)
+    a[m * kStride + deep] =
+        inside && row + m < Way::rows(s) ? rounded<U>(way.a(row + m, k + deep)) : E();
+  if constexpr (Way::kByDepth) {
+    MOONLET_UNROLL_BY(4)
+    for (int n = threadIdx.x / kDepth; n < kColumns; n += kThreads / kDepth)
+      b[n * kStride + deep] =
+          inside && column + n < Way::columns(s) ? rounded<U>(way.b(column + n)) : E();
+  } else {
+    const int n = threadIdx.x % kColumns;
+    const bool wanted = column + n < Way::columns(s);
+    MOONLET_UNROLL_BY(4)
+    for (int d = threadIdx.x / kColumns; d < kDepth; d += kThreads / kColumns)
+      b[d * kWide + n] = wanted && k + d < end ? rounded<U>(way.b(k + d)) : E();
+  }
+}
+
+// `bias` has a number for each channel of the result, or is null.
+template <class U, template <class> class Ways, class Result>
+__global__ void __launch_bounds__(kThreads, 3)
+    conv_kernel(MOONLET_GRID_CONSTANT const ConvShape s, Pieces pieces,
+                const typename U::Element* x, const typename U::Element* weight,
+                const typename U::Sum* bias, Result* y) {
+  using E = typename U::Element;
+  using Way = Ways<E>;
+  constexpr int kStride = tile_stride<E>(kDepth),
+                kOther = Way::kByDepth ? kStride : tile_stride<E>(kColumns);
+  __shared__ SharedArray<E, kRows * kStride> a;
+  __shared__ SharedArray<E, (Way::kByDepth ? kColumns : kDepth) * kOther> b;
+  const int64_t down = (Way::rows(s) + kRows - 1) / kRows,
+                along = (Way::columns(s) + kColumns - 1) / kColumns;
+  for (int64_t i = blockIdx.x; i < down * along * s.groups * pieces.count; i += gridDim.x) {
+    const int64_t row = i % down * kRows, column = i / down % along * kColumns;
+    const int64_t group = i / down / along % s.groups, piece = i / down / along / s.groups;
+    const int64_t first = piece * pieces.length, end = min(first + pieces.length, Way::depth(s));
+    Way way{s, x, weight, group};
+    const int64_t mine = column + threadIdx.x % kColumns;
+    if (!Way::kByDepth && mine < Way::columns(s)) way.fix(mine);
+    Part<typename U::Sum, kColumns> sums;
+    sums.clear();
+    for (int64_t k = first; k < end; k += kDepth) {
+      __syncthreads();
+      gather_tiles<U>(way, s, row, column, k, end, a.get(), b.get());
+      __syncthreads();
+      U::template multiply<Way::kByDepth>(sums, a.get() + threadIdx.x / kWarp * 16 * kStride,
+                                          kStride, b.get(), kOther, kDepth, kColumns);
+    }
+    const int64_t my_row = row + threadIdx.x / kWarp * 16 + row_in_warp();
+    sums.each([&](typename U::Sum v, int upper, int col) {
+      const int64_t m = my_row + 8 * upper, n = column + col;
+      if (m >= Way::rows(s) || n >= Way::columns(s)) return;
+      if constexpr (!Way::kByDepth)
+        if (bias != nullptr) v += bias[way.channel(m)];
+      y[piece * pieces.step + way.result(m, n)] = convert<Result>(v);
+    });
+  }
+}
+
+// The results of the pieces, added up in order.
+template <class C, class E>
+__global__ void __launch_bounds__(kBlock)
+    join_kernel(int64_t count, int64_t pieces, const C* parts, E* y) {
+  for (MOONLET_EACH(i, count)) {
+    C sum = parts[i];
+    for (int64_t piece = 1; piece < pieces; ++piece) sum += parts[piece * count + i];
+    y[i] = convert<E>(sum);
+  }
+}
+
+// Thin groups, a thread for each result.
+template <class C, template <class> class Ways, class E>
+__global__ void __launch_bounds__(kBlock)
+    thin_kernel(MOONLET_GRID_CONSTANT const ConvShape s, const E* x, const E* weight, const C* bias,
+                E* y) {
+  using Way = Ways<E>;
+  const int64_t rows = Way::rows(s), columns = Way::columns(s), depth = Way::depth(s);
+  for (MOONLET_EACH(i, s.groups * rows * columns)) {
+    Way way{s, x, weight, i / columns / rows};
+    const int64_t row = i / columns % rows, column = i % columns;
+    way.fix(column);
+    C sum = bias != nullptr ? bias[way.channel(row)] : C(0);
+    for (int64_t k = 0; k < depth; ++k) sum += convert<C>(way.a(row, k)) * convert<C>(way.b(k));
+    y[way.result(row, column)] = convert<E>(sum);
+  }
+}
+
+// Thin groups' weights, a block for each.
+template <class C, class E>
+__global__ void __launch_bounds__(kBlock)
+    thin_weight_kernel(MOONLET_GRID_CONSTANT const ConvShape s, const E* x, const E* slope, E* y) {
+  using Way = ByWeight<E>;
+  const int64_t rows = Way::rows(s), columns = Way::columns(s), depth = Way::depth(s);
+  for (int64_t i = blockIdx.x; i < s.groups * rows * columns; i += gridDim.x) {
+    Way way{s, x, slope, i / columns / rows};
+    const int64_t row = i / columns % rows, column = i % columns;
+    C sum = C(0);
+    for (int64_t k = threadIdx.x; k < depth; k += kBlock) {
+      way.fix(k);
+      sum += convert<C>(way.a(row, k)) * convert<C>(way.b(column));
+    }
+    sum = combine_block(sum, AddUp());
+    if (threadIdx.x == 0) y[way.result(row, column)] = convert<E>(sum);
+  }
+}
+
+// The blocks of tiles, which loop, so that no grid is too large.
+unsigned tiles_for(int64_t rows, int64_t columns, int64_t times) {
+  const int64_t count = (rows + kRows - 1) / kRows * ((columns + kColumns - 1) / kColumns) * times;
+  return static_cast<unsigned>(std::clamp<int64_t>(count, 1, int64_t{1} << 30));
+}
+
+// y contiguous, and its way back.
+template <class Body>
+void with_dense(Tensor& y, Body&& body) {
+  if (y.is_contiguous()) return body(y);
+  Tensor whole = empty_plain(y.sizes(), {y.dtype(), y.device()});
+  body(whole);
+  copy_back(y, whole);
+}
+
+// y[:, c] = bias[c], or 0 without one.
+void fill_channels(const Tensor& bias, Tensor& y) {
+  if (!bias.defined()) return fill(y, Scalar(0));
+  Dims strides = Dims::filled(y.dim(), 0);
+  strides[1] = bias.stride(0);
+  copy(y, alias(bias, y.sizes(), strides, bias.offset()));
+}
+
+// The switch of cuDNN's is that of all convolutions, as in PyTorch.
+bool tf32_allowed() { return cudnn_settings.allow_tf32; }
+
+// The way forward or the transposed one.
+template <template <class> class Ways>
+void convolve(const Call& call, const ConvShape& s, const Tensor& x, const Tensor& weight,
+              const Tensor& bias, int64_t rows, int64_t columns, int64_t depth, Tensor& result) {
+  const DType t = result.dtype();
+  const Tensor image = converted(x, t), filter = converted(weight, t),
+               shift = bias.defined() ? converted(bias, compute_dtype(t)) : Tensor();
+  with_dense(result, [&](Tensor& y) {
+    visit_units(t, tf32_allowed(), [&]<class U>() {
+      using E = typename U::Element;
+      using C = typename U::Sum;
+      const C* added = shift.defined() ? shift.elements<C>() : nullptr;
+      const E *from = image.elements<E>(), *by = filter.elements<E>();
+      if (s.is_thin())
+        MOONLET_LAUNCH((thin_kernel<C, Ways, E>), blocks_for(y.numel()), kBlock, 0, call.stream(),
+                       s, from, by, added, y.elements<E>());
+      else
+        MOONLET_LAUNCH((conv_kernel<U, Ways, E>), tiles_for(rows, columns, s.groups), kThreads, 0,
+                       call.stream(), s, (Pieces{1, depth, 0}), from, by, added, y.elements<E>());
+      call.done();
+    });
+  });
+}
+
+// Enough pieces for the blocks to fill a device, by the shapes alone.
+Pieces pieces_of(const ConvShape& s, int64_t count) {
+  const int64_t depth = s.batch * s.out.volume;
+  const int64_t blocks = tiles_for(s.outs, s.taps(), s.groups);
+  const int64_t wanted = std::clamp<int64_t>(512 / blocks, 1, (depth + 511) / 512);
+  const int64_t length = ((depth + wanted - 1) / wanted + kDepth - 1) / kDepth * kDepth;
+  return {(depth + length - 1) / length, length, count};
+}
+
+}  // namespace
+
+void native_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
+                 const Dims& padding, const Dims& dilation, int64_t groups, Tensor& result) {
+  if (result.numel() == 0) return;
+  if (cudnn::conv(x, weight, bias, stride, padding, dilation, groups, result)) return;
+  if (x.numel() == 0 || weight.numel() == 0) return fill_channels(bias, result);
+  const Call call(result, "conv");
+  const ConvShape s =
+      shape_of(x.sizes(), weight.sizes(), result.sizes(), stride, padding, dilation, groups);
+  convolve<Across>(call, s, x, weight, bias, s.outs, s.batch * s.out.volume, s.taps(), result);
+}
+
+void native_conv_transpose(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                           const Dims& size, const Dims& stride, const Dims& padding,
+                           const Dims& dilation, int64_t groups, Tensor& result) {
+  if (result.numel() == 0) return;
+  if (cudnn::conv_transpose(x, weight, bias, stride, padding, dilation, groups, result)) return;
+  if (x.numel() == 0 || weight.numel() == 0) return fill_channels(bias, result);
+  const Call call(result, "conv_transpose");
+  const ConvShape s = shape_of(size, weight.sizes(), x.sizes(), stride, padding, dilation, groups);
+  convolve<Back>(call, s, x, weight, bias, s.ins, s.batch * s.in.volume, s.outs * s.kernel.volume,
+                 result);
+}
+
+void native_conv_grad_weight(const Tensor& grad, const Tensor& x, const Dims& size,
+                             const Dims& stride, const Dims& padding, const Dims& dilation,
+                             int64_t groups, Tensor& result) {
+  if (result.numel() == 0) return;
+  if (grad.numel() == 0 || x.numel() == 0) return fill(result, Scalar(0));
+  if (cudnn::conv_grad_weight(grad, x, stride, padding, dilation, groups, result)) return;
+  const Call call(result, "conv_grad_weight");
+  const ConvShape s = shape_of(x.sizes(), size, grad.sizes(), stride, padding, dilation, groups);
+  const DType t = result.dtype();
+  const Tensor image = converted(x, t), slope = converted(grad, t);
+  with_dense(result, [&](Tensor& y) {
+    const int64_t count = y.numel();
+    visit_units(t, tf32_allowed(), [&]<class U>() {
+      using E = typename U::Element;
+      using C = typename U::Sum;
+      const E *from = image.elements<E>(), *by = slope.elements<E>();
+      if (s.is_thin()) {
+        MOONLET_LAUNCH((thin_weight_kernel<C, E>), blocks_for(count * kBlock), kBlock, 0,
+                       call.stream(), s, from, by, y.elements<E>());
+        return call.done();
+      }
+      const Pieces pieces = pieces_of(s, count);
+      Tensor parts = call.scratch({pieces.count, count}, compute_dtype(t));
+      MOONLET_LAUNCH((conv_kernel<U, ByWeight, C>),
+                     tiles_for(s.outs, s.taps(), s.groups * pieces.count), kThreads, 0,
+                     call.stream(), s, pieces, from, by, static_cast<const C*>(nullptr),
+                     parts.elements<C>());
+      call.done();
+      MOONLET_LAUNCH((join_kernel<C, E>), blocks_for(count), kBlock, 0, call.stream(), count,
+                     pieces.count, static_cast<const C*>(parts.elements<C>()), y.elements<E>());
+      call.done();
+    });
+  });
+}
+
+}  // namespace moonlet::cuda

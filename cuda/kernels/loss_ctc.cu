@@ -1,0 +1,185 @@
+// cuda/kernels/loss_ctc.cu: the connectionist temporal classification loss and its gradient: a
+// block for each entry of the batch, a thread for each place of the target; steps follow one
+// another.
+#include <algorithm>
+#include <vector>
+
+#include "cuda/kernels/common/faults.cuh"
+#include "cuda/kernels/common/geometry.cuh"
+#include "cuda/runtime/device.h"
+#include "cuda/runtime/graph.h"
+#include "tensor/functors/ctc_paths.h"
+#include "tensor/kernels_copy.h"
+#include "tensor/kernels_loss.h"
+
+namespace moonlet::cuda {
+
+namespace {
+
+using Lengths = std::vector<int64_t>;
+
+// log_probs (steps, entries, classes); of each entry the start of its target and both lengths.
+struct Batch {
+  int64_t steps, entries, classes, blank, width;
+  const int64_t *targets, *starts, *target_lengths, *input_lengths;
+  __device__ ctc::Places places(int64_t i) const {
+    return {targets + starts[i], target_lengths[i], blank};
+  }
+  __device__ int64_t row(int64_t step, int64_t entry) const {
+    return (step * entries + entry) * classes;
+  }
+};
+
+// The classes that are counted, with the first in the place of what is none.
+__global__ void targets_kernel(Batch b, Reporter wrong, int64_t* to) {
+  for (int64_t i = blockIdx.x; i < b.entries; i += gridDim.x)
+    for (int64_t k = threadIdx.x; k < b.target_lengths[i]; k += kBlock) {
+      const int64_t at = b.starts[i] + k, target = b.targets[at];
+      const bool good = target >= 1 && target <= b.classes;
+      if (!good) report(wrong, target, b.classes);
+      to[at] = good ? target : 1;
+    }
+}
+
+template <class C>
+__global__ void forward_kernel(Batch b, Array log_probs, C* log_alpha, Array y) {
+  for (int64_t i = blockIdx.x; i < b.entries; i += gridDim.x) {
+    const ctc::Places places = b.places(i);
+    const int64_t steps = b.input_lengths[i];
+    C* alpha = log_alpha + i * b.steps * b.width;
+    for (int64_t t = 0; t < b.steps; ++t) {
+      for (int64_t p = threadIdx.x; p < b.width; p += kBlock) {
+        C* here = alpha + t * b.width + p;
+        if (t >= steps || p >= places.count())
+          *here = C(-HUGE_VAL);
+        else
+          *here = (t > 0   ? ctc::into(places, alpha + (t - 1) * b.width, p)
+                   : p < 2 ? C(0)
+                           : C(-HUGE_VAL)) +
+                  log_probs.get<C>(b.row(t, i) + places.at(p));
+      }
+      __syncthreads();
+    }
+    if (threadIdx.x == 0)
+      y.set<C>(i, ctc::loss(places, static_cast<const C*>(alpha + (steps - 1) * b.width), steps));
+    __syncthreads();
+  }
+}
+
+// What the places of one class add to its gradient is summed by the thread of the first of them.
+template <class C>
+__device__ void add_up(const ctc::Places& places, const C* shares, int64_t row, C slope,
+                       const Array& y) {
+  for (int64_t p = threadIdx.x; p < places.count(); p += kBlock) {
+    const int64_t at = places.at(p);
+    bool first = true;
+    for (int64_t q = 0; first && q < p; ++q) first = places.at(q) != at;
+    if (!first) continue;
+    C sum = C(0);
+    for (int64_t q = p; q < places.count(); ++q)
+      if (places.at(q) == at) sum += shares[q];
+    y.set<C>(row + at, -slope * sum);
+  }
+}
+
+// `scratch` (entries, 3, width): the backward variables of two steps, and the shares of the places.
+template <class C>
+__global__ void backward_kernel(Batch b, Array log_probs, Array grad, Array result,
+                                const C* log_alpha, C* scratch, Array y) {
+  for (int64_t i = blockIdx.x; i < b.entries; i += gridDim.x) {
+    const ctc::Places places = b.places(i);
+    const int64_t steps = b.input_lengths[i], count = places.count();
+    const C slope = grad.get<C>(i), loss = result.get<C>(i);
+    const C* alpha = log_alpha + i * b.steps * b.width;
+    C *beta = scratch + i * 3 * b.width, *shares = beta + 2 * b.width;
+    // An infinite loss that nobody asks for (zero_infinity) has no gradient.
+    for (int64_t t = slope == C(0) ? -1 : steps - 1; t >= 0; --t) {
+      const C* after = beta + (t + 1) % 2 * b.width;
+      C* here = beta + t % 2 * b.width;
+      for (int64_t p = threadIdx.x; p < count; p += kBlock) {
+        const C on = t + 1 < steps    ? ctc::onward(places, after, p)
+                     : p + 2 >= count ? C(0)
+                                      : C(-HUGE_VAL);
+        here[p] = on + log_probs.get<C>(b.row(t, i) + places.at(p));
+        shares[p] = fn::vexp(alpha[t * b.width + p] + on + loss);
+      }
+      __syncthreads();
+      add_up(places, static_cast<const C*>(shares), b.row(t, i), slope, y);
+      __syncthreads();
+    }
+  }
+}
+
+// The batch's description on the device; holds what it points to.
+struct DeviceBatch {
+  Tensor targets, numbers;
+  Batch batch;
+
+  DeviceBatch(const Call& call, const Tensor& log_probs, const Tensor& given,
+              const Lengths& input_lengths, const Lengths& target_lengths, int64_t blank,
+              int64_t width)
+      : targets(converted(given, DType::Int64)) {
+    const int64_t n = log_probs.size(1), classes = log_probs.size(2);
+    Tensor described = empty_plain({3, n}, {DType::Int64, Device{}}, call.op());
+    int64_t *row = described.elements<int64_t>(), start = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t length = target_lengths[static_cast<size_t>(i)];
+      row[i] = given.dim() == 2 ? i * given.size(1) : start;
+      row[n + i] = length;
+      row[2 * n + i] = input_lengths[static_cast<size_t>(i)];
+      start += length;
+    }
+    numbers = call.scratch({3, n}, DType::Int64);
+    upload(call, numbers.raw(), described.raw(), static_cast<size_t>(3 * n) * sizeof(int64_t));
+    const int64_t* at = numbers.elements<int64_t>();
+    batch = {log_probs.size(0),           n,  classes, blank,     width,
+             targets.elements<int64_t>(), at, at + n,  at + 2 * n};
+    if (n == 0 || targets.numel() == 0) return;
+    const Tensor checked = call.scratch(targets.sizes(), DType::Int64);
+    MOONLET_LAUNCH(targets_kernel, blocks_for(n * kBlock), kBlock, 0, call.stream(), batch,
+                   reporter(call.device().index, call.op(), Fault::Target),
+                   checked.elements<int64_t>());
+    call.done();
+    targets = checked;
+    batch.targets = targets.elements<int64_t>();
+  }
+};
+
+}  // namespace
+
+void native_ctc_loss(const Tensor& log_probs, const Tensor& targets, const Lengths& input_lengths,
+                     const Lengths& target_lengths, int64_t blank, Tensor& y, Tensor& log_alpha) {
+  const Call call(log_probs, "ctc_loss");
+  const DeviceBatch b(call, log_probs, targets, input_lengths, target_lengths, blank,
+                      log_alpha.size(2));
+  if (b.batch.entries == 0) return;
+  const Tensor source = contiguous(log_probs);
+  visit_device_compute<dtypes::floating>(log_probs.dtype(), [&]<class C>() {
+    MOONLET_LAUNCH((forward_kernel<C>), blocks_for(b.batch.entries * kBlock), kBlock, 0,
+                   call.stream(), b.batch, array(source), log_alpha.elements<C>(), array(y));
+  });
+  call.done();
+}
+
+void ctc_loss_grad_log_probs(const Tensor& grad, const Tensor& log_probs, const Tensor& targets,
+                             const Lengths& input_lengths, const Lengths& target_lengths,
+                             const Tensor& result, const Tensor& log_alpha, int64_t blank,
+                             Tensor& y) {
+  const Call call(log_probs, "ctc_loss_grad_log_probs");
+  const int64_t width = log_alpha.size(2);
+  const DeviceBatch b(call, log_probs, targets, input_lengths, target_lengths, blank, width);
+  fill(y, Scalar(0));
+  if (b.batch.entries == 0) return;
+  const DType compute = compute_dtype(log_probs.dtype());
+  const Tensor source = contiguous(log_probs), slopes = contiguous(grad),
+               losses = contiguous(result), paths = converted(log_alpha, compute);
+  const Tensor scratch = call.scratch({b.batch.entries, 3, width}, compute);
+  visit_device_compute<dtypes::floating>(log_probs.dtype(), [&]<class C>() {
+    MOONLET_LAUNCH((backward_kernel<C>), blocks_for(b.batch.entries * kBlock), kBlock, 0,
+                   call.stream(), b.batch, array(source), array(slopes), array(losses),
+                   static_cast<const C*>(paths.elements<C>()), scratch.elements<C>(), array(y));
+  });
+  call.done();
+}
+
+}  // namespace moonlet::cuda

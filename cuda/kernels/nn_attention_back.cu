@@ -1,0 +1,299 @@
+// cuda/kernels/nn_attention_back.cu: the gradients of attention. Its weights are computed again,
+// once by tiles of queries and once by tiles of keys, whose sums a block adds up alone and in
+// order, so results repeat (Dao et al. 2022, arXiv:2205.14135).
+#include "cuda/kernels/nn_attention.cuh"
+
+namespace moonlet::cuda {
+
+using namespace attention;  // NOLINT(google-build-using-namespace)
+
+namespace {
+
+// Of each query the sum of gradient times result, a warp each.
+template <class C, class Element>
+__global__ void __launch_bounds__(kThreads)
+    dots_kernel(MOONLET_GRID_CONSTANT const Geometry<2> batch, int64_t count, int64_t queries,
+                Rows grad, Rows y, C* dots) {
+  const int lane = threadIdx.x % kWarp;
+  for (int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp; row < count;
+       row += static_cast<int64_t>(gridDim.x) * kWarps) {
+    const Offsets<2> place = offsets(batch, row / queries);
+    const auto& at = place.at;
+    const auto* g =
+        reinterpret_cast<const Element*>(grad.data) + at[0] + row % queries * grad.stride;
+    const auto* r = reinterpret_cast<const Element*>(y.data) + at[1] + row % queries * y.stride;
+    C sum = C(0);
+    for (int64_t i = lane; i < y.columns; i += kWarp) sum += convert<C>(g[i]) * convert<C>(r[i]);
+    sum = combine_lanes(sum, kWarp, AddUp());
+    if (lane == 0) dots[row] = sum;
+  }
+}
+
+// What a block of the way back has in shared memory and in registers. Its own rows are queries and
+// their gradients, or keys and values; the others pass by.
+template <class T>
+struct Backward {
+  using C = typename T::Sum;
+  using Element = typename T::Element;
+  Element *own[2], *other[2], *scores;
+  C *logsumexp, *dots;  // of the queries of a tile that passes by
+  Part<C, T::kWidth> sums[2];
+
+  __device__ explicit Backward(Element* memory) {
+    own[0] = memory;
+    own[1] = own[0] + T::kOwnSize;
+    other[0] = own[1] + T::kOwnSize;
+    other[1] = other[0] + T::kOtherSize;
+    scores = other[1] + T::kOtherSize + warp_rows() * T::kScoreStride;
+    logsumexp = reinterpret_cast<C*>(other[1] + T::kOtherSize + T::kScoreSize);
+    dots = logsumexp + kOther;
+    sums[0].clear();
+    sums[1].clear();
+  }
+};
+
+// Where an entry within an entry has its rows.
+struct Sides {
+  Pair x[2];
+  int64_t mask, entry;
+};
+
+template <class T, bool kByKeys>
+__device__ __forceinline__ Sides sides_at(const Problem<typename T::Sum>& p, int64_t entry,
+                                          int64_t within) {
+  const auto apart = places(p.apart, entry), shared = places(p.shared, within);
+  const auto rows = [&](Operand o) { return rows_at<T>(p.rows[o], apart.at[o] + shared.at[o]); };
+  const int64_t mask = apart.at[kMask] + shared.at[kMask],
+                first = apart.at[kEntry] + shared.at[kEntry];
+  if constexpr (kByKeys)
+    return {{{rows(kKey), rows(kQuery)}, {rows(kValue), rows(kSlope)}}, mask, first};
+  else
+    return {{{rows(kQuery), rows(kKey)}, {rows(kSlope), rows(kValue)}}, mask, first};
+}
+
+// The tile of scores that a warp has, of rows from `own` and columns from `other` on: the products
+// of both become weights and the gradients of the scores.
+template <class T, bool kByKeys>
+__device__ __forceinline__ void slopes(const Problem<typename T::Sum>& p, const Backward<T>& b,
+                                       const Sides& s, int64_t own, int64_t other,
+                                       Part<typename T::Sum, kOther>& weights,
+                                       Part<typename T::Sum, kOther>& by_weights) {
+  using C = typename T::Sum;
+  C logsumexp[2] = {}, dots[2] = {};
+  own += row_in_warp();
+  MOONLET_UNROLL
+  for (int upper = 0; upper < 2; ++upper) {
+    if (kByKeys || own + 8 * upper >= p.queries) continue;
+    logsumexp[upper] = p.logsumexp[s.entry + own + 8 * upper];
+    dots[upper] = p.dots[s.entry + own + 8 * upper];
+  }
+  const int pair = 2 * (threadIdx.x % 4);
+  MOONLET_UNROLL
+  for (int n = 0; n < kOther / 8; ++n) MOONLET_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    const int col = n * 8 + pair + i % 2;
+    const int64_t mine = own + 8 * (i / 2), passing = other + col;
+    const C score =
+        seen_score(p, s.mask, kByKeys ? passing : mine, kByKeys ? mine : passing, weights.v[n][i]);
+    const C weight = vexp(score - (kByKeys ? b.logsumexp[col] : logsumexp[i / 2]));
+    // What is not seen may be no number.
+    const C slope = weight == C(0)
+                        ? C(0)
+                        : weight * (by_weights.v[n][i] - (kByKeys ? b.dots[col] : dots[i / 2]));
+    weights.v[n][i] = weight;
+    by_weights.v[n][i] = slope;
+  }
+}
+
+// sums += scores times the rows that pass by, which lie in `other`.
+template <class T>
+__device__ __forceinline__ void add_scored(Part<typename T::Sum, T::kWidth>& sums,
+                                           Part<typename T::Sum, kOther>& scores,
+                                           typename T::Element* memory,
+                                           const typename T::Element* other, int width) {
+  __syncwarp();
+  scores.each([&](typename T::Sum v, int upper, int col) {
+    memory[(row_in_warp() + 8 * upper) * T::kScoreStride + col] = T::Unit::stored(v);
+  });
+  __syncwarp();
+  T::Unit::template multiply<false>(sums, memory, T::kScoreStride, other, T::kStride, kOther,
+                                    width);
+}
+
+// What a tile that passes by adds to the block's own rows.
+template <class T, bool kByKeys>
+__device__ __forceinline__ void pass(const Problem<typename T::Sum>& p, Backward<T>& b,
+                                     const Sides& s, int64_t first, int64_t other, int64_t from,
+                                     bool resident) {
+  using C = typename T::Sum;
+  const int64_t end_own = kByKeys ? p.keys : p.queries, end = kByKeys ? p.queries : p.keys;
+  __syncthreads();
+  if (resident) {
+    MOONLET_UNROLL
+    for (int i = 0; i < 2; ++i) load_tile<T, kOther>(b.other[i], s.x[i].other, other, end, 0);
+  }
+  if (kByKeys && threadIdx.x < kOther) {
+    const bool inside = other + threadIdx.x < end;
+    const int64_t query = s.entry + other + threadIdx.x;
+    b.logsumexp[threadIdx.x] = inside ? p.logsumexp[query] : C(0);
+    b.dots[threadIdx.x] = inside ? p.dots[query] : C(0);
+  }
+  __syncthreads();
+  Part<C, kOther> weights, by_weights;
+  weights.clear();
+  by_weights.clear();
+  add_products<T>(weights, b.own[0], b.other[0], s.x[0], first, end_own, other, end, resident);
+  add_products<T>(by_weights, b.own[1], b.other[1], s.x[1], first, end_own, other, end, resident);
+  slopes<T, kByKeys>(p, b, s, first + warp_rows(), other, weights, by_weights);
+  if (!resident) {
+    __syncthreads();
+    MOONLET_UNROLL
+    for (int i = 0; i < 2; ++i) load_tile<T, kOther>(b.other[i], s.x[i].other, other, end, from);
+    __syncthreads();
+  }
+  if (p.rows[kFirst].data != nullptr)
+    add_scored<T>(b.sums[0], by_weights, b.scores, b.other[0], depth_from<T>(s.x[0].other, from));
+  if (kByKeys && p.rows[kSecond].data != nullptr)
+    add_scored<T>(b.sums[1], weights, b.scores, b.other[1], depth_from<T>(s.x[1].other, from));
+}
+
+template <class T, bool kByKeys>
+__device__ __forceinline__ void attend_back(const Problem<typename T::Sum>& p, const Work& w,
+                                            typename T::Element* memory) {
+  using C = typename T::Sum;
+  Backward<T> b(memory);
+  const int64_t first = w.tile * kOwn, from = w.part * T::kWidth,
+                end_own = kByKeys ? p.keys : p.queries;
+  // With is_causal keys are seen from their own position on, and queries see up to it.
+  const int64_t start = kByKeys && p.causal ? first / kOther * kOther : 0,
+                end = kByKeys    ? p.queries
+                      : p.causal ? min(p.keys, first + kOwn)
+                                 : p.keys;
+  const bool resident = p.rows[kQuery].columns <= T::kWidth && p.rows[kValue].columns <= T::kWidth;
+  for (int64_t within = 0; within < p.within; ++within) {
+    const Sides s = sides_at<T, kByKeys>(p, w.entry, within);
+    __syncthreads();
+    if (resident) {
+      MOONLET_UNROLL
+      for (int i = 0; i < 2; ++i) load_tile<T, kOwn>(b.own[i], s.x[i].own, first, end_own, 0);
+    }
+    for (int64_t other = start; other < end; other += kOther)
+      pass<T, kByKeys>(p, b, s, first, other, from, resident);
+  }
+  // A warp's rows of its own tiles are its alone once they are read for the last time.
+  __syncthreads();
+  const Offsets<kOperands> place = places(p.apart, w.entry);
+  const auto& at = place.at;
+  auto* staging = b.own[0] + warp_rows() * T::kStride;
+  if (p.rows[kFirst].data != nullptr)
+    store_part<T>(b.sums[0], staging, rows_at<T>(p.rows[kFirst], at[kFirst]), first + warp_rows(),
+                  end_own, from, [&](C v, int) { return v * p.scale; });
+  if (kByKeys && p.rows[kSecond].data != nullptr)
+    store_part<T>(b.sums[1], staging, rows_at<T>(p.rows[kSecond], at[kSecond]), first + warp_rows(),
+                  end_own, from, [](C v, int) { return v; });
+  __syncthreads();
+}
+
+template <class U, int kWidth, bool kByKeys>
+__global__ void __launch_bounds__(kThreads, 2)
+    attend_back_kernel(MOONLET_GRID_CONSTANT const Problem<typename U::Sum> p) {
+  using T = Tiles<U, kWidth>;
+  MOONLET_DYNAMIC_SHARED(typename T::Element, memory);
+  const int64_t tiles = ((kByKeys ? p.keys : p.queries) + kOwn - 1) / kOwn;
+  for (int64_t i = blockIdx.x; i < p.entries * tiles * p.parts; i += gridDim.x)
+    attend_back<T, kByKeys>(p, Work(i, tiles, p.parts), memory);
+}
+
+// The batch as entries whose gradients of x nobody shares, and what is shared within each.
+struct SharedBatch {
+  Dims apart, shared;
+  SharedBatch(const Dims& batch, const Tensor& x)
+      : apart(batch), shared(Dims::filled(batch.size(), 1)) {
+    const Dims own = batch_of(x);
+    for (int d = 0; d < batch.size(); ++d) {
+      const int at = d - (batch.size() - own.size());
+      if (at >= 0 && own[at] == batch[d]) continue;
+      shared[d] = batch[d];
+      apart[d] = 1;
+    }
+  }
+};
+
+template <class C, class Element>
+void compute_dots(const Call& call, const Batch& batch, const Rows& y, const Dims& y_strides,
+                  Tensor& dots) {
+  const int64_t count = dots.numel();
+  const unsigned blocks = blocks_for((count + kWarps - 1) / kWarps * kBlock);
+  MOONLET_LAUNCH((dots_kernel<C, Element>), blocks, kThreads, 0, call.stream(),
+                 geometry(batch.sizes, batch.strides[kSlope], y_strides), count, batch.queries,
+                 batch.rows[kSlope], y, dots.elements<C>());
+  call.done();
+}
+
+// The gradients of `first` and, of the way by keys, of `second`, either of which may be left out.
+// Both are broadcast over the batch in one way.
+template <class U, int kWidth, bool kByKeys>
+void launch_back(const Call& call, Batch batch, const SharedBatch& shared, const Tensor* first,
+                 const Tensor* second, double scale, bool causal, const Tensor& logsumexp,
+                 const Tensor& dots) {
+  using C = typename U::Sum;
+  if (first) batch.set(kFirst, *first);
+  if (second) batch.set(kSecond, *second);
+  auto p = batch.problem<C>(shared.apart, shared.shared, scale, causal);
+  p.parts = std::max(parts_of(first ? first->size(-1) : 0, kWidth),
+                     parts_of(second ? second->size(-1) : 0, kWidth));
+  p.logsumexp = logsumexp.elements<C>();
+  p.dots = dots.elements<C>();
+  launch_tiles<C>(call, attend_back_kernel<U, kWidth, kByKeys>, Tiles<U, kWidth>::kBackwardBytes,
+                  kByKeys ? p.keys : p.queries, p);
+}
+
+}  // namespace
+
+void flash_attention_grads(const Tensor& grad, const Tensor& query, const Tensor& key,
+                           const Tensor& value, const Tensor& attn_mask, const Tensor& y,
+                           const Tensor& logsumexp, bool is_causal, double scale,
+                           Tensor& grad_query, Tensor& grad_key, Tensor& grad_value) {
+  Tensor* const results[] = {&grad_query, &grad_key, &grad_value};
+  if (logsumexp.numel() == 0) {
+    for (Tensor* each : results)
+      if (each->numel() > 0) fill(*each, Scalar(0));
+    return;
+  }
+  const Call call(query, "scaled_dot_product_attention");
+  Tensor work[3];
+  for (int i = 0; i < 3; ++i)
+    work[i] = lies_in_rows(*results[i]) ? *results[i] : contiguous(*results[i]);
+  const DType compute = compute_dtype(query.dtype());
+  const Tensor sums = converted(logsumexp, compute), result = in_rows(converted(y, query.dtype()));
+  Batch batch(query, key, value, attn_mask, batch_of(y));
+  batch.read(kSlope, converted(grad, query.dtype()));
+  Tensor dots = call.scratch(sums.sizes(), compute);
+  const SharedBatch by_query(batch.sizes, query), by_key(batch.sizes, key),
+      by_value(batch.sizes, value);
+  const bool alike = by_key.apart == by_value.apart;
+  visit_units(query.dtype(), tf32_allowed(), [&]<class Unit>() {
+    using C = typename Unit::Sum;
+    compute_dots<C, typename Unit::Element>(
+        call, batch, rows_of(result),
+        broadcast_strides(batch_of(result), {result.strides().data(), result.dim() - 2},
+                          batch.sizes),
+        dots);
+    visit_width<Unit>(std::max(key.size(-1), value.size(-1)), [&]<class U, int kWidth>() {
+      const auto by_keys = [&](const SharedBatch& shared, const Tensor* first,
+                               const Tensor* second) {
+        launch_back<U, kWidth, true>(call, batch, shared, first, second, scale, is_causal, sums,
+                                     dots);
+      };
+      launch_back<U, kWidth, false>(call, batch, by_query, &work[0], nullptr, scale, is_causal,
+                                    sums, dots);
+      if (alike) return by_keys(by_key, &work[1], &work[2]);
+      by_keys(by_key, &work[1], nullptr);
+      by_keys(by_value, nullptr, &work[2]);
+    });
+  });
+  for (int i = 0; i < 3; ++i)
+    if (!lies_in_rows(*results[i])) copy_back(*results[i], work[i]);
+}
+
+}  // namespace moonlet::cuda

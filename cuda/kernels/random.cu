@@ -1,0 +1,298 @@
+// cuda/kernels/random.cu: random fills: the numbers of tensor/functors/random_transforms.h in the
+// order of the CPU. Element i takes lane i % 4 of block i / 4 (float64 and integers: half of block
+// i / 2).
+#include <cmath>
+
+#include "cuda/kernels/common/geometry.cuh"
+#include "cuda/runtime/device.h"
+#include "cuda/runtime/graph.h"
+#include "tensor/core/views.h"
+#include "tensor/functors/random_counts.h"
+#include "tensor/functors/random_transforms.h"
+#include "tensor/kernels_random.h"
+#include "tensor/kernels_sort.h"
+#include "tensor/shapes/random.h"
+
+namespace moonlet::cuda {
+
+namespace {
+
+// A maker gives kNumbers values of type C from one block.
+template <class Make>
+__global__ void draw_kernel(int64_t count, DeviceRandom random, Make make, Array x) {
+  const Philox rng = random.now();
+  constexpr int kNumbers = Make::kNumbers;
+  for (MOONLET_EACH(b, (count + kNumbers - 1) / kNumbers)) {
+    typename Make::Number numbers[kNumbers];
+    make(rng.block(static_cast<uint64_t>(b)), numbers);
+    for (int k = 0; k < kNumbers && b * kNumbers + k < count; ++k)
+      x.set<typename Make::Number>(b * kNumbers + k, numbers[k]);
+  }
+}
+
+struct Floats {
+  using Number = float;
+  static constexpr int kNumbers = 4;
+};
+struct Doubles {
+  using Number = double;
+  static constexpr int kNumbers = 2;
+};
+
+struct UniformFloat : Floats {
+  float low, width, first, last;
+  __device__ void operator()(const PhiloxBlock& b, float* out) const {
+    for (int k = 0; k < 4; ++k) {
+      float v = low + width * draws::unit_f32(b.v[k]);
+      v = v > first ? v : first;
+      out[k] = v < last ? v : last;
+    }
+  }
+};
+struct UniformDouble : Doubles {
+  double from, to, last;
+  __device__ void operator()(const PhiloxBlock& b, double* out) const {
+    for (int k = 0; k < 2; ++k) {
+      const double v = from + (to - from) * draws::unit_f64(b.v[2 * k], b.v[2 * k + 1]);
+      out[k] = v < last ? v : last;
+    }
+  }
+};
+
+// Box and Muller (1958).
+struct NormalFloat : Floats {
+  float mean, std;
+  __device__ void operator()(const PhiloxBlock& b, float* out) const {
+    for (int k = 0; k < 4; k += 2) {
+      float cosine, sine;
+      draws::turn_f32(b.v[k + 1], &cosine, &sine);
+      const float r = sqrtf(-2.0f * draws::log_f32(draws::unit_above_zero_f32(b.v[k])));
+      out[k] = mean + std * (r * cosine);
+      out[k + 1] = mean + std * (r * sine);
+    }
+  }
+};
+struct NormalDouble : Doubles {
+  double mean, std;
+  __device__ void operator()(const PhiloxBlock& b, double* out) const {
+    const double r = ::sqrt(-2 * ::log(draws::unit_above_zero_f64(b.v[0], b.v[1])));
+    const double angle = 6.283185307179586 * draws::unit_f64(b.v[2], b.v[3]);
+    out[0] = mean + std * r * ::cos(angle);
+    out[1] = mean + std * r * ::sin(angle);
+  }
+};
+
+struct ExponentialFloat : Floats {
+  float scale, least;
+  __device__ void operator()(const PhiloxBlock& b, float* out) const {
+    for (int k = 0; k < 4; ++k) {
+      const float v = scale * draws::exponential_f32(b.v[k]);
+      out[k] = v > least ? v : least;
+    }
+  }
+};
+struct ExponentialDouble : Doubles {
+  double lambda, least;
+  __device__ void operator()(const PhiloxBlock& b, double* out) const {
+    for (int k = 0; k < 2; ++k) {
+      const double v = draws::exponential_f64(b.v[2 * k], b.v[2 * k + 1]) / lambda;
+      out[k] = v > least ? v : least;
+    }
+  }
+};
+
+// One of two values: `below` where the draw is under the limit.
+struct Choice : Floats {
+  float limit, below, above;
+  __device__ void operator()(const PhiloxBlock& b, float* out) const {
+    for (int k = 0; k < 4; ++k) out[k] = draws::unit_f32(b.v[k]) < limit ? below : above;
+  }
+};
+
+struct Integers {
+  using Number = int64_t;
+  static constexpr int kNumbers = 2;
+  uint64_t first, count;  // a count of 0 stands for all of int64
+  __device__ void operator()(const PhiloxBlock& b, int64_t* out) const {
+    for (int k = 0; k < 2; ++k) {
+      const uint64_t bits = static_cast<uint64_t>(b.v[2 * k]) << 32 | b.v[2 * k + 1];
+      out[k] = static_cast<int64_t>(first + (count != 0 ? bits % count : bits));
+    }
+  }
+};
+
+// The same in a floating tensor, where rounding must not lead out of the interval.
+struct IntegersAsFloats {
+  using Number = double;
+  static constexpr int kNumbers = 2;
+  Integers integers;
+  double first, last;
+  __device__ void operator()(const PhiloxBlock& b, double* out) const {
+    int64_t drawn[kNumbers];
+    integers(b, drawn);
+    for (int k = 0; k < kNumbers; ++k) {
+      double v = static_cast<double>(drawn[k]);
+      v = v > first ? v : first;
+      out[k] = v < last ? v : last;
+    }
+  }
+};
+
+template <class Make>
+void draw(const char* op, Tensor& x, const Philox& rng, const Make& make) {
+  if (x.numel() == 0) return;
+  const Call call(x, op);
+  const DeviceRandom numbers = device_random(call, rng);
+  with_contiguous(x, [&](Tensor& y) {
+    const int64_t count = y.numel();
+    MOONLET_LAUNCH((draw_kernel<Make>), blocks_for(count / Make::kNumbers + 1), kBlock, 0,
+                   call.stream(), count, numbers, make, array(y));
+    call.done();
+  });
+}
+
+}  // namespace
+
+void uniform(Tensor& x, double from, double to, Philox rng) {
+  const shapes::DrawBounds bounds = shapes::uniform_bounds(x, from, to);
+  if (x.dtype() == DType::Float64) {
+    UniformDouble make;
+    make.from = from;
+    make.to = to;
+    make.last = bounds.last;
+    return draw("uniform_", x, rng, make);
+  }
+  UniformFloat make;
+  make.low = static_cast<float>(from);
+  make.width = static_cast<float>(to - from);
+  make.first = static_cast<float>(bounds.first);
+  make.last = static_cast<float>(bounds.last);
+  draw("uniform_", x, rng, make);
+}
+
+void normal(Tensor& x, double mean, double std, Philox rng) {
+  if (is_complex(x.dtype())) {
+    Tensor parts = views::view_as_real(x);
+    return normal(parts, mean, std * std::sqrt(0.5), rng);
+  }
+  if (x.dtype() == DType::Float64) {
+    NormalDouble make;
+    make.mean = mean;
+    make.std = std;
+    return draw("normal_", x, rng, make);
+  }
+  NormalFloat make;
+  make.mean = static_cast<float>(mean);
+  make.std = static_cast<float>(std);
+  draw("normal_", x, rng, make);
+}
+
+void exponential(Tensor& x, double lambda, Philox rng) {
+  const double least = shapes::exponential_least(x, lambda);
+  if (x.dtype() == DType::Float64) {
+    ExponentialDouble make;
+    make.lambda = lambda;
+    make.least = least;
+    return draw("exponential_", x, rng, make);
+  }
+  ExponentialFloat make;
+  make.scale = static_cast<float>(1 / lambda);
+  make.least = static_cast<float>(least);
+  draw("exponential_", x, rng, make);
+}
+
+namespace {
+Choice choice(double limit, float below, float above) {
+  Choice make;
+  make.limit = static_cast<float>(limit);
+  make.below = below;
+  make.above = above;
+  return make;
+}
+}  // namespace
+
+void bernoulli_fill(Tensor& x, double p, Philox rng) {
+  draw("bernoulli_", x, rng, choice(p, 1.0f, 0.0f));
+}
+
+void random(Tensor& x, std::optional<int64_t> low, std::optional<int64_t> high, Philox rng) {
+  const shapes::IntegerRange range = shapes::integer_range(x, low, high);
+  Integers make;
+  make.first = static_cast<uint64_t>(range.first);
+  make.count = range.count();
+  if (!is_floating(x.dtype())) return draw("random_", x, rng, make);
+  const shapes::DrawBounds bounds = shapes::integer_bounds(x, range);
+  IntegersAsFloats floats;
+  floats.integers = make;
+  floats.first = bounds.first;
+  floats.last = bounds.last;
+  draw("random_", x, rng, floats);
+}
+
+namespace {
+__global__ void poisson_kernel(int64_t count, DeviceRandom random, Array rate, Array y) {
+  const Philox rng = random.now();
+  for (MOONLET_EACH(i, count))
+    y.set<double>(i, draws::poisson(rng, static_cast<uint64_t>(i), rate.get<double>(i)));
+}
+__global__ void gamma_kernel(int64_t count, DeviceRandom random, Array concentration, Array y) {
+  const Philox rng = random.now();
+  for (MOONLET_EACH(i, count)) {
+    y.set<double>(
+        i, draws::standard_gamma(rng, static_cast<uint64_t>(i), concentration.get<double>(i)));
+  }
+}
+__global__ void binomial_kernel(int64_t count, DeviceRandom random, Array n, Array p, Array y) {
+  const Philox rng = random.now();
+  for (MOONLET_EACH(i, count)) {
+    y.set<double>(
+        i, draws::binomial(rng, static_cast<uint64_t>(i), n.get<double>(i), p.get<double>(i)));
+  }
+}
+}  // namespace
+
+void poisson_draw(const Tensor& rate, Philox rng, Tensor& y) {
+  if (y.numel() == 0) return;
+  const Call call(rate, "poisson");
+  const Tensor rates = contiguous(rate);
+  with_contiguous(y, [&](Tensor& out) {
+    MOONLET_LAUNCH(poisson_kernel, blocks_for(out.numel()), kBlock, 0, call.stream(), out.numel(),
+                   device_random(call, rng), array(rates), array(out));
+  });
+  call.done();
+}
+
+void standard_gamma(const Tensor& concentration, Philox rng, Tensor& y) {
+  if (y.numel() == 0) return;
+  const Call call(concentration, "standard_gamma");
+  const Tensor concentrations = contiguous(concentration);
+  with_contiguous(y, [&](Tensor& out) {
+    MOONLET_LAUNCH(gamma_kernel, blocks_for(out.numel()), kBlock, 0, call.stream(), out.numel(),
+                   device_random(call, rng), array(concentrations), array(out));
+  });
+  call.done();
+}
+
+void binomial_draw(const Tensor& count, const Tensor& prob, Philox rng, Tensor& y) {
+  if (y.numel() == 0) return;
+  const Call call(count, "binomial");
+  const Tensor counts = contiguous(count), probs = contiguous(prob);
+  with_contiguous(y, [&](Tensor& out) {
+    MOONLET_LAUNCH(binomial_kernel, blocks_for(out.numel()), kBlock, 0, call.stream(), out.numel(),
+                   device_random(call, rng), array(counts), array(probs), array(out));
+  });
+  call.done();
+}
+
+void random_order(const Tensor& keys, Tensor& y) {
+  if (y.numel() == 0) return;
+  const Call call(keys, "random_order");
+  Tensor values = call.scratch(keys.sizes(), DType::Int64);
+  sort(converted(keys, DType::Int64), 0, false, true, values, y);
+}
+
+void dropout_mask(const Tensor&, double p, Philox rng, Tensor& y) {
+  draw("dropout_mask", y, rng, choice(p, 0.0f, p < 1 ? static_cast<float>(1 / (1 - p)) : 0.0f));
+}
+
+}  // namespace moonlet::cuda

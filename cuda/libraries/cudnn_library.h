@@ -1,0 +1,56 @@
+// cuda/libraries/cudnn_library.h: NVIDIA's cuDNN, opened at its first use: its functions, a handle
+// for each thread and device, and its errors.
+#pragma once
+
+#include <cudnn.h>
+
+#include "cuda/runtime/device.h"
+
+namespace moonlet::cuda::cudnn {
+
+// The functions that are used.
+#define MOONLET_CUDNN_FUNCTIONS(X)                  \
+  X(cudnnGetVersion)                                \
+  X(cudnnGetErrorString)                            \
+  X(cudnnCreate)                                    \
+  X(cudnnDestroy)                                   \
+  X(cudnnSetStream)                                 \
+  X(cudnnCreateTensorDescriptor)                    \
+  X(cudnnDestroyTensorDescriptor)                   \
+  X(cudnnSetTensorNdDescriptor)                     \
+  X(cudnnCreateFilterDescriptor)                    \
+  X(cudnnDestroyFilterDescriptor)                   \
+  X(cudnnSetFilterNdDescriptor)                     \
+  X(cudnnCreateConvolutionDescriptor)               \
+  X(cudnnDestroyConvolutionDescriptor)              \
+  X(cudnnSetConvolutionNdDescriptor)                \
+  X(cudnnSetConvolutionGroupCount)                  \
+  X(cudnnSetConvolutionMathType)                    \
+  X(cudnnGetConvolutionForwardAlgorithm_v7)         \
+  X(cudnnGetConvolutionForwardWorkspaceSize)        \
+  X(cudnnConvolutionForward)                        \
+  X(cudnnGetConvolutionBackwardDataAlgorithm_v7)    \
+  X(cudnnGetConvolutionBackwardDataWorkspaceSize)   \
+  X(cudnnConvolutionBackwardData)                   \
+  X(cudnnGetConvolutionBackwardFilterAlgorithm_v7)  \
+  X(cudnnGetConvolutionBackwardFilterWorkspaceSize) \
+  X(cudnnConvolutionBackwardFilter)
+
+struct Library {
+#define MOONLET_CUDNN_POINTER(name) decltype(&::name) name = nullptr;
+  MOONLET_CUDNN_FUNCTIONS(MOONLET_CUDNN_POINTER)
+#undef MOONLET_CUDNN_POINTER
+};
+
+// Null where there is none, or one of another version than that of the headers. Thread-safe.
+const Library* library();
+
+// The handle of this thread and device, set to the stream of the call; null where the library
+// cannot serve the device.
+cudnnHandle_t handle_of(const Call& call);
+
+// Whether a call went well. False where the library has no way of doing what it was asked for, so
+// that something else must do it; throws where memory is short or work on the device failed.
+bool went_well(cudnnStatus_t status, const char* op);
+
+}  // namespace moonlet::cuda::cudnn

@@ -1,0 +1,332 @@
+// cuda/libraries/cudnn_plan.cpp: the plans of convolutions by cuDNN: descriptors, the choice of
+// algorithms and of the memory that they work in.
+#include "cuda/libraries/cudnn_headers.h"
+
+#ifdef MOONLET_HAS_CUDNN
+
+#include "cuda/libraries/cudnn_plan.h"
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+#include <map>
+#include <memory>
+#include <type_traits>
+#include <vector>
+
+#include "cuda/runtime/graph.h"
+
+namespace moonlet::cuda::cudnn {
+
+namespace {
+
+constexpr size_t kMostPlans = 256;                  // that a thread keeps
+constexpr size_t kMostWorkspace = size_t{1} << 30;  // bytes that an algorithm may work in
+constexpr int kMostAlgorithms = 16;                 // that are asked for
+
+struct Destroy {
+  void operator()(cudnnTensorDescriptor_t d) const { library()->cudnnDestroyTensorDescriptor(d); }
+  void operator()(cudnnFilterDescriptor_t d) const { library()->cudnnDestroyFilterDescriptor(d); }
+  void operator()(cudnnConvolutionDescriptor_t d) const {
+    library()->cudnnDestroyConvolutionDescriptor(d);
+  }
+};
+template <class Handle>
+using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy>;
+
+struct Algorithm {
+  int number;
+  cudnnMathType_t math;
+  size_t workspace;
+};
+
+struct Plan {
+  Owned<cudnnTensorDescriptor_t> x, y;
+  Owned<cudnnFilterDescriptor_t> weight;
+  Owned<cudnnConvolutionDescriptor_t> conv;
+  std::vector<Algorithm> algorithms;  // the best first; none: cuDNN has no way
+};
+
+cudnnDataType_t type_of(DType t) {
+  switch (t) {
+    case DType::Float64: return CUDNN_DATA_DOUBLE;
+    case DType::Float16: return CUDNN_DATA_HALF;
+    case DType::BFloat16: return CUDNN_DATA_BFLOAT16;
+    default: return CUDNN_DATA_FLOAT;
+  }
+}
+
+// What algorithms may do with the factors; sums are in float or double always.
+cudnnMathType_t math_of(const Problem& p) {
+  if (p.dtype == DType::Float32) return p.allow_tf32 ? CUDNN_DEFAULT_MATH : CUDNN_FMA_MATH;
+  return p.dtype == DType::Float64 ? CUDNN_DEFAULT_MATH : CUDNN_TENSOR_OP_MATH;
+}
+
+// The strides of dense sizes: row-major, or with the channels innermost.
+std::array<int, 5> strides_of(const Problem& p, const std::array<int32_t, 5>& sizes) {
+  std::array<int, 5> out{};
+  int step = 1;
+  if (p.channels_last) {
+    out[1] = 1;
+    step = sizes[1];
+  }
+  for (int i = p.axes + 1; i >= 0; --i) {
+    if (p.channels_last && i == 1) continue;
+    out[static_cast<size_t>(i)] = step;
+    step *= sizes[static_cast<size_t>(i)];
+  }
+  return out;
+}
+
+bool describe_tensor(const Problem& p, const std::array<int32_t, 5>& sizes,
+                     Owned<cudnnTensorDescriptor_t>& out, const char* op) {
+  cudnnTensorDescriptor_t made = nullptr;
+  if (!went_well(library()->cudnnCreateTensorDescriptor(&made), op)) return false;
+  out.reset(made);
+  const std::array<int, 5> strides = strides_of(p, sizes);
+  return went_well(library()->cudnnSetTensorNdDescriptor(made, type_of(p.dtype), p.axes + 2,
+                                                         sizes.data(), strides.data()),
+                   op);
+}
+
+bool describe_filters(const Problem& p, Owned<cudnnFilterDescriptor_t>& out, const char* op) {
+  cudnnFilterDescriptor_t made = nullptr;
+  if (!went_well(library()->cudnnCreateFilterDescriptor(&made), op)) return false;
+  out.reset(made);
+  const cudnnTensorFormat_t format = p.channels_last ? CUDNN_TENSOR_NHWC : CUDNN_TENSOR_NCHW;
+  return went_well(library()->cudnnSetFilterNdDescriptor(made, type_of(p.dtype), format, p.axes + 2,
+                                                         p.weight.data()),
+                   op);
+}
+
+bool describe_window(const Problem& p, Owned<cudnnConvolutionDescriptor_t>& out, const char* op) {
+  cudnnConvolutionDescriptor_t made = nullptr;
+  if (!went_well(library()->cudnnCreateConvolutionDescriptor(&made), op)) return false;
+  out.reset(made);
+  const cudnnDataType_t sums = p.dtype == DType::Float64 ? CUDNN_DATA_DOUBLE : CUDNN_DATA_FLOAT;
+  return went_well(library()->cudnnSetConvolutionNdDescriptor(made, p.axes, p.padding.data(),
+                                                              p.stride.data(), p.dilation.data(),
+                                                              CUDNN_CROSS_CORRELATION, sums),
+                   op) &&
+         went_well(library()->cudnnSetConvolutionGroupCount(made, p.groups), op) &&
+         went_well(library()->cudnnSetConvolutionMathType(made, math_of(p)), op);
+}
+
+// The bytes that an algorithm works in, with the plan's descriptor set to its arithmetic.
+cudnnStatus_t workspace_of(cudnnHandle_t handle, Kind kind, const Plan& d, int number,
+                           size_t* bytes) {
+  const Library& lib = *library();
+  switch (kind) {
+    case Kind::Forward:
+      return lib.cudnnGetConvolutionForwardWorkspaceSize(
+          handle, d.x.get(), d.weight.get(), d.conv.get(), d.y.get(),
+          static_cast<cudnnConvolutionFwdAlgo_t>(number), bytes);
+    case Kind::Data:
+      return lib.cudnnGetConvolutionBackwardDataWorkspaceSize(
+          handle, d.weight.get(), d.y.get(), d.conv.get(), d.x.get(),
+          static_cast<cudnnConvolutionBwdDataAlgo_t>(number), bytes);
+    case Kind::Filter: break;
+  }
+  return lib.cudnnGetConvolutionBackwardFilterWorkspaceSize(
+      handle, d.x.get(), d.y.get(), d.conv.get(), d.weight.get(),
+      static_cast<cudnnConvolutionBwdFilterAlgo_t>(number), bytes);
+}
+
+// Of what the library proposes, the algorithms that may be used.
+template <class Proposal>
+void take(const Problem& p, cudnnHandle_t handle, const Proposal* proposals, int count, Plan& out,
+          const char* op) {
+  for (int i = 0; i < count; ++i) {
+    const Proposal& it = proposals[i];
+    const bool repeats = it.determinism == CUDNN_DETERMINISTIC;
+    if (it.status != CUDNN_STATUS_SUCCESS || (p.deterministic && !repeats)) continue;
+    // float32 as float16 is what nobody asked for.
+    if (it.mathType == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION) continue;
+    const bool exact = math_of(p) == CUDNN_FMA_MATH;
+    Algorithm found{static_cast<int>(it.algo), exact ? CUDNN_FMA_MATH : it.mathType, 0};
+    if (!went_well(library()->cudnnSetConvolutionMathType(out.conv.get(), found.math), op) ||
+        !went_well(workspace_of(handle, p.kind, out, found.number, &found.workspace), op))
+      continue;
+    if (found.workspace <= kMostWorkspace) out.algorithms.push_back(found);
+  }
+}
+
+void choose(const Problem& p, cudnnHandle_t handle, Plan& d, const char* op) {
+  const Library& lib = *library();
+  const auto propose = [&]<class Proposal>(auto&& ask) {
+    Proposal found[kMostAlgorithms];
+    int count = 0;
+    if (went_well(ask(&count, found), op)) take(p, handle, found, count, d, op);
+  };
+  switch (p.kind) {
+    case Kind::Forward:
+      return propose.operator()<cudnnConvolutionFwdAlgoPerf_t>([&](int* count, auto* found) {
+        return lib.cudnnGetConvolutionForwardAlgorithm_v7(handle, d.x.get(), d.weight.get(),
+                                                          d.conv.get(), d.y.get(), kMostAlgorithms,
+                                                          count, found);
+      });
+    case Kind::Data:
+      return propose.operator()<cudnnConvolutionBwdDataAlgoPerf_t>([&](int* count, auto* found) {
+        return lib.cudnnGetConvolutionBackwardDataAlgorithm_v7(handle, d.weight.get(), d.y.get(),
+                                                               d.conv.get(), d.x.get(),
+                                                               kMostAlgorithms, count, found);
+      });
+    case Kind::Filter: break;
+  }
+  propose.operator()<cudnnConvolutionBwdFilterAlgoPerf_t>([&](int* count, auto* found) {
+    return lib.cudnnGetConvolutionBackwardFilterAlgorithm_v7(
+        handle, d.x.get(), d.y.get(), d.conv.get(), d.weight.get(), kMostAlgorithms, count, found);
+  });
+}
+
+Plan make_plan(const Problem& p, cudnnHandle_t handle, const char* op) {
+  Plan out;
+  if (describe_tensor(p, p.x, out.x, op) && describe_tensor(p, p.y, out.y, op) &&
+      describe_filters(p, out.weight, op) && describe_window(p, out.conv, op))
+    choose(p, handle, out, op);
+  return out;
+}
+
+// Runs one algorithm in memory that is large enough.
+cudnnStatus_t compute(cudnnHandle_t handle, const Problem& p, const Plan& d, const Algorithm& by,
+                      void* room, const Operands& at) {
+  const Library& lib = *library();
+  const float one = 1, zero = 0;
+  const double wide_one = 1, wide_zero = 0;
+  const bool wide = p.dtype == DType::Float64;
+  const void* alpha = wide ? static_cast<const void*>(&wide_one) : &one;
+  const void* beta = wide ? static_cast<const void*>(&wide_zero) : &zero;
+  if (const cudnnStatus_t status = lib.cudnnSetConvolutionMathType(d.conv.get(), by.math))
+    return status;
+  switch (p.kind) {
+    case Kind::Forward:
+      return lib.cudnnConvolutionForward(handle, alpha, d.x.get(), at.x, d.weight.get(), at.weight,
+                                         d.conv.get(),
+                                         static_cast<cudnnConvolutionFwdAlgo_t>(by.number), room,
+                                         by.workspace, beta, d.y.get(), at.y);
+    case Kind::Data:
+      return lib.cudnnConvolutionBackwardData(handle, alpha, d.weight.get(), at.weight, d.y.get(),
+                                              at.y, d.conv.get(),
+                                              static_cast<cudnnConvolutionBwdDataAlgo_t>(by.number),
+                                              room, by.workspace, beta, d.x.get(), at.x);
+    case Kind::Filter: break;
+  }
+  return lib.cudnnConvolutionBackwardFilter(handle, alpha, d.x.get(), at.x, d.y.get(), at.y,
+                                            d.conv.get(),
+                                            static_cast<cudnnConvolutionBwdFilterAlgo_t>(by.number),
+                                            room, by.workspace, beta, d.weight.get(), at.weight);
+}
+
+enum class Outcome { Done, NoMemory, NoWay };
+
+Outcome attempt(const Call& call, cudnnHandle_t handle, const Problem& p, const Plan& plan,
+                const Algorithm& by, const Operands& at) {
+  try {
+    const Tensor room = call.scratch({static_cast<int64_t>(by.workspace)}, DType::UInt8);
+    return went_well(compute(handle, p, plan, by, room.raw(), at), call.op()) ? Outcome::Done
+                                                                              : Outcome::NoWay;
+  } catch (const OutOfMemory&) {
+    // Another one may work in less.
+    return Outcome::NoMemory;
+  }
+}
+
+class Moment {
+ public:
+  explicit Moment(const char* op) { ensure(cudaEventCreate(&event_), op); }
+  ~Moment() { cudaEventDestroy(event_); }
+  Moment(const Moment&) = delete;
+  Moment& operator=(const Moment&) = delete;
+  void record(const Call& call) { ensure(cudaEventRecord(event_, call.stream()), call.op()); }
+  float until(const Moment& end, const Call& call) const {
+    float out = 0;
+    ensure(cudaEventElapsedTime(&out, event_, end.event_), call.op());
+    return out;
+  }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+// Sorts the first algorithms by the time that they take; those with no way are dropped.
+void time_algorithms(const Call& call, cudnnHandle_t handle, const Problem& p, Plan& plan,
+                     const Operands& at) {
+  struct Timed {
+    Algorithm algorithm;
+    float time;
+  };
+  std::vector<Timed> timed;
+  Moment start(call.op()), end(call.op());
+  const size_t limit =
+      p.benchmark_limit == 0 ? plan.algorithms.size() : static_cast<size_t>(p.benchmark_limit);
+  for (size_t i = 0; i < plan.algorithms.size(); ++i) {
+    Timed it{plan.algorithms[i], std::numeric_limits<float>::infinity()};
+    if (i < limit) {
+      // Once before it counts: kernels are loaded at their first use.
+      const Outcome first = attempt(call, handle, p, plan, it.algorithm, at);
+      if (first == Outcome::NoWay) continue;
+      start.record(call);
+      const bool again = first == Outcome::Done &&
+                         attempt(call, handle, p, plan, it.algorithm, at) == Outcome::Done;
+      end.record(call);
+      call.wait();
+      if (again) it.time = start.until(end, call);
+    }
+    timed.push_back(it);
+  }
+  std::stable_sort(timed.begin(), timed.end(),
+                   [](const Timed& a, const Timed& b) { return a.time < b.time; });
+  plan.algorithms.clear();
+  for (const Timed& it : timed) plan.algorithms.push_back(it.algorithm);
+}
+
+// This thread's plans; the oldest gives way to a new one.
+class Plans {
+ public:
+  Plan* find(const Problem& p) {
+    const auto found = by_problem_.find(p);
+    return found == by_problem_.end() ? nullptr : &found->second;
+  }
+  Plan& keep(const Problem& p, Plan plan) {
+    if (by_problem_.size() >= kMostPlans) {
+      by_problem_.erase(in_order_.front());
+      in_order_.pop_front();
+    }
+    in_order_.push_back(p);
+    return by_problem_.insert_or_assign(p, std::move(plan)).first->second;
+  }
+
+ private:
+  std::map<Problem, Plan> by_problem_;
+  std::deque<Problem> in_order_;
+};
+
+Plan& plan_of(const Call& call, cudnnHandle_t handle, const Problem& p, const Operands& at) {
+  static thread_local Plans plans;
+  if (Plan* known = plans.find(p)) return *known;
+  Plan made = make_plan(p, handle, call.op());
+  if (p.benchmark) time_algorithms(call, handle, p, made, at);
+  return plans.keep(p, std::move(made));
+}
+
+}  // namespace
+
+bool run(const Call& call, const Problem& wanted, const Operands& at) {
+  cudnnHandle_t handle = handle_of(call);
+  if (!handle) return false;
+  Problem p = wanted;
+  // Nothing can be timed while it is recorded: then cuDNN's guess is taken.
+  p.benchmark = p.benchmark && !is_captured(call.stream());
+  if (!p.benchmark) p.benchmark_limit = 0;
+  Plan& plan = plan_of(call, handle, p, at);
+  for (auto it = plan.algorithms.begin(); it != plan.algorithms.end();) {
+    const Outcome outcome = attempt(call, handle, p, plan, *it, at);
+    if (outcome == Outcome::Done) return true;
+    it = outcome == Outcome::NoWay ? plan.algorithms.erase(it) : std::next(it);
+  }
+  return false;
+}
+
+}  // namespace moonlet::cuda::cudnn
+
+#endif

@@ -1,0 +1,312 @@
+// interp/cli/cli.cpp: options, scripts and exit codes, as Lua's own command line has them.
+#include "interp/cli/cli.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <unistd.h>
+
+#include "interp/cli/repl.h"
+#include "interp/cli/report.h"
+#include "interp/state/chunks.h"
+#include "interp/state/guard.h"
+#include "interp/state/interrupt.h"
+#include "interp/state/state.h"
+
+namespace moonlet {
+namespace {
+
+constexpr const char* kProgram = "moonlet";
+
+constexpr const char* kUsage =
+    "usage: moonlet [options] [script [args]]\n"
+    "       moonlet doc [NAME | --search WORD]\n"
+    "  -e stat        execute string 'stat'\n"
+    "  -i             enter interactive mode after executing 'script'\n"
+    "  -l mod         require library 'mod' into global 'mod'\n"
+    "  -l g=mod       require library 'mod' into global 'g'\n"
+    "  -v, --version  show version information\n"
+    "  -h, --help     show this text\n"
+    "  -E             ignore environment variables\n"
+    "  -W             turn warnings on\n"
+    "  --bytecode     load compiled chunks, too, which may crash when tampered with\n"
+    "  --             stop handling options\n"
+    "  -              stop handling options and execute stdin\n"
+    "doc shows the reference: of NAME, or the names that WORD leads to.\n"
+    "Without arguments: a prompt on a terminal, else the script on standard input.\n";
+
+struct Action {
+  char option;  // 'e', 'l' or 'W'
+  const char* text;
+};
+
+struct Arguments {
+  std::vector<Action> actions;
+  bool interactive = false;
+  bool version = false;
+  bool help = false;
+  bool executes = false;  // has -e
+  bool ignore_environment = false;
+  bool bytecode = false;
+  bool after_dashes = false;  // the script name follows "--", so "-" is a file
+  int script = 0;             // its index in argv; argc when there is none
+  const char* bad = nullptr;
+};
+
+// Handles a long option or one that takes no value. Returns false for an unknown one.
+bool parse_flag(const char* text, Arguments* out) {
+  const std::string option(text);
+  if (option == "-i") {
+    out->interactive = true;
+  } else if (option == "-v" || option == "--version") {
+    out->version = true;
+  } else if (option == "-h" || option == "--help") {
+    out->help = true;
+  } else if (option == "-E") {
+    out->ignore_environment = true;
+  } else if (option == "--bytecode") {
+    out->bytecode = true;
+  } else if (option == "-W") {
+    out->actions.push_back({'W', nullptr});
+  } else {
+    return false;
+  }
+  return true;
+}
+
+Arguments parse(int argc, char** argv) {
+  Arguments out;
+  int i = 1;
+  for (; i < argc && argv[i][0] == '-' && argv[i][1] != '\0'; ++i) {
+    const char* text = argv[i];
+    if (std::strcmp(text, "--") == 0) {
+      out.after_dashes = true;
+      ++i;
+      break;
+    }
+    if (text[1] == 'e' || text[1] == 'l') {
+      const char* value = text[2] != '\0' ? text + 2 : (i + 1 < argc ? argv[++i] : nullptr);
+      if (value == nullptr) {
+        out.bad = text;
+        break;
+      }
+      out.executes = out.executes || text[1] == 'e';
+      out.actions.push_back({text[1], value});
+    } else if (!parse_flag(text, &out)) {
+      out.bad = text;
+      break;
+    }
+  }
+  out.script = i;
+  return out;
+}
+
+void print_version() { std::printf("Moonlet %s (%s)\n", version(), LUA_RELEASE); }
+
+// True when the status is LUA_OK; otherwise shows the error.
+bool succeeded(lua_State* L, int status) {
+  if (status != LUA_OK) report_error(L, kProgram);
+  return status == LUA_OK;
+}
+
+// Runs the chunk on top of the stack, or shows the error that compiling it gave.
+bool run_chunk(lua_State* L, int status, int arguments = 0) {
+  if (status == LUA_OK) status = call_interruptible(L, arguments, 0);
+  return succeeded(L, status);
+}
+
+bool run_code(lua_State* L, const char* code, const char* name) {
+  return run_chunk(L, luaL_loadbufferx(L, code, std::strlen(code), name, "t"));
+}
+
+bool require_library(lua_State* L, const std::string& text) {
+  const size_t equals = text.find('=');
+  const std::string global = text.substr(0, equals);
+  const std::string name = equals == text.npos ? text : text.substr(equals + 1);
+  lua_getglobal(L, "require");
+  lua_pushstring(L, name.c_str());
+  if (!succeeded(L, call_interruptible(L, 1, 1))) return false;
+  lua_setglobal(L, global.c_str());
+  return true;
+}
+
+bool run_actions(lua_State* L, const Arguments& arguments) {
+  for (const Action& action : arguments.actions) {
+    bool good = true;
+    if (action.option == 'W') {
+      set_warnings(L, true);
+    } else if (action.option == 'e') {
+      good = run_code(L, action.text, "=(command line)");
+    } else {
+      good = require_library(L, action.text);
+    }
+    if (!good) return false;
+  }
+  return true;
+}
+
+// LUA_INIT_5_4 or LUA_INIT: code, or a file after '@'.
+bool run_init(lua_State* L) {
+  const char* name = "=LUA_INIT" LUA_VERSUFFIX;
+  const char* init = std::getenv(name + 1);
+  if (init == nullptr) init = std::getenv((name = "=LUA_INIT") + 1);
+  if (init == nullptr) return true;
+  return init[0] == '@' ? run_chunk(L, load_file(L, init + 1)) : run_code(L, init, name);
+}
+
+// Modules beside the script are found wherever it is run from, and before others of their name. A
+// folder whose name has a mark of Lua's templates cannot be on the path.
+void search_beside(lua_State* L, std::string_view script) {
+  const size_t slash = script.rfind('/');
+  if (slash == script.npos) return;  // "./?.lua" is on the path
+  const std::string folder(script.substr(0, slash + 1));
+  if (folder.find_first_of(";?") != folder.npos) return;
+  const int top = lua_gettop(L);
+  if (lua_getglobal(L, "package") == LUA_TTABLE && lua_getfield(L, -1, "path") == LUA_TSTRING) {
+    const std::string path = folder + "?.lua;" + folder + "?/init.lua;" + lua_tostring(L, -1);
+    lua_pushlstring(L, path.data(), path.size());
+    lua_setfield(L, -3, "path");
+  }
+  lua_settop(L, top);
+}
+
+bool run_script(lua_State* L, const Arguments& arguments, int argc, char** argv) {
+  const char* path = argv[arguments.script];
+  const bool from_stdin = std::strcmp(path, "-") == 0 && !arguments.after_dashes;
+  if (!from_stdin) search_beside(L, path);
+  const int status = load_file(L, from_stdin ? nullptr : path);
+  if (status != LUA_OK) return succeeded(L, status);
+  const int count = argc - arguments.script - 1;
+  luaL_checkstack(L, count + 3, "too many arguments to script");
+  for (int i = 1; i <= count; ++i) lua_pushstring(L, argv[arguments.script + i]);
+  return run_chunk(L, LUA_OK, count);
+}
+
+// Global `arg`: the script at 0, its arguments above, the executable and its options below.
+void set_arg(lua_State* L, int argc, char** argv, int script) {
+  const int zero = script < argc ? script : 0;
+  lua_createtable(L, argc - zero, zero + 1);
+  for (int i = 0; i < argc; ++i) {
+    lua_pushstring(L, argv[i]);
+    lua_rawseti(L, -2, i - zero);
+  }
+  lua_setglobal(L, "arg");
+}
+
+// os.exit closes the state unless told not to, so that files are flushed and tensors freed.
+int exit_closing(lua_State* L) {
+  const int code = lua_isboolean(L, 1) ? (lua_toboolean(L, 1) ? EXIT_SUCCESS : EXIT_FAILURE)
+                                       : static_cast<int>(luaL_optinteger(L, 1, EXIT_SUCCESS));
+  leave_interrupts();
+  if (lua_gettop(L) < 2 || lua_toboolean(L, 2)) StateCloser()(L);
+  std::exit(code);
+}
+
+void wrap_exit(lua_State* L) {
+  lua_getglobal(L, LUA_OSLIBNAME);
+  lua_pushcfunction(L, exit_closing);
+  lua_setfield(L, -2, "exit");
+  lua_pop(L, 1);
+}
+
+// `moonlet doc ...`: the words behind `doc` go to help's command, which says whether it found
+// anything. A script of that name is `./doc`.
+bool run_doc(lua_State* L, int argc, char** argv) {
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "moonlet.help");
+  if (!succeeded(L, call_interruptible(L, 1, 1))) return false;
+  lua_getfield(L, -1, "command");
+  lua_createtable(L, argc, 0);
+  for (int i = 2; i < argc; ++i) {
+    lua_pushstring(L, argv[i]);
+    lua_rawseti(L, -2, i - 1);
+  }
+  if (!succeeded(L, call_interruptible(L, 1, 1))) return false;
+  return lua_toboolean(L, -1) != 0;
+}
+
+bool wants_doc(int argc, char** argv) { return argc > 1 && std::strcmp(argv[1], "doc") == 0; }
+
+struct Invocation {
+  const Arguments& arguments;
+  int argc;
+  char** argv;
+  bool succeeded;
+};
+
+// Whether a prompt is among what the arguments ask for.
+bool wants_prompt(const Arguments& arguments, int argc, char** argv) {
+  if (arguments.interactive) return true;
+  return arguments.script >= argc && !arguments.executes && !arguments.version &&
+         !wants_doc(argc, argv) && ::isatty(STDIN_FILENO) != 0;
+}
+
+bool run_arguments(lua_State* L, const Arguments& arguments, int argc, char** argv) {
+  const bool has_script = arguments.script < argc;
+  if (!arguments.ignore_environment && !run_init(L)) return false;
+  if (!run_actions(L, arguments)) return false;
+  if (has_script && !run_script(L, arguments, argc, argv)) return false;
+  if (arguments.interactive) {
+    run_repl(L, ::isatty(STDIN_FILENO) != 0);
+  } else if (!has_script && !arguments.executes && !arguments.version) {
+    if (::isatty(STDIN_FILENO) != 0) {
+      run_repl(L, true);
+    } else {
+      return run_chunk(L, load_file(L, nullptr));
+    }
+  }
+  return true;
+}
+
+int protected_main(lua_State* L) {
+  auto& invocation = *static_cast<Invocation*>(lua_touserdata(L, 1));
+  const auto& [arguments, argc, argv, ignored] = invocation;
+  lua_settop(L, 0);
+  if (arguments.version) print_version();
+  wrap_exit(L);
+  set_arg(L, argc, argv, arguments.script);
+  invocation.succeeded =
+      wants_doc(argc, argv) ? run_doc(L, argc, argv) : run_arguments(L, arguments, argc, argv);
+  return 0;
+}
+
+int refuse(const Arguments& arguments) {
+  const bool needs_value = arguments.bad[1] == 'e' || arguments.bad[1] == 'l';
+  const char* reason = needs_value ? "a value is missing after" : "unrecognized option";
+  std::fprintf(stderr, "%s: %s '%s'\n%s", kProgram, reason, arguments.bad, kUsage);
+  return EXIT_FAILURE;
+}
+
+}  // namespace
+
+int run_cli(int argc, char** argv) {
+  try {
+    const Arguments arguments = parse(argc, argv);
+    if (arguments.bad != nullptr) return refuse(arguments);
+    if (arguments.help) {
+      std::fputs(kUsage, stdout);
+      return EXIT_SUCCESS;
+    }
+    if (wants_prompt(arguments, argc, argv)) keep_prompt_alive();
+    InterpreterOptions options;
+    options.environment = !arguments.ignore_environment;
+    options.bytecode = arguments.bytecode;
+    const StatePtr state = new_state(std::move(options));
+    const EntryScope entry(state_data(state.get()));
+    Invocation invocation{arguments, argc, argv, false};
+    lua_pushcfunction(state.get(), guard<protected_main>);
+    lua_pushlightuserdata(state.get(), &invocation);
+    if (lua_pcall(state.get(), 1, 0, 0) != LUA_OK) report_error(state.get(), kProgram);
+    leave_interrupts();
+    return invocation.succeeded ? EXIT_SUCCESS : EXIT_FAILURE;
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s: %s\n", kProgram, e.what());
+    return EXIT_FAILURE;
+  }
+}
+
+}  // namespace moonlet

@@ -1,0 +1,229 @@
+// interp/embed/embed_api.cpp: the interpreters, tables, functions and errors of the embedding API.
+#include <algorithm>
+#include <utility>
+
+#include "interp/embed/session.h"
+#include "interp/state/chunks.h"
+
+namespace moonlet {
+
+using detail::Session;
+
+namespace {
+
+// The part of a path before the first dot, which is taken off.
+std::string_view first_name(std::string_view& path) {
+  const size_t dot = std::min(path.find('.'), path.size());
+  const std::string_view name = path.substr(0, dot);
+  path.remove_prefix(std::min(dot + 1, path.size()));
+  return name;
+}
+
+// Pushes what stands before the last dot of a path, from the globals on, and the name behind it.
+// `op` and the path are for messages.
+void push_place(lua_State* L, std::string_view path, const char* op) {
+  const std::string_view whole = path;
+  lua_pushglobaltable(L);
+  std::string_view name = first_name(path);
+  while (name.data() + name.size() != whole.data() + whole.size()) {
+    lua_pushlstring(L, name.data(), name.size());
+    lua_gettable(L, -2);
+    lua_remove(L, -2);
+    if (lua_isnil(L, -1))
+      fail(op, ": there is no '", whole.substr(0, name.data() + name.size() - whole.data()),
+           "' for '", whole, "'");
+    name = first_name(path);
+  }
+  lua_pushlstring(L, name.data(), name.size());
+}
+
+// Pushes what a path such as "model.layers" leads to.
+void push_path(lua_State* L, std::string_view path, const char* op) {
+  push_place(L, path, op);
+  lua_gettable(L, -2);
+  lua_remove(L, -2);
+}
+
+}  // namespace
+
+ScriptError::ScriptError(const std::string& message, std::string traceback, Value value)
+    : Error(message),
+      details_(std::make_shared<Details>(Details{std::move(traceback), std::move(value)})) {}
+
+// --- interpreters --------------------------------------------------------------------------------
+
+Interpreter::Interpreter() : Interpreter(Options()) {}
+Interpreter::Interpreter(Options options) : session_(new Session(std::move(options))) {}
+
+void Interpreter::Closer::operator()(Session* session) const noexcept { Session::end(session); }
+
+Session& Interpreter::session() const {
+  if (session_ == nullptr) throw Error("this Interpreter was moved from");
+  return *session_;
+}
+
+void Interpreter::interrupt() const noexcept {
+  if (session_ != nullptr) session_->interrupt();
+}
+
+// Of the thread while it is the one that runs there.
+int Interpreter::num_threads() const {
+  const StateData& data = state_data(session().L());
+  return is_innermost(data) ? moonlet::num_threads() : data.threads.count;
+}
+
+void Interpreter::set_num_threads(int64_t count) {
+  StateData& data = state_data(session().L());
+  check_thread_count(count, "Interpreter::set_num_threads");
+  if (is_innermost(data))
+    moonlet::set_num_threads(count);
+  else
+    data.threads.count = static_cast<int>(count);
+}
+
+lua_State* Interpreter::state() const { return session().L(); }
+
+void Interpreter::with_state(const std::function<void(lua_State*)>& body) {
+  session().protect(body);
+}
+
+int Interpreter::resume(lua_State* L, lua_State* co, int arguments, int* results) {
+  return resume_coroutine(L, co, arguments, results);
+}
+
+Values Interpreter::run_string(std::string_view code, const std::string& name) {
+  Values results;
+  const std::string chunk = "=" + name;
+  Session& session = this->session();
+  session.protect([&](lua_State* L) {
+    if (load_string(L, code, chunk.c_str(), "t") != LUA_OK) lua_error(L);
+    results = session.call_top(L, nullptr, 0);
+  });
+  return results;
+}
+
+Values Interpreter::run_file(const std::string& path) {
+  Values results;
+  Session& session = this->session();
+  session.protect([&](lua_State* L) {
+    if (load_file(L, path.c_str()) != LUA_OK) lua_error(L);
+    results = session.call_top(L, nullptr, 0);
+  });
+  return results;
+}
+
+Value Interpreter::get(const std::string& path) {
+  Value result;
+  Session& session = this->session();
+  session.protect([&](lua_State* L) {
+    push_path(L, path, "get");
+    result = session.take(L, -1);
+  });
+  return result;
+}
+
+void Interpreter::set(const std::string& path, const Value& value) {
+  Session& session = this->session();
+  session.protect([&](lua_State* L) {
+    push_place(L, path, "set");
+    session.push(L, value);
+    lua_settable(L, -3);
+  });
+}
+
+Table Interpreter::new_table() {
+  Value result;
+  Session& session = this->session();
+  session.protect([&](lua_State* L) {
+    lua_newtable(L);
+    result = session.take(L, -1);
+  });
+  return result.table();
+}
+
+Values Interpreter::call_path(const std::string& path, const Value* arguments, size_t count) {
+  Values results;
+  Session& session = this->session();
+  session.protect([&](lua_State* L) {
+    push_path(L, path, "call");
+    if (lua_isnil(L, -1)) fail("call: there is no function '", path, "'");
+    results = session.call_top(L, arguments, count);
+  });
+  return results;
+}
+
+Function Interpreter::make_function(HostFunction function) {
+  check(function != nullptr, "make_function: an empty function was given");
+  Value result;
+  Session& session = this->session();
+  session.protect([&](lua_State* L) {
+    detail::push_host_function(L, std::move(function));
+    result = session.take(L, -1);
+  });
+  return result.function();
+}
+
+void Interpreter::register_function(const std::string& path, HostFunction function) {
+  check(function != nullptr, "register_function: '", path, "' is an empty function");
+  Session& session = this->session();
+  session.protect([&](lua_State* L) {
+    push_place(L, path, "register_function");
+    detail::push_host_function(L, std::move(function));
+    lua_settable(L, -3);
+  });
+}
+
+// --- tables and functions ------------------------------------------------------------------------
+
+Value Table::get(const Value& key) const {
+  Session& session = reference_->open();
+  Value result;
+  session.protect([&](lua_State* L) {
+    session.push(L, *this);
+    session.push(L, key);
+    lua_gettable(L, -2);
+    result = session.take(L, -1);
+  });
+  return result;
+}
+
+void Table::set(const Value& key, const Value& value) const {
+  Session& session = reference_->open();
+  session.protect([&](lua_State* L) {
+    session.push(L, *this);
+    session.push(L, key);
+    session.push(L, value);
+    lua_settable(L, -3);
+  });
+}
+
+int64_t Table::length() const {
+  Session& session = reference_->open();
+  int64_t result = 0;
+  session.protect([&](lua_State* L) {
+    session.push(L, *this);
+    result = luaL_len(L, -1);
+  });
+  return result;
+}
+
+Entries Table::entries() const {
+  Session& session = reference_->open();
+  Entries result;
+  session.protect([&](lua_State* L) {
+    session.push(L, *this);
+    lua_pushnil(L);
+    while (lua_next(L, -2) != 0) {
+      Value value = session.take(L, -1);
+      lua_pop(L, 1);
+      result.emplace_back(session.take(L, -1), std::move(value));
+    }
+  });
+  return result;
+}
+
+Values Function::call(const Value* arguments, size_t count) const {
+  return reference_->open().call(*reference_, arguments, count);
+}
+
+}  // namespace moonlet

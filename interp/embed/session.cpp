@@ -1,0 +1,480 @@
+// interp/embed/session.cpp: calls into an interpreter, the values that pass, and its end.
+#include "interp/embed/session.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "interp/state/blame.h"
+#include "interp/state/guard.h"
+#include "interp/state/interrupt.h"
+#include "interp/state/libraries.h"
+#include "interp/workers/pool.h"
+
+namespace moonlet::detail {
+
+// A call into the session that is under way. The innermost member ends last: the outermost call
+// closes what was abandoned, after it has left the interpreter.
+class Visit {
+  struct Count {
+    Session& session;
+    explicit Count(Session& s) : session(s) { ++s.depth; }
+    Count(const Count&) = delete;
+    Count& operator=(const Count&) = delete;
+    ~Count() {
+      if (--session.depth == 0) session.end_run();
+    }
+  };
+
+ public:
+  explicit Visit(Session& session)
+      : count_(session),
+        entry_(state_data(session.L())),
+        // A host function that calls back runs in the coroutine that called it.
+        L(state_data(session.L()).running),
+        top(lua_gettop(L)) {
+    if (session.depth == 1) session.begin_run(entry_.thread_id());
+    // A request may have come before the interpreter was entered.
+    StateData& data = state_data(L);
+    if (data.stop.requested()) [[unlikely]]
+      stop_soon(data);
+  }
+  ~Visit() { lua_settop(L, top); }
+  Visit(const Visit&) = delete;
+  Visit& operator=(const Visit&) = delete;
+
+  void reserve(size_t count) const {
+    constexpr size_t kMax = 1'000'000;  // Lua's own bound
+    if (count > kMax || lua_checkstack(L, static_cast<int>(count)) == 0)
+      throw Error("too many values, or nested calls between host and script");
+  }
+
+ private:
+  Count count_;
+  EntryScope entry_;
+
+ public:
+  lua_State* const L;
+  const int top;
+};
+
+Session& Reference::open() const {
+  Session* session = control->session.load(std::memory_order_acquire);
+  if (session == nullptr) [[unlikely]]
+    throw Error("the interpreter of this value is closed");
+  return *session;
+}
+
+// --- beginning and end ---------------------------------------------------------------------------
+
+namespace {
+int l_hide_variables(lua_State* L) {
+  hide_variables(L);
+  return 0;
+}
+}  // namespace
+
+Session::Session(InterpreterOptions options)
+    : state(new_state(std::move(options))),
+      main_thread(state.get()),
+      control(std::make_shared<SessionControl>()) {
+  StateData& data = state_data(L());
+  data.session = this;
+  if (!data.options.environment) {
+    lua_pushcfunction(L(), l_hide_variables);
+    if (lua_pcall(L(), 0, 0, 0) != LUA_OK) throw std::bad_alloc();
+  }
+  if (data.limits.timed) watchdog = std::make_unique<Watchdog>(data);
+  control->session = this;
+  control->releases = data.releases;
+}
+
+Session::~Session() {
+  watchdog.reset();
+  end_stop_request(state_data(L()));
+  depth = 1;  // finalizers may call host functions, which call back
+  state.reset();
+  control->session = nullptr;
+  free_host_functions(*this);
+}
+
+void Session::end(Session* session) noexcept {
+  if (session->depth == 0) {
+    delete session;
+    return;
+  }
+  session->abandoned = true;
+  session->control->session = nullptr;
+  request_stop(state_data(session->L()), StopCause::Closed);
+}
+
+namespace {
+// Lets the wake signal come to this thread, and returns whether it was blocked. To ask is a system
+// call, which may cost more than the run: a thread that has begun many and did not block it is
+// asked once in each tick of the coarse clock (a few milliseconds).
+bool let_wake_signal_come() noexcept {
+  constexpr int kAlways = 64;
+  struct Asked {
+    int64_t tick;
+    int times;
+    bool blocked;
+  };
+  static constinit thread_local Asked asked{-1, 0, false};
+  timespec time{};
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
+  const int64_t tick = time.tv_sec * int64_t{1'000'000'000} + time.tv_nsec;
+  if (asked.times >= kAlways && asked.tick == tick && !asked.blocked) return false;
+  if (asked.times < kAlways) ++asked.times;
+  asked.tick = tick;
+  asked.blocked = unblock_wake_signal();
+  return asked.blocked;
+}
+}  // namespace
+
+void Session::begin_run(int thread) {
+  StateData& data = state_data(L());
+  // An interrupt may have come after the end of the run it was meant for.
+  if (data.stop.requested()) [[unlikely]]
+    end_stop_request(data);
+  wake_was_blocked = let_wake_signal_come();
+  watch_small_stack(L());
+  runner.store(thread, std::memory_order_relaxed);
+  if (data.options.lua_bytes > 0) data.blocks.end_refusals();
+  if (data.limits.need_hooks()) [[unlikely]] {
+    begin_counting(data);
+    if (watchdog != nullptr) watchdog->arm(data.options.wall_time);
+  }
+}
+
+void Session::end_run() noexcept {
+  StateData& data = state_data(L());
+  runner.store(0, std::memory_order_relaxed);
+  if (watchdog != nullptr) [[unlikely]]
+    watchdog->disarm();
+  if (wake_was_blocked) [[unlikely]]
+    block_wake_signal();
+  // What works for the run would go on without its limits.
+  if (data.limits.need_hooks() || data.stop.requested()) [[unlikely]]
+    workers::stop_pools_of(data);
+  if (!data.carried.empty()) [[unlikely]]
+    data.carried.clear();
+  if (abandoned) [[unlikely]] {
+    delete this;
+    return;
+  }
+  if (data.stop.requested()) [[unlikely]] {
+    end_stop_request(data);
+    if (data.blocks.end_refusals()) {
+      const EntryScope entry(data);
+      lua_gc(L(), LUA_GCCOLLECT);
+    }
+  }
+}
+
+void Session::interrupt() noexcept {
+  const int thread = runner.load(std::memory_order_relaxed);
+  if (thread != 0) request_stop_from_outside(state_data(L()), StopCause::Interrupted, thread);
+}
+
+// --- calls ---------------------------------------------------------------------------------------
+
+// Keeps the message and the traceback for throw_error, where they would be lost.
+int Session::handle_error(lua_State* L) {
+  Session& session = of(L);
+  size_t size = 0;
+  const char* text = nullptr;
+  lua_settop(L, 1);
+  if (lua_type(L, 1) == LUA_TSTRING && !state_data(L).carried.find(lua_tostring(L, 1)))
+    blame_script(L, L);
+  // A run that is to end calls no script for it.
+  const bool stopped = state_data(L).stop.requested();
+  if (lua_type(L, 1) == LUA_TSTRING ||
+      (!stopped && luaL_getmetafield(L, 1, "__tostring") != LUA_TNIL)) {
+    text = luaL_tolstring(L, 1, &size);
+  } else {
+    text = lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
+    size = lua_rawlen(L, -1);
+  }
+  session.error_message.assign(text, size);
+  luaL_traceback(L, L, nullptr, 1);
+  session.error_traceback = lua_tostring(L, -1);
+  lua_settop(L, 1);
+  return 1;
+}
+
+void Session::throw_error(lua_State* L, int status) {
+  std::string message = std::exchange(error_message, {});
+  std::string traceback = std::exchange(error_traceback, {});
+  // When memory is short, or an error handler fails, handle_error is not called.
+  if (status != LUA_ERRRUN) {
+    const char* text = lua_tostring(L, -1);
+    message = text != nullptr ? text : "(no message)";
+  }
+  StateData& data = state_data(L);
+  if (data.stop.requested())
+    throw_stopped(requested_stop(data), std::move(message), std::move(traceback));
+  if (status == LUA_ERRMEM && data.blocks.end_refusals())
+    throw_stopped(StopCause::LuaMemory, {}, std::move(traceback));
+  if (lua_type(L, -1) == LUA_TSTRING) {
+    const std::exception_ptr exception = data.carried.find(message);
+    if (exception != nullptr) std::rethrow_exception(exception);
+    throw ScriptError(message, std::move(traceback), Value(message));
+  }
+  Values value;
+  try {
+    value = take_protected(L, lua_gettop(L));
+  } catch (const Error&) {
+    value.emplace_back();  // of a kind that the host cannot hold
+  }
+  throw ScriptError(message, std::move(traceback), std::move(value[0]));
+}
+
+void Session::throw_stopped(StopCause cause, std::string message, std::string traceback) {
+  const char* reason = reason_of(cause);
+  if (message.find(reason) == message.npos) message = reason;
+  switch (cause) {
+    case StopCause::Instructions:
+      throw LimitExceeded(Limit::Instructions, message, std::move(traceback));
+    case StopCause::WallTime: throw LimitExceeded(Limit::WallTime, message, std::move(traceback));
+    case StopCause::LuaMemory: throw LimitExceeded(Limit::LuaBytes, message, std::move(traceback));
+    case StopCause::TensorMemory:
+      throw LimitExceeded(Limit::TensorBytes, message, std::move(traceback));
+    case StopCause::Interrupted: throw ScriptInterrupted(message, std::move(traceback));
+    default: throw Error(message);
+  }
+}
+
+namespace {
+
+struct Body {
+  void (*run)(lua_State*, void*);
+  void* data;
+};
+
+int run_body(lua_State* L) {
+  const auto* body = static_cast<const Body*>(lua_touserdata(L, 1));
+  lua_settop(L, 0);
+  try {
+    body->run(L, body->data);
+    return 0;
+  } catch (const std::exception&) {
+    Session::of(L).push_current_exception(L);
+  }
+  return lua_error(L);
+}
+
+// The arguments are values for the host, a Values to put them into at the end.
+int take_arguments(lua_State* L) {
+  auto& values = *static_cast<Values*>(lua_touserdata(L, -1));
+  lua_pop(L, 1);
+  values = Session::of(L).take_from(L, 1);
+  return 0;
+}
+
+int free_released(lua_State* L) {
+  release_waiting(L);
+  return 0;
+}
+
+// Whether pushing the value takes no memory and cannot fail.
+bool is_simple(const Value& value) { return value.variant().index() <= 3; }
+
+void push_simple(lua_State* L, const Value& value) {
+  const Value::Variant& held = value.variant();
+  static_assert(std::is_same_v<std::variant_alternative_t<3, Value::Variant>, double>);
+  if (const double* number = std::get_if<double>(&held))
+    lua_pushnumber(L, *number);
+  else if (const int64_t* integer = std::get_if<int64_t>(&held))
+    lua_pushinteger(L, *integer);
+  else if (const bool* boolean = std::get_if<bool>(&held))
+    lua_pushboolean(L, *boolean ? 1 : 0);
+  else
+    lua_pushnil(L);
+}
+
+// Gives a value that needs no memory of Lua's to `put`; returns false for other values.
+template <class Put>
+bool take_simple(lua_State* L, int index, Put&& put) {
+  switch (lua_type(L, index)) {
+    case LUA_TNUMBER:
+      if (lua_isinteger(L, index) != 0)
+        put(static_cast<int64_t>(lua_tointeger(L, index)));
+      else
+        put(static_cast<double>(lua_tonumber(L, index)));
+      return true;
+    case LUA_TNIL: put(nullptr); return true;
+    case LUA_TBOOLEAN: put(lua_toboolean(L, index) != 0); return true;
+    case LUA_TSTRING: {
+      size_t size = 0;
+      const char* text = lua_tolstring(L, index, &size);
+      put(std::string_view(text, size));
+      return true;
+    }
+    default: return false;
+  }
+}
+
+}  // namespace
+
+void Session::run_protected(void (*body)(lua_State*, void*), void* data) {
+  const Visit visit(*this);
+  lua_State* L = visit.L;
+  visit.reserve(LUA_MINSTACK);
+  if (control->releases->has_waiting()) {
+    lua_pushcfunction(L, free_released);
+    if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1);  // another time
+  }
+  Body call{body, data};
+  lua_pushcfunction(L, guard<handle_error>);
+  lua_pushcfunction(L, run_body);
+  lua_pushlightuserdata(L, &call);
+  const int status = lua_pcall(L, 1, 0, visit.top + 1);
+  if (status != LUA_OK) throw_error(L, status);
+  check_stopped(L);
+}
+
+Values Session::call(const Reference& function, const Value* arguments, size_t count) {
+  if (control->releases->has_waiting() || !std::all_of(arguments, arguments + count, is_simple)) {
+    Values results;
+    protect([&](lua_State* to) {
+      lua_rawgeti(to, LUA_REGISTRYINDEX, function.key);
+      results = call_top(to, arguments, count);
+    });
+    return results;
+  }
+  const Visit visit(*this);
+  lua_State* L = visit.L;
+  visit.reserve(count + LUA_MINSTACK);
+  lua_pushcfunction(L, guard<handle_error>);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, function.key);
+  for (size_t i = 0; i < count; ++i) push_simple(L, arguments[i]);
+  const int status = lua_pcall(L, static_cast<int>(count), LUA_MULTRET, visit.top + 1);
+  if (status != LUA_OK) throw_error(L, status);
+  check_stopped(L);
+  return take_protected(L, visit.top + 2);
+}
+
+// The values from `first` to the top, for code outside of a protected call.
+Values Session::take_protected(lua_State* L, int first) {
+  const int top = lua_gettop(L);
+  Values values;
+  values.reserve(top - first + 1);
+  const auto put = [&](auto value) { values.emplace_back(value); };
+  int next = first;
+  while (next <= top && take_simple(L, next, put)) ++next;
+  if (next > top) return values;
+  values.clear();
+  if (lua_checkstack(L, 4) == 0) throw Error("too many results");
+  lua_pushcfunction(L, guard<handle_error>);
+  lua_insert(L, first);
+  lua_pushcfunction(L, [](lua_State* to) {
+    try {
+      return take_arguments(to);
+    } catch (const std::exception&) {
+      of(to).push_current_exception(to);
+    }
+    return lua_error(to);
+  });
+  lua_insert(L, first + 1);
+  lua_pushlightuserdata(L, &values);
+  const int status = lua_pcall(L, top - first + 2, 0, first);
+  if (status != LUA_OK) throw_error(L, status);
+  return values;
+}
+
+// --- values --------------------------------------------------------------------------------------
+
+void Session::push(lua_State* L, const Value& value) {
+  struct Pusher {
+    Session& session;
+    lua_State* L;
+
+    void reference(const Reference& held) const {
+      if (&held.open() != &session) throw Error("a value of another interpreter was given");
+      lua_rawgeti(L, LUA_REGISTRYINDEX, held.key);
+    }
+    void operator()(std::monostate) const { lua_pushnil(L); }
+    void operator()(bool x) const { lua_pushboolean(L, x ? 1 : 0); }
+    void operator()(int64_t x) const { lua_pushinteger(L, x); }
+    void operator()(double x) const { lua_pushnumber(L, x); }
+    void operator()(const std::string& x) const { lua_pushlstring(L, x.data(), x.size()); }
+    void operator()(const Tensor& x) const {
+      if (x.defined()) x.storage().note_interpreter(&session);
+      push_tensor(L, x);
+    }
+    void operator()(const Table& x) const { reference(*x.reference_); }
+    void operator()(const Function& x) const { reference(*x.reference_); }
+    void operator()(const Object& x) const { reference(*x.reference_); }
+  };
+  luaL_checkstack(L, 4, "too many values");
+  std::visit(Pusher{*this, L}, value.variant());
+}
+
+std::shared_ptr<Reference> Session::refer(lua_State* L, int index) {
+  auto reference = std::make_shared<Reference>();
+  lua_pushvalue(L, index);
+  reference->key = luaL_ref(L, LUA_REGISTRYINDEX);
+  reference->control = control;
+  return reference;
+}
+
+Value Session::take(lua_State* L, int index) {
+  Value simple;
+  const auto put = [&](auto value) { simple = value; };
+  if (take_simple(L, index, put) || lua_isnone(L, index)) return simple;
+  if (lua_istable(L, index)) return Table(refer(L, index));
+  if (lua_isfunction(L, index)) return Function(refer(L, index));
+  if (const Tensor* tensor = test_tensor(L, index)) {
+    if (tensor->defined()) tensor->storage().note_interpreter(this);
+    return *tensor;
+  }
+  return Object(refer(L, index));
+}
+
+Values Session::take_from(lua_State* L, int first) {
+  Values values;
+  const int top = lua_gettop(L);
+  luaL_checkstack(L, 4, "too many values");
+  values.reserve(top - first + 1);
+  for (int i = first; i <= top; ++i) values.push_back(take(L, i));
+  return values;
+}
+
+Values Session::call_top(lua_State* L, const Value* arguments, size_t count) {
+  const int first = lua_gettop(L);
+  check(count < 1'000'000, "too many arguments");
+  luaL_checkstack(L, static_cast<int>(count) + 4, "too many arguments");
+  for (size_t i = 0; i < count; ++i) push(L, arguments[i]);
+  lua_call(L, static_cast<int>(count), LUA_MULTRET);
+  return take_from(L, first);
+}
+
+// --- exceptions ----------------------------------------------------------------------------------
+
+void Session::push_current_exception(lua_State* L) {
+  lua_settop(L, 0);
+  try {
+    throw;
+  } catch (const ScriptError& e) {
+    // Of a nested call: its error value goes on as it is, unless it belongs to another interpreter.
+    try {
+      push(L, e.value());
+    } catch (const Error&) {
+      lua_settop(L, 0);
+    }
+    if (lua_isnoneornil(L, 1)) lua_pushstring(L, e.what());
+  } catch (const std::exception& e) {
+    push_exception(L, e);
+  } catch (...) {
+    push_where(L);
+    lua_pushliteral(L, "a host function threw what is no std::exception");
+    lua_concat(L, 2);
+  }
+  if (lua_type(L, -1) != LUA_TSTRING) return;
+  size_t size = 0;
+  const char* text = lua_tolstring(L, -1, &size);
+  state_data(L).carried.add({text, size}, std::current_exception());
+}
+
+}  // namespace moonlet::detail

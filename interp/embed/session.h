@@ -1,0 +1,120 @@
+// interp/embed/session.h: one open interpreter of the embedding API: calls into it, values both
+// ways, errors both ways, and its end, also while it runs.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <type_traits>
+
+#include "interp/embed/moonlet.h"
+#include "interp/embed/watchdog.h"
+#include "interp/state/state.h"
+
+namespace moonlet::detail {
+
+// The control block that the handles of a session share: they find it here until it ends.
+struct SessionControl {
+  std::atomic<Session*> session{nullptr};
+  std::shared_ptr<ReleaseQueue> releases;
+};
+
+// A value of the script that the host holds: a position of the registry.
+struct Reference {
+  std::shared_ptr<SessionControl> control;
+  int key = LUA_NOREF;
+
+  Reference() = default;
+  Reference(const Reference&) = delete;
+  Reference& operator=(const Reference&) = delete;
+  ~Reference() {
+    // Any thread may drop a handle.
+    if (control != nullptr) control->releases->release_reference(key);
+  }
+
+  // Throws Error when the interpreter is closed.
+  Session& open() const;
+};
+
+struct HostCell;
+
+struct Session {
+  explicit Session(InterpreterOptions options);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  // Closes the state and deletes the session: now, or when the last call into it has ended.
+  static void end(Session* session) noexcept;
+
+  // The main thread of the state, also while it is being closed.
+  lua_State* L() const { return main_thread; }
+
+  // Runs `body(lua_State*)` where Lua errors may be raised, with a stack of its own. Throws what
+  // throw_error does.
+  template <class Body>
+  void protect(Body&& body) {
+    using F = std::remove_reference_t<Body>;
+    const void* data = std::addressof(body);
+    run_protected([](lua_State* L, void* f) { (*static_cast<F*>(f))(L); }, const_cast<void*>(data));
+  }
+
+  // Calls the value that is held there; returns its results.
+  Values call(const Reference& function, const Value* arguments, size_t count);
+
+  // These raise Lua errors, so they are for code in `protect` and for host functions.
+  void push(lua_State* L, const Value& value);
+  Value take(lua_State* L, int index);
+  Values take_from(lua_State* L, int first);
+  std::shared_ptr<Reference> refer(lua_State* L, int index);
+  // Calls the function on top of the stack.
+  Values call_top(lua_State* L, const Value* arguments, size_t count);
+
+  // Leaves only the error value for the exception that is being handled on the stack, and remembers
+  // the exception: when the value comes out to a host uncaught, so does the exception.
+  void push_current_exception(lua_State* L);
+
+  // From any thread.
+  void interrupt() noexcept;
+
+  static Session& of(lua_State* L) { return *state_data(L).session; }
+
+  StatePtr state;
+  lua_State* const main_thread;
+  std::shared_ptr<SessionControl> control;
+  int depth = 0;               // how many calls into it are under way
+  bool abandoned = false;      // its Interpreter is gone; the outermost call closes it
+  std::atomic<int> runner{0};  // the thread (thread_id) of the run that is under way, or 0
+  HostCell* cells = nullptr;   // the host functions that scripts may reach
+  const void* cell_metatable = nullptr;  // of the userdata that hold them
+
+ private:
+  friend class Visit;
+
+  void begin_run(int thread);
+  void end_run() noexcept;
+  void run_protected(void (*body)(lua_State*, void*), void* data);
+  // Throws for the error value on top of the stack: the host's exception that it stands for, or
+  // ScriptError.
+  [[noreturn]] void throw_error(lua_State* L, int status);
+  // Throws for a request to stop the run.
+  [[noreturn]] void throw_stopped(StopCause cause, std::string message, std::string traceback);
+  // After a call that has succeeded: a run that is to end does not go on because it caught that.
+  void check_stopped(lua_State* L) {
+    if (state_data(L).stop.requested()) [[unlikely]]
+      throw_stopped(requested_stop(state_data(L)), {}, {});
+  }
+  Values take_protected(lua_State* L, int first);
+  static int handle_error(lua_State* L);
+
+  bool wake_was_blocked = false;               // on the thread of the run, before it
+  std::string error_message, error_traceback;  // of the last error that reached handle_error
+  std::unique_ptr<Watchdog> watchdog;          // when there is a limit of time
+};
+
+// Pushes a C function that calls `function`, which ends when no script can reach it any more.
+void push_host_function(lua_State* L, HostFunction function);
+// Ends those that are left when the Lua state is closed.
+void free_host_functions(Session& session) noexcept;
+
+}  // namespace moonlet::detail

@@ -1,0 +1,200 @@
+// interp/modules/system.cpp: module moonlet.system, what scripts need from the machine beside
+// tensors.
+#include "interp/modules/system.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "interp/state/entry.h"
+#include "interp/state/guard.h"
+#include "interp/state/state.h"
+#include "tensor/io/files.h"
+
+namespace moonlet {
+namespace {
+
+int l_isatty(lua_State* L) {
+  // What the host takes is shown on no terminal of ours.
+  const bool redirected = static_cast<bool>(state_data(L).options.output);
+  lua_pushboolean(L, !redirected && ::isatty(static_cast<int>(luaL_checkinteger(L, 1))) != 0);
+  return 1;
+}
+
+// Null when it is not set, or the state does not read the environment.
+const char* variable(lua_State* L, const char* name) {
+  return state_data(L).options.environment ? std::getenv(name) : nullptr;
+}
+
+int environment_size(lua_State* L, const char* name, int otherwise) {
+  const char* text = variable(L, name);
+  const int value = text != nullptr ? std::atoi(text) : 0;
+  return value > 0 ? value : otherwise;
+}
+
+// terminal_size() -> columns, rows: of the first standard stream that is a terminal, else from
+// COLUMNS and LINES, else 80 x 24.
+int l_terminal_size(lua_State* L) {
+  int columns = 0;
+  int rows = 0;
+  for (const int fd : {STDERR_FILENO, STDOUT_FILENO, STDIN_FILENO}) {
+    winsize size{};
+    if (::ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) continue;
+    columns = size.ws_col;
+    rows = size.ws_row;
+    break;
+  }
+  lua_pushinteger(L, columns > 0 ? columns : environment_size(L, "COLUMNS", 80));
+  lua_pushinteger(L, rows > 0 ? rows : environment_size(L, "LINES", 24));
+  return 2;
+}
+
+// gradients_dropped(): pays the collector for gradients that were just let go, as many bytes as the
+// last backward made.
+int l_gradients_dropped(lua_State* L) {
+  gc::pay_between_passes(L, state_data(L).binding.backward_bytes);
+  return 0;
+}
+
+// clock() -> seconds of a clock that never goes back, as a float.
+int l_clock(lua_State* L) {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  lua_pushnumber(L, std::chrono::duration<double>(now).count());
+  return 1;
+}
+
+std::string_view check_view(lua_State* L, int index) {
+  size_t size = 0;
+  const char* text = luaL_checklstring(L, index, &size);
+  return {text, size};
+}
+
+// The path that is the first argument, for a function that messages call `op`.
+std::string check_path(lua_State* L, const char* op) {
+  std::string path(check_view(L, 1));
+  luaL_argcheck(L, path.find('\0') == path.npos, 1, "a path holds no zero byte");
+  check_files_allowed(op, path);
+  return path;
+}
+
+// The strings of the list at `index`; the table keeps them alive.
+std::vector<std::string_view> check_parts(lua_State* L, int index) {
+  if (lua_type(L, index) != LUA_TTABLE) return {check_view(L, index)};
+  std::vector<std::string_view> parts;
+  const lua_Integer count = static_cast<lua_Integer>(lua_rawlen(L, index));
+  for (lua_Integer i = 1; i <= count; ++i) {
+    if (lua_rawgeti(L, index, i) != LUA_TSTRING) {
+      luaL_error(L, "write_file: part %I is a %s, not a string", i, luaL_typename(L, -1));
+    }
+    parts.push_back(check_view(L, -1));
+    lua_pop(L, 1);
+  }
+  return parts;
+}
+
+// write_file(path, data, caller): data is a string or a list of strings; errors name the caller.
+int l_write_file(lua_State* L) {
+  const char* op = luaL_optstring(L, 3, "write_file");
+  io::write_file(check_path(L, op), check_parts(L, 2), op);
+  return 0;
+}
+
+// read_file(path, name, max_bytes, weight) -> string; `name` is what messages call the function,
+// which makes `weight` bytes of each byte of the file (default 1).
+int l_read_file(lua_State* L) {
+  const char* op = luaL_optstring(L, 2, "read_file");
+  const auto weight = static_cast<uint64_t>(std::max<lua_Integer>(luaL_optinteger(L, 4, 1), 1));
+  // The string that the script gets is a copy.
+  const std::string data =
+      io::read_file(check_path(L, op), op, luaL_optinteger(L, 3, 0), weight + 1);
+  lua_pushlstring(L, data.data(), data.size());
+  return 1;
+}
+
+// exists(path) -> "file", "directory", "other" or false
+int l_exists(lua_State* L) {
+  struct stat info;
+  const std::string path = check_path(L, "exists");
+  if (::stat(path.c_str(), &info) != 0) {
+    lua_pushboolean(L, 0);
+  } else if (S_ISREG(info.st_mode)) {
+    lua_pushliteral(L, "file");
+  } else {
+    lua_pushstring(L, S_ISDIR(info.st_mode) ? "directory" : "other");
+  }
+  return 1;
+}
+
+// list(path) -> the names in a folder, those of folders with a slash at the end; none where it
+// cannot be read
+int l_list(lua_State* L) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const std::string path = check_path(L, "list");
+  lua_newtable(L);
+  lua_Integer count = 0;
+  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
+    std::error_code ignored;
+    std::string name = at->path().filename().string();
+    if (at->is_directory(ignored)) name += '/';
+    lua_pushlstring(L, name.data(), name.size());
+    lua_rawseti(L, -2, ++count);
+  }
+  return 1;
+}
+
+// make_folder(path, caller): makes a folder and those above it; nothing where it is there. Errors
+// name the caller.
+int l_make_folder(lua_State* L) {
+  const char* op = luaL_optstring(L, 2, "make_folder");
+  const std::string path = check_path(L, op);
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) {
+    return luaL_error(L, "%s: cannot make the folder '%s': %s", op, path.c_str(),
+                      error.message().c_str());
+  }
+  return 0;
+}
+
+int l_getenv(lua_State* L) {
+  lua_pushstring(L, variable(L, luaL_checkstring(L, 1)));  // pushes nil for null
+  return 1;
+}
+
+int l_pid(lua_State* L) {
+  lua_pushinteger(L, ::getpid());
+  return 1;
+}
+
+constexpr luaL_Reg kFunctions[] = {
+    {"isatty", guard<l_isatty>},
+    {"terminal_size", guard<l_terminal_size>},
+    {"clock", guard<l_clock>},
+    {"gradients_dropped", guard<l_gradients_dropped>},
+    {"write_file", guard<l_write_file>},
+    {"read_file", guard<l_read_file>},
+    {"exists", guard<l_exists>},
+    {"list", guard<l_list>},
+    {"make_folder", guard<l_make_folder>},
+    {"getenv", guard<l_getenv>},
+    {"pid", guard<l_pid>},
+    {nullptr, nullptr},
+};
+
+}  // namespace
+}  // namespace moonlet
+
+int luaopen_moonlet_system(lua_State* L) {
+  luaL_newlib(L, moonlet::kFunctions);
+  return 1;
+}

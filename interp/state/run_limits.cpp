@@ -1,0 +1,166 @@
+// interp/state/run_limits.cpp: requests to stop a run, and the counting of instructions.
+#include "interp/state/run_limits.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <iterator>
+#include <mutex>
+
+#include "interp/state/guard.h"
+#include "interp/state/interrupt.h"
+#include "interp/state/state.h"
+#include "tensor/memory/budget.h"
+#include "tensor/runtime/stack.h"
+
+namespace moonlet {
+namespace {
+
+// What the error says, by StopCause; a request is known by its text.
+constexpr const char* kReasons[] = {"",
+                                    "interrupted",
+                                    "the limit of instructions is exceeded",
+                                    "the limit of time is exceeded",
+                                    "the limit of Lua memory is exceeded",
+                                    "the limit of tensor memory is exceeded",
+                                    "the interpreter was closed while it ran"};
+static_assert(std::size(kReasons) == static_cast<size_t>(StopCause::Closed) + 1);
+
+// Instructions between two looks at the count. A coroutine may run as many uncounted, so each
+// switch is charged with them.
+constexpr int64_t kCountStep = 100;
+
+}  // namespace
+
+const char* reason_of(StopCause cause) noexcept { return kReasons[static_cast<size_t>(cause)]; }
+
+namespace {
+
+// The first cause stays: what follows from it (a finalizer that runs out of memory) does not hide
+// it. Returns whether it is this one.
+bool record(StateData& data, StopCause cause) noexcept {
+  if (requested_stop(data) != StopCause::None) return false;
+  data.stop.request_until_cancelled(reason_of(cause));
+  return true;
+}
+
+void count(lua_State* L) {
+  StateData& data = state_data(L);
+  if (data.limits.left->fetch_sub(kCountStep, std::memory_order_relaxed) >= kCountStep) return;
+  request_stop(data, StopCause::Instructions);
+  stop_at_next_instruction(L);
+}
+
+// The usual hook, where there is one.
+void look(lua_State* L, lua_Debug* event) {
+  if (event->event == LUA_HOOKCOUNT)
+    count(L);
+  else if (stack_is_short())
+    luaL_error(L, "C stack overflow");
+}
+
+struct sigaction previous {};
+
+void on_wake(int signal, siginfo_t* info, void* context) {
+  stop_entered();
+  if ((previous.sa_flags & SA_SIGINFO) != 0) {
+    if (previous.sa_sigaction != nullptr) previous.sa_sigaction(signal, info, context);
+  } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
+    previous.sa_handler(signal);
+  }
+}
+
+// A host may have set a handler of its own since the last time.
+void take_signal() noexcept {
+  struct sigaction now {};
+  sigaction(SIGURG, nullptr, &now);
+  if ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_wake) return;
+  previous = now;
+  struct sigaction action {};
+  action.sa_sigaction = on_wake;
+  action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGURG, &action, nullptr);
+}
+
+}  // namespace
+
+// Taking a request that lasts leaves it; those of hosts all do.
+StopCause requested_stop(StateData& data) noexcept {
+  const char* reason = data.stop.take();
+  if (reason == nullptr) return StopCause::None;
+  const auto* found = std::find(std::begin(kReasons), std::end(kReasons), reason);
+  return found == std::end(kReasons) ? StopCause::Interrupted
+                                     : static_cast<StopCause>(found - std::begin(kReasons));
+}
+
+void request_stop(StateData& data, StopCause cause) noexcept {
+  if (record(data, cause)) stop_soon(data);
+}
+
+void request_stop_from_outside(StateData& data, StopCause cause, int thread) noexcept {
+  if (!record(data, cause)) return;
+  if (thread == thread_id()) {
+    stop_soon(data);
+    return;
+  }
+  static constinit std::mutex mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
+  take_signal();
+  syscall(SYS_tgkill, getpid(), thread, SIGURG);
+}
+
+namespace {
+bool mask_wake_signal(int how) noexcept {
+  sigset_t set, before;
+  sigemptyset(&set);
+  sigaddset(&set, SIGURG);
+  return pthread_sigmask(how, &set, &before) == 0 && sigismember(&before, SIGURG) == 1;
+}
+}  // namespace
+
+bool unblock_wake_signal() noexcept { return mask_wake_signal(SIG_UNBLOCK); }
+void block_wake_signal() noexcept { mask_wake_signal(SIG_BLOCK); }
+
+void end_stop_request(StateData& data) noexcept {
+  data.stop.cancel();
+  set_usual_hook(data.main_thread);
+}
+
+int thread_id() noexcept { return static_cast<int>(syscall(SYS_gettid)); }
+
+void begin_counting(StateData& data) noexcept {
+  data.limits.own_left.store(data.limits.instructions, std::memory_order_relaxed);
+}
+
+void charge_switch(StateData& data) noexcept {
+  if (data.limits.instructions > 0)
+    data.limits.left->fetch_sub(kCountStep, std::memory_order_relaxed);
+}
+
+void set_usual_hook(lua_State* L) noexcept {
+  const Limits& limits = state_data(L).limits;
+  int mask = 0;
+  if (limits.instructions > 0) mask |= LUA_MASKCOUNT;
+  if (stack_is_small()) mask |= LUA_MASKCALL;
+  const int64_t step = std::min(kCountStep, limits.instructions);
+  lua_sethook(L, mask != 0 ? look : nullptr, mask, static_cast<int>(step));
+}
+
+bool watch_small_stack(lua_State* L) noexcept {
+  const bool small = stack_is_small();
+  const lua_Hook hook = lua_gethook(L);
+  const bool watched = hook == look && (lua_gethookmask(L) & LUA_MASKCALL) != 0;
+  if (small != watched && (hook == nullptr || hook == look)) set_usual_hook(L);
+  return small;
+}
+
+void note_exception(lua_State* L, const std::exception& e) noexcept {
+  if (dynamic_cast<const memory::BudgetExceeded*>(&e) != nullptr)
+    request_stop(state_data(L), StopCause::TensorMemory);
+}
+
+}  // namespace moonlet

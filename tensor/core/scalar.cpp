@@ -1,0 +1,86 @@
+// tensor/core/scalar.cpp: conversions of Scalar and Device that need no inlining.
+#include "tensor/core/scalar.h"
+
+#include <cmath>
+#include <limits>
+
+#include "tensor/core/device.h"
+#include "tensor/core/error.h"
+#include "tensor/runtime/execution.h"
+#include "tensor/runtime/streams.h"
+
+namespace moonlet {
+
+int64_t Scalar::to_int() const {
+  if (is_int()) return int_;
+  if (std::isnan(float_)) return 0;
+  if (float_ >= 9223372036854775808.0) return INT64_MAX;
+  if (float_ <= -9223372036854775808.0) return INT64_MIN;
+  return static_cast<int64_t>(float_);
+}
+
+DType Scalar::default_dtype() const {
+  switch (kind_) {
+    case Kind::Bool: return DType::Bool;
+    case Kind::Int: return DType::Int64;
+    case Kind::Float: return execution.default_dtype;
+    default: return complex_of(execution.default_dtype);
+  }
+}
+
+void append(std::string& out, const Scalar& value) {
+  switch (value.kind()) {
+    case Scalar::Kind::Bool: out += value.to_bool() ? "true" : "false"; break;
+    case Scalar::Kind::Int: append(out, value.to_int()); break;
+    case Scalar::Kind::Float: append(out, value.to_double()); break;
+    default: {
+      const double imag = value.to_complex().imag();
+      append(out, value.to_complex().real());
+      out += std::signbit(imag) && !std::isnan(imag) ? "" : "+";
+      append(out, imag);
+      out += "i";
+    }
+  }
+}
+
+void check_fits(const Scalar& value, DType dtype, const char* op) {
+  if (!is_integral(dtype) || value.is_complex()) return;
+  visit(dtype, [&]<class T>() {
+    if constexpr (std::is_integral_v<T>) {
+      using Range = std::numeric_limits<T>;
+      // The bound above is a power of two, which a double holds exactly.
+      const double v = value.to_double();
+      const bool fits =
+          value.is_int()
+              ? value.to_int() >= int64_t{Range::min()} && value.to_int() <= int64_t{Range::max()}
+              : v > static_cast<double>(Range::min()) - 1 && v < std::ldexp(1.0, Range::digits);
+      if (!fits && v != static_cast<double>(Range::min()))
+        fail(op, ": ", value, " does not fit dtype ", dtype);
+    }
+  });
+}
+
+std::string name(Device device) {
+  device = device.real();
+  if (device.is_cpu()) return "cpu";
+  return "cuda:" + std::to_string(device.index);
+}
+
+void append(std::string& out, Device device) { out += name(device); }
+
+Device device_from_name(std::string_view text) {
+  if (text == "cpu") return {};
+  if (text == "cuda") return {DeviceType::CUDA, device_state.current};
+  if (text.starts_with("cuda:") && text.size() >= 6 && text.size() <= 7) {
+    int index = 0;
+    bool digits = true;
+    for (char c : text.substr(5)) {
+      digits = digits && c >= '0' && c <= '9';
+      index = index * 10 + (c - '0');
+    }
+    if (digits) return {DeviceType::CUDA, static_cast<int8_t>(index)};
+  }
+  fail("no device is named '", text, "'; a device is \"cpu\", \"cuda\" or \"cuda:N\"");
+}
+
+}  // namespace moonlet

@@ -1,0 +1,346 @@
+// tensor/core/storage.cpp: making and ending storages (from an allocator, foreign memory or a
+// mapped file), and the counters of bytes the memory rules are built on.
+#include "tensor/core/storage.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include "tensor/core/plain_copy.h"
+#include "tensor/memory/budget.h"
+#include "tensor/memory/free_list.h"
+#include "tensor/memory/live_bound.h"
+#include "tensor/memory/live_peak.h"
+#include "tensor/runtime/backend.h"
+#include "tensor/runtime/execution.h"
+#include "tensor/runtime/streams.h"
+
+namespace moonlet {
+
+namespace {
+
+using Headers = memory::FreeListOf<Storage>;
+
+// Live bytes are counted per thread, without locked instructions, and summed when asked for; a
+// thread's part may be negative, and is kept in `ended` when the thread is gone.
+struct Counters {
+  std::atomic<int64_t> live[kDeviceTypeCount];
+  Counters* next;
+  bool listed, over;
+};
+constinit thread_local Counters counters = {};
+constinit std::atomic<int64_t> ended[kDeviceTypeCount] = {};
+constinit std::mutex counters_mutex;
+constinit Counters* all_counters = nullptr;
+
+struct CountersGuard {
+  ~CountersGuard() {
+    std::lock_guard lock(counters_mutex);
+    Counters** at = &all_counters;
+    while (*at != &counters) at = &(*at)->next;
+    *at = counters.next;
+    counters.over = true;
+    for (int i = 0; i < kDeviceTypeCount; ++i) ended[i] += counters.live[i].exchange(0);
+  }
+};
+[[gnu::noinline]] void list_counters() {
+  thread_local CountersGuard guard;
+  (void)&guard;
+  std::lock_guard lock(counters_mutex);
+  counters.next = all_counters;
+  all_counters = &counters;
+  counters.listed = true;
+}
+
+void count_live(DeviceType type, int64_t bytes) {
+  memory::live_bytes_changed(bytes);
+  const int i = static_cast<int>(type);
+  Counters& mine = counters;
+  if (mine.over) [[unlikely]] {
+    ended[i].fetch_add(bytes, std::memory_order_relaxed);
+    return;
+  }
+  if (!mine.listed) [[unlikely]]
+    list_counters();
+  mine.live[i].store(mine.live[i].load(std::memory_order_relaxed) + bytes,
+                     std::memory_order_relaxed);
+}
+
+constinit std::atomic<int64_t> peak = 0;
+constinit thread_local int64_t allocated_here = 0;
+// Below this a block does not update the peak, which then lags by less than it.
+constexpr size_t kPeakStep = 65536;
+
+// Memory that somebody else owns; the context is the deleter, or null.
+class ForeignMemory final : public Allocator {
+ public:
+  void* allocate(size_t, Device, void**) override { fail("foreign memory cannot be allocated"); }
+  void deallocate(void*, size_t, Device, void* context) noexcept override {
+    std::unique_ptr<std::function<void()>> deleter(static_cast<std::function<void()>*>(context));
+    if (deleter && *deleter) (*deleter)();
+  }
+};
+
+// The pages of a mapped file.
+class MappedFile final : public Allocator {
+ public:
+  void* allocate(size_t, Device, void**) override { fail("a mapped file cannot be allocated"); }
+  void deallocate(void* data, size_t bytes, Device, void*) noexcept override {
+    if (bytes > 0) munmap(data, bytes);
+  }
+};
+
+// Never destroyed, since storages may outlive static objects.
+Allocator& foreign_memory() {
+  static ForeignMemory* const it = new ForeignMemory;
+  return *it;
+}
+Allocator& mapped_file() {
+  static MappedFile* const it = new MappedFile;
+  return *it;
+}
+
+int64_t cached_bytes() noexcept {
+  int64_t total = pooled_allocator().cached_bytes();
+  if (live_bytes(DeviceType::CUDA) > 0) total += allocator_for(DeviceType::CUDA).cached_bytes();
+  return total;
+}
+
+void raise_peak(int64_t held) noexcept {
+  int64_t seen = peak.load(std::memory_order_relaxed);
+  while (held > seen && !peak.compare_exchange_weak(seen, held, std::memory_order_relaxed)) {
+  }
+}
+
+}  // namespace
+
+Storage* Storage::make(void* data, size_t bytes, Device device, Allocator* allocator,
+                       void* context) {
+  Storage* out = new (Headers::get()) Storage;
+  out->device_ = device;
+  out->data_ = static_cast<char*>(data);
+  out->bytes_ = out->capacity_ = bytes;
+  out->allocator_ = allocator;
+  out->context_ = context;
+  out->inference_ = execution.inference_mode;
+  return out;
+}
+
+namespace {
+
+// Page-locked memory of the host, for what a copy from a device fills while the host goes on.
+class PinnedMemory final : public Allocator {
+ public:
+  void* allocate(size_t bytes, Device, void** context) override {
+    memory::Budget* const budget = memory::account.budget;
+    if (budget != nullptr) budget->charge(bytes);
+    *context = budget;
+    try {
+      return cuda_backend()->pin_memory(bytes);
+    } catch (const std::exception&) {
+      if (budget != nullptr) budget->refund(bytes);
+      throw;
+    }
+  }
+  void deallocate(void* data, size_t bytes, Device, void* context) noexcept override {
+    cuda_backend()->unpin_memory(data, bytes);
+    if (context != nullptr) static_cast<memory::Budget*>(context)->refund(bytes);
+  }
+};
+
+Allocator& pinned_memory() {
+  static PinnedMemory& it = *new PinnedMemory;
+  return it;
+}
+
+Allocator& allocator_now(size_t bytes, Device device) {
+  if (!device_state.copies_wait && device.is_cpu() && bytes > 0 && cuda_backend() != nullptr)
+    return pinned_memory();
+  memory::Budget* const budget = memory::account.budget;
+  return budget != nullptr ? budget->over(device.type) : allocator_for(device.type);
+}
+
+}  // namespace
+
+Storage* Storage::allocate(size_t bytes, Device device) {
+  if (memory::live_bound != nullptr) [[unlikely]]
+    memory::live_bound->check(bytes);
+  Allocator& allocator = allocator_now(bytes, device);
+  void* context = nullptr;
+  void* data = allocator.allocate(bytes, device, &context);
+  Storage* out;
+  try {
+    out = make(data, bytes, device, &allocator, context);
+  } catch (const std::bad_alloc&) {
+    allocator.deallocate(data, bytes, device, context);
+    throw OutOfMemory("out of memory: could not allocate a storage header");
+  } catch (const memory::BudgetExceeded&) {
+    allocator.deallocate(data, bytes, device, context);
+    throw;
+  }
+  out->counted_ = true;
+  count_live(device.type, static_cast<int64_t>(bytes));
+  allocated_here += static_cast<int64_t>(bytes);
+  if (bytes >= kPeakStep) raise_peak(held_bytes());
+  return out;
+}
+
+Storage* Storage::foreign(void* data, size_t bytes, Device device, std::function<void()> deleter) {
+  auto context = std::make_unique<std::function<void()>>(std::move(deleter));
+  Storage* out = make(data, bytes, device, &foreign_memory(), context.get());
+  static_cast<void>(context.release());  // the storage's now
+  return out;
+}
+
+Storage* Storage::standing_for(std::unique_ptr<const StandIn> what, Device device,
+                               Storage& counted) {
+  Storage* out = foreign(nullptr, 0, device, {});
+  out->counter_ = counted.counter_;
+  out->stand_in_ = std::move(what);
+  return out;
+}
+
+namespace {
+
+struct Releaser {
+  void operator()(Storage* storage) const { storage->release(); }
+};
+
+// An open file, and errors that name it.
+struct MappableFile {
+  const std::string& path;
+  int file = -1;
+
+  ~MappableFile() {
+    if (file >= 0) close(file);
+  }
+  [[noreturn]] void refuse(const char* reason) const { fail("cannot map '", path, "': ", reason); }
+  void open_for(Mapping mapping, bool create) {
+    const int access = mapping == Mapping::Shared ? O_RDWR | (create ? O_CREAT : 0) : O_RDONLY;
+    // Without waiting, for a pipe that nobody writes to; it is refused later.
+    file = open(path.c_str(), access | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
+    check(file >= 0, "cannot open '", path, "': ", std::strerror(errno));
+  }
+  size_t size() const {
+    struct stat info;
+    if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) refuse("it is not a regular file");
+    return static_cast<size_t>(info.st_size);
+  }
+  // With blocks behind it: a write to a page that the disk has no room for would end the process.
+  void grow_to(size_t bytes) const {
+    const int problem = posix_fallocate(file, 0, static_cast<off_t>(bytes));
+    if (problem != 0) refuse(std::strerror(problem));
+  }
+  void* map(size_t bytes, Mapping mapping) const {
+    // A read-only mapping refuses writes before they reach the pages; private pages make sure that
+    // no way past that check could change the file or end the process.
+    const int flags = mapping == Mapping::Shared ? MAP_SHARED : MAP_PRIVATE | MAP_NORESERVE;
+    void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file, 0);
+    if (data == MAP_FAILED) refuse(std::strerror(errno));
+    return data;
+  }
+};
+
+}  // namespace
+
+Storage* Storage::map_file(const std::string& path, Mapping mapping, std::optional<size_t> bytes) {
+  MappableFile file{path};
+  file.open_for(mapping, bytes.has_value());
+  const size_t there = file.size();
+  const size_t wanted = bytes.value_or(there);
+  if (wanted > there) {
+    check(mapping == Mapping::Shared, "cannot map '", path, "': it has ", there, " bytes, ", wanted,
+          " are wanted");
+    file.grow_to(wanted);
+  }
+  std::unique_ptr<Storage, Releaser> out(make(nullptr, 0, {}, &mapped_file(), nullptr));
+  if (wanted > 0) out->data_ = static_cast<char*>(file.map(wanted, mapping));
+  out->bytes_ = out->capacity_ = wanted;
+  out->shared_ = mapping == Mapping::Shared;
+  // Pages of a private mapping that nobody has written to here show what others write to the file.
+  out->hand_over();
+  out->read_only_ = mapping == Mapping::ReadOnly;
+  return out.release();
+}
+
+bool Storage::is_foreign() const noexcept { return allocator_ == &foreign_memory(); }
+
+bool Storage::is_mapped() const noexcept { return allocator_ == &mapped_file(); }
+
+void Storage::pass_version(uint32_t other) noexcept {
+  counter_->store(std::max(version(), other) + 1, std::memory_order_relaxed);
+}
+
+namespace {
+Tensor bytes_of(Storage& storage, size_t first, size_t count) {
+  return view_of(storage, {static_cast<int64_t>(count)}, {1}, static_cast<int64_t>(first),
+                 DType::UInt8, "resize");
+}
+}  // namespace
+
+void Storage::resize(size_t bytes, const char* op) {
+  check(!read_only_, op, ": this storage is read-only");
+  check(!is_mapped(), op, ": this storage is a mapped file, whose size is fixed");
+  check(!is_foreign(), op, ": this storage is memory of the host's, whose size is fixed");
+  check(!has_other_writers(), op,
+        ": this storage is shared with another interpreter, such as a DataLoader's worker, so its "
+        "size is fixed; clone the tensor to get memory that can be resized");
+  const bool fits = bytes <= capacity_ && !(bytes < bytes_ && sole_owner());
+  if (!fits) {
+    const std::unique_ptr<Storage, Releaser> fresh(allocate(bytes, device_));
+    const size_t kept = std::min(bytes, bytes_);
+    if (kept > 0) {
+      Tensor to = bytes_of(*fresh, 0, kept);
+      copy_plain(to, bytes_of(*this, 0, kept), op);
+    }
+    std::swap(data_, fresh->data_);
+    std::swap(capacity_, fresh->capacity_);
+    std::swap(context_, fresh->context_);
+    std::swap(allocator_, fresh->allocator_);
+  }
+  const size_t before = std::exchange(bytes_, bytes);
+  if (bytes > before) {
+    Tensor added = bytes_of(*this, before, bytes - before);
+    fill_plain(added, Scalar(0), op);
+  }
+}
+
+void Storage::destroy() noexcept {
+  if (counted_) count_live(device_.type, -static_cast<int64_t>(capacity_));
+  allocator_->deallocate(data_, capacity_, device_, context_);
+  this->~Storage();
+  Headers::put(this);
+}
+
+int64_t live_bytes(DeviceType type) noexcept {
+  const int i = static_cast<int>(type);
+  std::lock_guard lock(counters_mutex);
+  int64_t total = ended[i].load(std::memory_order_relaxed);
+  for (const Counters* c = all_counters; c; c = c->next)
+    total += c->live[i].load(std::memory_order_relaxed);
+  return total;
+}
+
+int64_t live_bytes() noexcept { return live_bytes(DeviceType::CPU) + live_bytes(DeviceType::CUDA); }
+
+int64_t held_bytes() noexcept { return live_bytes() + cached_bytes(); }
+
+int64_t peak_held_bytes() noexcept {
+  raise_peak(held_bytes());
+  return peak.load(std::memory_order_relaxed);
+}
+
+void reset_peak_bytes() noexcept { peak.store(held_bytes(), std::memory_order_relaxed); }
+
+int64_t thread_allocated_bytes() noexcept { return allocated_here; }
+
+}  // namespace moonlet

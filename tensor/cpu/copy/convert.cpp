@@ -1,0 +1,81 @@
+// tensor/cpu/copy/convert.cpp: the table of converters, and copies of another dtype or device.
+#include "tensor/cpu/copy/convert.h"
+
+#include <algorithm>
+#include <array>
+
+#include "tensor/core/dispatch.h"
+#include "tensor/cpu/common/dense_copy.h"
+#include "tensor/cpu/copy/copy.h"
+#include "tensor/kernels_convert.h"
+#include "tensor/kernels_copy.h"
+
+namespace moonlet::cpu {
+
+namespace {
+
+// Runs of fewer elements take less time than a call takes.
+constexpr int64_t kShortRun = 8;
+// Of so many equal elements whole vectors are written.
+constexpr int64_t kLongRun = 128;
+
+// Every second element, of which compilers make vectors: columns of pairs.
+template <class T>
+void copy_second(const T* __restrict from, T* __restrict to, int64_t n) {
+  for (int64_t i = 0; i < n; ++i) to[i] = from[2 * i];
+}
+
+template <class From, class To>
+void convert_run(const char* from, int64_t from_stride, char* to, int64_t to_stride, int64_t n) {
+  const bool dense_to = to_stride == static_cast<int64_t>(sizeof(To)) && n >= kShortRun;
+  if (dense_to && from_stride == static_cast<int64_t>(sizeof(From))) {
+    if constexpr (std::is_same_v<From, To>) {
+      copy_dense(to, from, static_cast<size_t>(n) * sizeof(To));
+    } else {
+      static const DenseConverter dense = dense_converter(dtype_of<From>, dtype_of<To>);
+      dense(from, to, static_cast<size_t>(n));
+    }
+    return;
+  }
+  if constexpr (std::is_same_v<From, To>)
+    if (dense_to && from_stride == 2 * static_cast<int64_t>(sizeof(From)))
+      return copy_second(reinterpret_cast<const From*>(from), reinterpret_cast<To*>(to), n);
+  if (from_stride == 0) {
+    const To value = convert<To>(*reinterpret_cast<const From*>(from));
+    if (dense_to && n >= kLongRun) return repeat(&value, sizeof(To), to, static_cast<size_t>(n));
+    if (dense_to) return void(std::fill_n(reinterpret_cast<To*>(to), n, value));
+    for (int64_t i = 0; i < n; ++i) *reinterpret_cast<To*>(to + i * to_stride) = value;
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i)
+    *reinterpret_cast<To*>(to + i * to_stride) =
+        convert<To>(*reinterpret_cast<const From*>(from + i * from_stride));
+}
+
+template <class From>
+constexpr std::array<Converter, kDTypeCount> row() {
+  return {
+#define MOONLET_CONVERT(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) convert_run<From, TYPE>,
+      MOONLET_DTYPES(MOONLET_CONVERT)
+#undef MOONLET_CONVERT
+  };
+}
+constexpr std::array<Converter, kDTypeCount> table[] = {
+#define MOONLET_CONVERT_ROW(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) row<TYPE>(),
+    MOONLET_DTYPES(MOONLET_CONVERT_ROW)
+#undef MOONLET_CONVERT_ROW
+};
+
+}  // namespace
+
+Converter converter(DType from, DType to) {
+  return table[static_cast<size_t>(from)][static_cast<size_t>(to)];
+}
+
+void convert(const Tensor& x, std::optional<DType>, std::optional<Device>,
+             std::optional<MemoryFormat>, Tensor& y) {
+  if (!y.device().is_cpu()) return kernels_for(y.device().type, "to").copy->copy(y, x);
+  copy_into(y, x);
+}
+
+}  // namespace moonlet::cpu

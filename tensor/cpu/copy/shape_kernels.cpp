@@ -1,0 +1,202 @@
+// tensor/cpu/copy/shape_kernels.cpp: joining, padding, flipping and laying gradients into views on
+// the CPU. What is a plain copy into part of the result goes through the copy kernel.
+#include <algorithm>
+
+#include "tensor/core/view_writer.h"
+#include "tensor/core/views.h"
+#include "tensor/cpu/common/dense_copy.h"
+#include "tensor/cpu/common/parallel.h"
+#include "tensor/cpu/copy/convert.h"
+#include "tensor/cpu/copy/copy.h"
+#include "tensor/kernels_copy.h"
+#include "tensor/kernels_shape.h"
+
+namespace moonlet::cpu {
+
+namespace {
+
+// Bytes moved that cost as much as an elementary step does.
+constexpr int64_t kBytesPerStep = 32;
+
+// Copies a tensor's rows to their places in the result: `rows` pieces of `bytes` each, the
+// result's `pitch` bytes apart.
+void copy_rows(char* out, const char* in, int64_t rows, int64_t bytes, int64_t pitch) {
+  parallel_for(rows, grain_for(bytes / kBytesPerStep), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin; r < end; ++r)
+      run_blocks(0, bytes, kByteBlock, [&](int64_t first, int64_t last) {
+        copy_dense(out + r * pitch + first, in + r * bytes + first,
+                   static_cast<size_t>(last - first));
+      });
+  });
+}
+
+}  // namespace
+
+void cat(const std::vector<Tensor>& tensors, int64_t dim, Tensor& y) {
+  if (y.numel() == 0) return;
+  const int d = wrapped(dim, y.dim());
+  int64_t rows = 1, inner = static_cast<int64_t>(size_of(y.dtype()));
+  for (int i = 0; i < d; ++i) rows *= y.size(i);
+  for (int i = d + 1; i < y.dim(); ++i) inner *= y.size(i);
+  int64_t at = 0;
+  for (const Tensor& x : tensors) {
+    if (x.numel() == 0) continue;
+    const int64_t count = x.size(d);
+    // One long piece is left to the copy kernel, which shares it among threads, and so are single
+    // elements, for which a call each is too much.
+    const bool pieces = rows > 1 && count * inner > static_cast<int64_t>(size_of(y.dtype()));
+    if (pieces && x.dtype() == y.dtype() && x.is_contiguous() && y.is_contiguous()) {
+      copy_rows(y.raw() + at * inner, x.raw(), rows, count * inner, y.size(d) * inner);
+    } else {
+      Tensor part = views::slice(y, d, at, at + count, 1);
+      copy(part, x);
+    }
+    at += count;
+  }
+}
+
+constexpr ViewWriter kWriter{fill, copy, 1024};
+
+void select_grad_x(const Tensor& grad, const Dims&, int64_t dim, int64_t index, Tensor& y) {
+  kWriter.select_grad_x(grad, dim, index, y);
+}
+
+void slice_grad_x(const Tensor& grad, const Dims&, int64_t dim, int64_t start, int64_t stop,
+                  int64_t step, Tensor& y) {
+  kWriter.slice_grad_x(grad, dim, start, stop, step, y);
+}
+
+void diagonal_grad_x(const Tensor& grad, const Dims&, int64_t offset, int64_t dim1, int64_t dim2,
+                     Tensor& y) {
+  kWriter.diagonal_grad_x(grad, offset, dim1, dim2, y);
+}
+
+void block_diag(const std::vector<Tensor>& tensors, Tensor& y) { kWriter.block_diag(tensors, y); }
+
+void constant_pad(const Tensor& x, const std::vector<int64_t>& pad, Scalar value, Tensor& y) {
+  kWriter.constant_pad(x, pad, value, y);
+}
+
+namespace {
+
+// A tensor read with some dimensions backwards: signed strides from the first element read.
+struct Flipped {
+  int rank;
+  int64_t size[kMaxDims];
+  int64_t in[kMaxDims];
+  int64_t out[kMaxDims];
+};
+
+template <class T>
+void flip_row(T* out, int64_t out_step, const T* in, int64_t in_step, int64_t count) {
+  if (out_step == 1 && in_step == 1) {
+    copy_bytes(out, in, count * static_cast<int64_t>(sizeof(T)));
+  } else if (out_step == 1 && in_step == -1) {
+    const DenseConverter reverse = reverser(sizeof(T));
+    serial_for(count, 1, [&](int64_t begin, int64_t end) {
+      reverse(in - (end - 1), out + begin, static_cast<size_t>(end - begin));
+    });
+  } else {
+    serial_for(count, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) out[i * out_step] = in[i * in_step];
+    });
+  }
+}
+
+// The same with dimensions of one element left out, and those joined that are walked as one.
+Flipped joined(const Flipped& f) {
+  Flipped out{};
+  for (int d = 0; d < f.rank; ++d) {
+    if (f.size[d] == 1) continue;
+    const int before = out.rank - 1;
+    const bool joins = before >= 0 && out.out[before] == f.out[d] * f.size[d] &&
+                       out.in[before] == f.in[d] * f.size[d];
+    const int to = joins ? before : out.rank++;
+    out.size[to] = joins ? out.size[to] * f.size[d] : f.size[d];
+    out.in[to] = f.in[d];
+    out.out[to] = f.out[d];
+  }
+  if (out.rank == 0) out.size[out.rank++] = 1;
+  return out;
+}
+
+// Rows of kWidth elements, or of so few that a call for each would take longer than they do.
+constexpr int64_t kShortRow = 8;
+template <int kWidth, class T>
+void flip_short_rows(T* out, const T* in, const Flipped& f, int64_t rows) {
+  const int last = f.rank - 1;
+  const int64_t width = kWidth > 0 ? kWidth : f.size[last];
+  for (int64_t r = 0; r < rows; ++r, out += f.out[last - 1], in += f.in[last - 1])
+    for (int64_t i = 0; i < width; ++i) out[i * f.out[last]] = in[i * f.in[last]];
+}
+
+// Neighbouring rows along the last dimension but one.
+template <class T>
+void flip_rows(T* out, const T* in, const Flipped& f, int64_t rows) {
+  const int last = f.rank - 1;
+  const int64_t width = f.size[last];
+  if (width == 2) return flip_short_rows<2>(out, in, f, rows);
+  if (width == 3) return flip_short_rows<3>(out, in, f, rows);
+  if (width == 4) return flip_short_rows<4>(out, in, f, rows);
+  if (width < kShortRow) return flip_short_rows<0>(out, in, f, rows);
+  for (int64_t r = 0; r < rows; ++r)
+    flip_row(out + r * f.out[last - 1], f.out[last], in + r * f.in[last - 1], f.in[last], width);
+}
+
+template <class T>
+void flip_all(T* out, const T* in, const Flipped& f) {
+  const int last = f.rank - 1;
+  if (last == 0)
+    return parallel_for(f.size[0], kGrain, [&](int64_t begin, int64_t end) {
+      flip_row(out + begin * f.out[0], f.out[0], in + begin * f.in[0], f.in[0], end - begin);
+    });
+  int64_t rows = 1;
+  for (int d = 0; d < last; ++d) rows *= f.size[d];
+  const int64_t row_bytes = f.size[last] * static_cast<int64_t>(sizeof(T));
+  parallel_for(rows, grain_for(row_bytes / kBytesPerStep), [&](int64_t begin, int64_t end) {
+    for (int64_t r = begin, n = 0; r < end; r += n) {
+      n = std::min(end - r, f.size[last - 1] - r % f.size[last - 1]);
+      int64_t rest = r, to = 0, from = 0;
+      for (int d = last - 1; d >= 0; --d) {
+        const int64_t i = rest % f.size[d];
+        rest /= f.size[d];
+        to += i * f.out[d];
+        from += i * f.in[d];
+      }
+      flip_rows(out + to, in + from, f, n);
+    }
+  });
+}
+
+}  // namespace
+
+void flip(const Tensor& x, const Dims& dims, Tensor& y) {
+  if (x.numel() == 0) return;
+  if (x.dim() == 0) return copy(y, x);
+  const Dims reversed = wrap_dims(dims, x.dim(), "flip");
+  Flipped f;
+  f.rank = x.dim();
+  int64_t first = 0;
+  // In the order of y's memory, where the last dimension is the fastest.
+  Dims order = all_dims(x.dim());
+  for (int i = 1; i < x.dim(); ++i) {
+    for (int k = i; k > 0; --k) {
+      const int64_t a = order[k - 1], b = order[k];
+      if (y.stride(static_cast<int>(a)) >= y.stride(static_cast<int>(b))) break;
+      order[k - 1] = b, order[k] = a;
+    }
+  }
+  for (int i = 0; i < x.dim(); ++i) {
+    const int d = static_cast<int>(order[i]);
+    const bool back = reversed.contains(d);
+    f.size[i] = x.size(d);
+    f.out[i] = y.stride(d);
+    f.in[i] = back ? -x.stride(d) : x.stride(d);
+    if (back) first += (x.size(d) - 1) * x.stride(d);
+  }
+  const Flipped walk = joined(f);
+  visit_bytes(x.dtype(),
+              [&]<class T>() { flip_all(y.elements<T>(), x.elements<T>() + first, walk); });
+}
+
+}  // namespace moonlet::cpu

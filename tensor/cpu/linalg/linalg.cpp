@@ -1,0 +1,179 @@
+// tensor/cpu/linalg/linalg.cpp: the CPU kernels of the product ops.
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "tensor/core/views.h"
+#include "tensor/cpu/common/contiguous.h"
+#include "tensor/cpu/gemm/gemm.h"
+#include "tensor/cpu/gemm/gemm_onednn.h"
+#include "tensor/cpu/gemm/gemm_simd.h"
+#include "tensor/cpu/gemm/gemm_small.h"
+#include "tensor/cpu/index/index_walk.h"
+#include "tensor/raw_arithmetic.h"
+
+namespace moonlet::cpu {
+namespace {
+
+Matrix batch_entry(const Tensor& t, int64_t i) {
+  Matrix m = matrix_of(t);
+  m.data += i * t.stride(0) * static_cast<int64_t>(size_of(t.dtype()));
+  return m;
+}
+Matrices batch_from(const Tensor& t, int64_t i) { return {batch_entry(t, i), t.stride(0)}; }
+
+Matrix column(const Tensor& v) { return {v.raw(), v.size(0), 1, v.stride(0), 1}; }
+Matrix row(const Tensor& v) { return transposed(column(v)); }
+
+// Small products share the threads by batch entry, large ones within each product.
+void batched(const Tensor& a, const Tensor& b, const Scalar& beta, const Scalar& alpha, Tensor& y) {
+  if (y.dtype() == DType::BFloat16 &&
+      onednn_bmm_bfloat16(alpha.to_double(), a, b, beta.to_double(), y))
+    return;
+  const int64_t batch = y.size(0);
+  const double work = double(y.size(1)) * double(y.size(2)) * double(a.size(2));
+  const auto range = [&](int64_t begin, int64_t end) {
+    if (work > 0 && small_products(y.dtype(), end - begin, alpha, batch_from(a, begin),
+                                   batch_from(b, begin), beta, batch_from(y, begin)))
+      return;
+    for (int64_t i = begin; i < end; ++i)
+      gemm(y.dtype(), alpha, batch_entry(a, i), batch_entry(b, i), beta, batch_entry(y, i));
+  };
+  if (work < 256.0 * 256.0 * 256.0)
+    parallel_for(batch, grain_for(static_cast<int64_t>(work)), range);
+  else
+    run_blocks(0, batch, 1, range);
+}
+
+// y = input, broadcast, unless beta is 0 and it is not to be read.
+void start_from(const Tensor& input, const Scalar& beta, Tensor& y) {
+  if (beta.to_complex() == complex128(0)) return;
+  Tensor wide = alias(input, y.sizes(),
+                      broadcast_strides(input.sizes(), input.strides(), y.sizes()), input.offset());
+  copy_into(y, wide);
+}
+
+// What products of T's elements are made in: integers wrap around.
+template <class T>
+using product_t = std::conditional_t<std::is_integral_v<T>, uint64_t, compute_t<T>>;
+
+// Vectors of three elements: how far apart the elements of one lie, and the vectors.
+struct Triples {
+  int64_t part, step;
+};
+
+// y[i] = a[i] x b[i] for n vectors.
+template <class T>
+void cross_run(const T* a, Triples at_a, const T* b, Triples at_b, T* y, Triples at_y, int64_t n) {
+  const auto get = [](const T* from, int64_t at) { return static_cast<product_t<T>>(from[at]); };
+  for (int64_t i = 0; i < n; ++i, a += at_a.step, b += at_b.step, y += at_y.step) {
+    const auto a0 = get(a, 0), a1 = get(a, at_a.part), a2 = get(a, 2 * at_a.part);
+    const auto b0 = get(b, 0), b1 = get(b, at_b.part), b2 = get(b, 2 * at_b.part);
+    y[0] = static_cast<T>(a1 * b2 - a2 * b1);
+    y[at_y.part] = static_cast<T>(a2 * b0 - a0 * b2);
+    y[2 * at_y.part] = static_cast<T>(a0 * b1 - a1 * b0);
+  }
+}
+
+}  // namespace
+
+void mm(const Tensor& a, const Tensor& b, Tensor& y) {
+  gemm(y.dtype(), 1, matrix_of(a), matrix_of(b), 0, matrix_of(y));
+}
+
+void bmm(const Tensor& a, const Tensor& b, Tensor& y) { batched(a, b, 0, 1, y); }
+
+void addmm(const Tensor& input, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha,
+           Tensor& y) {
+  start_from(input, beta, y);
+  gemm(y.dtype(), alpha, matrix_of(a), matrix_of(b), beta, matrix_of(y));
+}
+
+void baddbmm(const Tensor& input, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha,
+             Tensor& y) {
+  start_from(input, beta, y);
+  batched(a, b, beta, alpha, y);
+}
+
+void mv(const Tensor& a, const Tensor& x, Tensor& y) {
+  gemm(y.dtype(), 1, matrix_of(a), column(x), 0, column(y));
+}
+
+namespace {
+
+// The dot product of n elements by blocks, whose sums are added in their order whatever the number
+// of threads.
+template <class T>
+T dot_by_blocks(const T* a, const T* b, int64_t n) {
+  constexpr int64_t kBlock = 16384;
+  std::vector<T> sums(static_cast<size_t>((n + kBlock - 1) / kBlock));
+  parallel_for(std::ssize(sums), grain_for(kBlock), [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      const int64_t at = k * kBlock;
+      sums[static_cast<size_t>(k)] = vector_dot(a + at, b + at, std::min(kBlock, n - at));
+    }
+  });
+  return static_cast<T>(std::accumulate(sums.begin(), sums.end(), 0.0));
+}
+
+}  // namespace
+
+void dot(const Tensor& a, const Tensor& b, Tensor& y) {
+  constexpr DTypeSet kBlocks = bit(DType::Float32) | bit(DType::Float64);
+  const int64_t n = a.size(0);
+  if ((kBlocks & bit(y.dtype())) != 0 && a.stride(0) == 1 && b.stride(0) == 1 && n > 0)
+    return visit<kBlocks>(y.dtype(), [&]<class T>() {
+      *y.elements<T>() = dot_by_blocks(a.elements<T>(), b.elements<T>(), n);
+    });
+  gemm(y.dtype(), 1, row(a), column(b), 0, {y.raw(), 1, 1, 1, 1});
+}
+
+void outer(const Tensor& a, const Tensor& b, Tensor& y) {
+  raw::mul_out(y, views::unsqueeze(a, 1), b);
+}
+
+void linalg_cross(const Tensor& x, const Tensor& other, int64_t dim, Tensor& y) {
+  if (y.numel() == 0) return;
+  const int d = static_cast<int>(dim);
+  // The vectors as rows of them, which go along the last dimension but the one of their elements.
+  const Tensor wide[] = {views::expand(x, y.sizes()), views::expand(other, y.sizes()), y};
+  const int along = d + 1 == y.dim() ? d - 1 : y.dim() - 1;
+  const int64_t n = along < 0 ? 1 : y.size(along);
+  Dims sizes = y.sizes(), strides[3];
+  Triples at[3];
+  sizes[d] = 1;
+  if (along >= 0) sizes[along] = 1;
+  for (int k = 0; k < 3; ++k) {
+    strides[k] = wide[k].strides();
+    at[k] = {strides[k][d], along < 0 ? 0 : strides[k][along]};
+  }
+  visit<dtypes::real | dtypes::complex>(y.dtype(), [&]<class T>() {
+    parallel_for(y.numel() / 3, grain_for(4), [&](int64_t begin, int64_t end) {
+      Walk<3> row(sizes, strides, begin / n);
+      for (int64_t i = begin; i < end; row.next()) {
+        const int64_t first = i % n, count = std::min(n - first, end - i);
+        const auto from = [&](int k) {
+          return wide[k].elements<T>() + row.offset(k) + first * at[k].step;
+        };
+        cross_run<T>(from(0), at[0], from(1), at[1], from(2), at[2], count);
+        i += count;
+      }
+    });
+  });
+}
+
+void linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y) {
+  const int64_t in = weight.size(1), out = weight.size(0);
+  with_contiguous(y, [&](Tensor& whole) {
+    const bool flat = x.dim() == 2;
+    const Tensor source = flat ? x : contiguous(x);
+    const int64_t rows = out == 0 ? 0 : whole.numel() / out;
+    const Matrix left =
+        flat ? matrix_of(source) : Matrix{source.raw(), rows, in, std::max<int64_t>(in, 1), 1};
+    const Matrix result{whole.raw(), rows, out, std::max<int64_t>(out, 1), 1};
+    if (bias.defined()) start_from(bias, 1, whole);
+    gemm(y.dtype(), 1, left, transposed(matrix_of(weight)), bias.defined() ? 1 : 0, result);
+  });
+}
+
+}  // namespace moonlet::cpu

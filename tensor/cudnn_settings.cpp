@@ -1,8 +1,0 @@
-// tensor/cudnn_settings.cpp: the settings of this thread.
-#include "tensor/cudnn_settings.h"
-
-namespace moonlet {
-
-constinit thread_local CudnnSettings cudnn_settings;
-
-}  // namespace moonlet

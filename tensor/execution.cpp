@@ -1,8 +1,0 @@
-// tensor/execution.cpp: the execution state of each thread.
-#include "tensor/execution.h"
-
-namespace moonlet {
-
-constinit thread_local ExecutionState execution;
-
-}  // namespace moonlet

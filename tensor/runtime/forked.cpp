@@ -1,0 +1,34 @@
+// tensor/runtime/forked.cpp: brings OpenMP and the kernels of devices through fork().
+#include "tensor/runtime/forked.h"
+
+#include <omp.h>
+#include <pthread.h>
+
+#include "tensor/core/dispatch.h"
+#include "tensor/runtime/backend.h"
+
+namespace moonlet {
+
+constinit int forks = 0;
+
+namespace {
+
+// The child has none of the threads that wait for this one's next loop, and would wait for them for
+// ever: they end here, and both processes start others when they need them. LLVM's OpenMP sees to
+// that itself. Inside a parallel region nothing happens.
+void before_fork() {
+#if !defined(__clang__)
+  omp_pause_resource_all(omp_pause_hard);
+#endif
+}
+
+void in_child() {
+  ++forks;
+  if (loaded_cuda_backend() != nullptr) register_kernels(DeviceType::CUDA, nullptr);
+}
+
+[[gnu::constructor]] void watch_forks() { pthread_atfork(before_fork, nullptr, in_child); }
+
+}  // namespace
+
+}  // namespace moonlet

@@ -1,0 +1,117 @@
+// tensor/runtime/missing_library.cpp: looks for a library in the folders of toolkits and Python's
+// packages, and opens it. A plugin that wants it by name gets the one that is open.
+#include "tensor/runtime/missing_library.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+
+#include <cstdlib>
+#include <string_view>
+#include <vector>
+
+#include "tensor/core/error.h"
+#include "tensor/runtime/execution.h"
+
+namespace moonlet {
+
+namespace {
+
+std::string variable(const char* name) {
+  const char* value = execution.reads_environment ? std::getenv(name) : nullptr;
+  return value ? value : "";
+}
+
+// Patterns of folders, as of glob(3). Of Python, where `pip install` puts NVIDIA's packages.
+std::vector<std::string> folders() {
+  std::vector<std::string> out;
+  for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
+    if (const std::string home = variable(name); !home.empty())
+      for (const char* part : {"/lib64", "/lib", "/targets/*/lib"}) out.push_back(home + part);
+  for (const char* part : {"/usr/local/cuda/lib64", "/usr/local/cuda-*/lib64"}) out.push_back(part);
+  std::vector<std::string> roots;
+  for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"})
+    if (const std::string root = variable(name); !root.empty()) roots.push_back(root);
+  if (!roots.empty() && !variable("CONDA_PREFIX").empty()) out.push_back(roots.back() + "/lib");
+  if (const std::string home = variable("HOME"); !home.empty()) roots.push_back(home + "/.local");
+  for (const char* root : {"/usr/local", "/usr"}) roots.push_back(root);
+  for (const std::string& root : roots)
+    out.push_back(root + "/lib/python3*/*-packages/nvidia/*/lib");
+  return out;
+}
+
+// The files of that name in those folders.
+std::vector<std::string> files_named(const std::string& name) {
+  std::vector<std::string> out;
+  for (const std::string& folder : folders()) {
+    glob_t found{};
+    if (glob(text(folder, "/", name).c_str(), 0, nullptr, &found) == 0)
+      for (size_t i = 0; i < found.gl_pathc; ++i) out.emplace_back(found.gl_pathv[i]);
+    globfree(&found);
+  }
+  return out;
+}
+
+// The library that a message of dlerror() says is missing; empty when it says something else.
+std::string missing_in(std::string_view message, const std::string& path) {
+  const size_t end = message.find(": cannot open shared object file: No such file");
+  const std::string name(message.substr(0, end == message.npos ? 0 : end));
+  return name == path || name.find('/') != name.npos ? std::string() : name;
+}
+
+constexpr int kDeepest = 8;  // libraries that want libraries
+constexpr int kMost = 32;    // libraries that one wants
+
+void* open(const std::string& path, int flags, std::string& reason, int depth);
+
+// For good: what is opened next uses it.
+bool open_wanted(const std::string& name, int depth, std::string& reason) {
+  for (const std::string& file : files_named(name)) {
+    if (open(file, RTLD_NOW | RTLD_GLOBAL, reason, depth)) return true;
+  }
+  return false;
+}
+
+void* open(const std::string& path, int flags, std::string& reason, int depth) {
+  std::string last;
+  for (int i = 0; i < kMost; ++i) {
+    if (void* handle = dlopen(path.c_str(), flags)) return handle;
+    reason = dlerror();
+    const std::string name = missing_in(reason, path);
+    if (name.empty() || name == last || depth == kDeepest) return nullptr;
+    std::string why;
+    if (!open_wanted(name, depth + 1, why)) {
+      reason = text(path, " wants ", name);
+      if (!why.empty()) {
+        reason += ", which cannot be opened: " + why;
+        return nullptr;
+      }
+      reason += ", which is neither where the loader looks nor in";
+      const char* between = " ";
+      for (const std::string& folder : folders()) {
+        reason += between;
+        reason += folder;
+        between = ", ";
+      }
+      reason += "; install it, or name its folder in LD_LIBRARY_PATH";
+      return nullptr;
+    }
+    last = name;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+void* open_with_libraries(const std::string& path, int flags, std::string& reason) {
+  return open(path, flags, reason, 0);
+}
+
+void* open_library(const std::string& name, std::string& reason) {
+  constexpr int kFlags = RTLD_NOW | RTLD_LOCAL;
+  if (void* handle = open(name, kFlags, reason, 0)) return handle;
+  for (const std::string& file : files_named(name))
+    if (void* handle = open(file, kFlags, reason, 0)) return handle;
+  return nullptr;
+}
+
+}  // namespace moonlet

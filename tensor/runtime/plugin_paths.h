@@ -1,0 +1,16 @@
+// tensor/runtime/plugin_paths.h: where the plugins of this program may be: beside it, in its build
+// folder, or installed.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace moonlet {
+
+// The paths to try for the plugin `file`, in their order. `folder` is the one of the build folder
+// that it is made in. `variable` names the environment variable that says where it is instead,
+// where this execution may read the environment.
+std::vector<std::string> plugin_places(const std::string& file, const std::string& folder,
+                                       const char* variable);
+
+}  // namespace moonlet

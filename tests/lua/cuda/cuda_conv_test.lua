@@ -1,0 +1,163 @@
+-- tests/lua/cuda/cuda_conv_test.lua: convolution on CUDA by tiles that are gathered: against the CPU at
+-- the borders of tiles, in every dtype, with groups, strides, dilation, padding and gradients; its
+-- memory; that results repeat. Skips without a device.
+
+package.path = (arg[0]:match "^(.*)/" or ".") .. "/../?.lua;" .. package.path
+local ml = require "moonlet"
+local harness = require "harness"
+local test = harness.test
+
+local F = ml.nn.functional
+local FLOATS = { "float16", "bfloat16", "float32", "float64" }
+local TOLERANCE = { float16 = 2e-3, bfloat16 = 2e-2, float32 = 2e-5, float64 = 1e-11 }
+-- With factors rounded to 10 bits.
+local TF32 = 4e-3
+
+-- Without cuDNN, which would take the convolutions.
+local function on_device(name, body)
+  test(name, function()
+    if not ml.cuda.is_available() then harness.skip "no CUDA device" end
+    ml.manual_seed(11)
+    ml.backends.cudnn.flags({ enabled = false, allow_tf32 = false }, body)
+  end)
+end
+
+-- As close as the tolerance times the largest element.
+local function same(what, got, want, tolerance)
+  if got.shape ~= want.shape or got.dtype ~= want.dtype then
+    error(("%s: %s %s, want %s %s"):format(what, got.dtype, got.shape, want.dtype, want.shape), 0)
+  end
+  got, want = got:to "cpu":to "float64", want:to "float64"
+  if want:numel() == 0 then return end
+  local off = (got - want):abs():amax():item()
+  local most = tolerance * math.max(1, want:abs():amax():item())
+  if not (off <= most) then
+    error(("%s: differs by %s, at most %s is wanted"):format(what, off, most), 0)
+  end
+end
+
+-- Values and gradients of f(x, weight, bias).
+local function run(f, given, device)
+  local leaves = {}
+  for i, x in ipairs(given) do leaves[i] = x:to(device):detach():requires_grad_(true) end
+  local y = f(table.unpack(leaves))
+  local slope = ml.linspace(-1, 1, y:numel(), { dtype = "float64" }):sin():reshape(y.shape)
+  y:backward(slope:to(y.dtype):to(device))
+  local out = { y:detach() }
+  for i, x in ipairs(leaves) do out[i + 1] = x.grad end
+  return out
+end
+
+local function agree(what, f, given, tolerance)
+  tolerance = tolerance or TOLERANCE[tostring(given[1].dtype)]
+  local want, got = run(f, given, "cpu"), run(f, given, "cuda")
+  local again = run(f, given, "cuda")
+  for i = 1, #want do
+    same(("%s, result %d"):format(what, i), got[i], want[i], tolerance)
+    if not got[i]:equal(again[i]) then error(what .. ": does not repeat", 0) end
+  end
+end
+
+local FORWARD = { F.conv1d, F.conv2d, F.conv3d }
+local TRANSPOSED = { F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d }
+
+-- Images (n, channels, sizes...), a weight for so many results, with options, both ways.
+local function case(dtype, x, outs, kernel, options, tolerance)
+  options = options or {}
+  local groups, axes = options.groups or 1, #kernel
+  local weight, turned = { outs, x[2] // groups }, { x[2], outs // groups }
+  for d = 1, axes do weight[d + 2], turned[d + 2] = kernel[d], kernel[d] end
+  local function draw(shape) return ml.randn(shape):to(dtype) end
+  local what = ("%s (%s) to %d by (%s)"):format(dtype, table.concat(x, " "), outs,
+    table.concat(kernel, " "))
+  for name, value in pairs(options) do
+    what = what .. " " .. name .. " " .. (type(value) == "table" and table.concat(value, " ")
+      or value)
+  end
+  agree(what, function(i, w, b)
+    local o = { bias = b }
+    for k, v in pairs(options) do o[k] = v end
+    return FORWARD[axes](i, w, o)
+  end, { draw(x), draw(weight), draw { outs } }, tolerance)
+  agree("transposed " .. what, function(i, w, b)
+    local o = { bias = b }
+    for k, v in pairs(options) do o[k] = v end
+    return TRANSPOSED[axes](i, w, o)
+  end, { draw(x), draw(turned), draw { outs } }, tolerance)
+end
+
+on_device("sizes around the borders of tiles, in every dtype", function()
+  for _, dtype in ipairs(FLOATS) do
+    for _, n in ipairs { 1, 15, 16, 17, 63, 64, 65, 129 } do
+      case(dtype, { 1, 3, n }, 5, { 1 })
+      case(dtype, { 2, n, 5 }, 7, { 2 })
+      case(dtype, { 1, 2, 9 }, n, { 3 }, { padding = 1 })
+    end
+  end
+end)
+
+on_device("strides, padding, dilation in one to three dimensions", function()
+  for _, dtype in ipairs(FLOATS) do
+    case(dtype, { 2, 5, 20 }, 6, { 4 }, { stride = 3, padding = 2 })
+    case(dtype, { 2, 5, 9, 11 }, 6, { 3, 2 }, { stride = { 2, 1 }, padding = { 1, 0 } })
+    case(dtype, { 2, 3, 10, 12 }, 4, { 3, 3 }, { dilation = { 1, 3 }, padding = 2 })
+    case(dtype, { 2, 3, 4, 5, 6 }, 4, { 2, 3, 2 }, { stride = { 1, 2, 2 }, padding = { 1, 1, 0 } })
+    case(dtype, { 3, 4, 2, 2 }, 3, { 1, 1 }, { stride = 2 })
+  end
+end)
+
+on_device("groups and depthwise", function()
+  for _, dtype in ipairs(FLOATS) do
+    case(dtype, { 2, 6, 8, 7 }, 6, { 3, 3 }, { groups = 6, padding = 1 })
+    case(dtype, { 2, 6, 8, 7 }, 12, { 3, 3 }, { groups = 6, stride = 2 })
+    case(dtype, { 2, 16, 8, 7 }, 20, { 3, 3 }, { groups = 2, padding = 1 })
+    case(dtype, { 1, 140, 5 }, 280, { 3 }, { groups = 2 })
+    case(dtype, { 1, 12, 40 }, 12, { 5 }, { groups = 4, dilation = 2 })
+  end
+end)
+
+on_device("sums over many images and places", function()
+  for _, dtype in ipairs(FLOATS) do
+    case(dtype, { 9, 3, 17, 19 }, 4, { 3, 3 }, { padding = 1 })
+  end
+end)
+
+on_device("without bias, views, other strides, nothing", function()
+  local x, w = ml.randn(2, 9, 8, 5), ml.randn(4, 5, 3, 3)
+  agree("channels last", function(i, k) return F.conv2d(i:permute(1, 4, 2, 3), k) end, { x, w })
+  agree("a turned weight", function(i, k)
+    return F.conv2d(i:permute(1, 4, 2, 3), k:transpose(3, 4))
+  end, { x, w })
+  agree("no images", function(i, k) return F.conv2d(i, k) end, { ml.randn(0, 5, 8, 8), w })
+  local empty = F.conv2d(ml.zeros(2, 0, 4, 4, { device = "cuda" }),
+    ml.zeros(3, 0, 2, 2, { device = "cuda" }), { bias = ml.ones(3, { device = "cuda" }) })
+  harness.expect.equal(empty:sum():item(), 2 * 3 * 9)
+end)
+
+on_device("TF32 where products may use it", function()
+  local x = ml.randn(2, 20, 9, 9, { device = "cuda" })
+  local w = ml.randn(20, 20, 3, 3, { device = "cuda" })
+  local exact, rounded = F.conv2d(x, w), nil
+  ml.backends.cudnn.flags({ enabled = false, allow_tf32 = true }, function()
+    case("float32", { 2, 20, 9, 9 }, 20, { 3, 3 }, {}, TF32)
+    rounded = F.conv2d(x, w)
+  end)
+  if rounded:equal(exact) then error("TF32 changes nothing", 0) end
+end)
+
+on_device("memory is that of the results: no image is unrolled", function()
+  for _, dtype in ipairs { "float16", "float32" } do
+    local x = ml.randn(1, 16, 32, 32, { device = "cuda" }):to(dtype)
+    local w = ml.randn(16, 16, 3, 3, { device = "cuda" }):to(dtype)
+    collectgarbage()
+    local before = ml.cuda.memory_allocated()
+    ml.cuda.reset_peak_memory_stats()
+    local y = F.conv2d(x, w, { padding = 1 })
+    local more = ml.cuda.max_memory_allocated() - before
+    if more > y:numel() * y:element_size() + 4096 then
+      error(("%s: %d bytes more at the peak"):format(dtype, more), 0)
+    end
+  end
+end)
+
+harness.run()
