@@ -86,19 +86,38 @@ local function check_vocab(vocab)
   return tokens, count
 end
 
+--- The two parts of a merge as files have it, "a b" or { "a", "b" }; nil where it is no pair.
+---@param merge any
+---@return string? left
+---@return string right
+function bpe.parts_of(merge)
+  local left, right
+  if type(merge) == "table" then
+    left, right = merge[1], merge[2]
+  elseif type(merge) == "string" then
+    left, right = merge:match "^([^ ]+) ([^ ]+)$"
+  end
+  if type(left) == "string" and type(right) == "string" then return left, right end
+end
+
+--- The ids to decode as a list: those of a tensor of one dimension, of a list, or one.
+---@param ids Tensor|integer[]|integer
+---@return integer[]
+function bpe.id_list(ids)
+  if not ml.is_tensor(ids) then return type(ids) == "table" and ids or { ids } end
+  if ids.ndim > 1 or ids:is_floating_point() then
+    fail("decode: 'ids' must be a 1-D tensor of integers, got %s of shape %s", ids.dtype,
+      tostring(ids.shape))
+  end
+  return ids:reshape { -1 }:totable()
+end
+
 -- The ranks of the pairs by left and right part, with what they make.
 local function read_merges(self, merges)
   self.pairs = {}
   for rank, merge in ipairs(merges) do
-    local left, right
-    if type(merge) == "table" then
-      left, right = merge[1], merge[2]
-    elseif type(merge) == "string" then
-      left, right = merge:match "^([^ ]+) ([^ ]+)$"
-    end
-    if type(left) ~= "string" or type(right) ~= "string" then
-      fail("ByteLevelBPE: merge %d is no pair of tokens", rank)
-    end
+    local left, right = bpe.parts_of(merge)
+    if not left then fail("ByteLevelBPE: merge %d is no pair of tokens", rank) end
     for _, token in ipairs { left, right, left .. right } do
       if not self.ids[token] then
         fail("ByteLevelBPE: '%s' of merge %d is not in the vocabulary", token, rank)
@@ -261,15 +280,8 @@ local read_decode = signature(
 ---@return string
 function ByteLevelBPE:decode(...)
   local ids, skip = read_decode(...)
-  if ml.is_tensor(ids) then
-    if ids.ndim > 1 or ids:is_floating_point() then
-      fail("decode: 'ids' must be a 1-D tensor of integers, got %s of shape %s", ids.dtype,
-        tostring(ids.shape))
-    end
-    ids = ids:reshape { -1 }:totable()
-  end
   local out = {}
-  for i, id in ipairs(type(ids) == "table" and ids or { ids }) do
+  for i, id in ipairs(bpe.id_list(ids)) do
     local token = self.tokens[id]
     if not token then
       fail("decode: id %d, %d, is none of the %d tokens, counted from 1", i, id, self.count)

@@ -4,6 +4,7 @@
 
 local AddedTokens = require "moonlet.data.tokenizer.added_tokens"
 local Source = require "moonlet.files.source"
+local bpe = require "moonlet.data.bpe"
 local class = require "moonlet.class"
 local make_decoder = require "moonlet.data.tokenizer.decoders"
 local make_model = require "moonlet.data.tokenizer.models"
@@ -279,15 +280,8 @@ local read_decode = signature(
 ---@return string
 function Tokenizer:decode(...)
   local ids, skip = read_decode(...)
-  if ml.is_tensor(ids) then
-    if ids.ndim > 1 or ids:is_floating_point() then
-      fail("decode: 'ids' must be a 1-D tensor of integers, got %s of shape %s", ids.dtype,
-        tostring(ids.shape))
-    end
-    ids = ids:reshape { -1 }:totable()
-  end
   local out = {}
-  for i, id in ipairs(type(ids) == "table" and ids or { ids }) do
+  for i, id in ipairs(bpe.id_list(ids)) do
     local token = token_of(self, id)
       or fail("decode: id %d, %d, is none of the %d tokens, counted from 1", i, id, self.count)
     if not (skip and self.added.special[id]) then out[#out + 1] = token end

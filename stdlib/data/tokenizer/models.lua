@@ -38,15 +38,8 @@ end
 local function read_merges(self, merges, prefix)
   self.pairs = {}
   for rank, merge in ipairs(merges) do
-    local left, right
-    if type(merge) == "table" then
-      left, right = merge[1], merge[2]
-    elseif type(merge) == "string" then
-      left, right = merge:match "^([^ ]+) ([^ ]+)$"
-    end
-    if type(left) ~= "string" or type(right) ~= "string" then
-      fail("merge %d of its model is no pair of tokens", rank)
-    end
+    local left, right = bpe.parts_of(merge)
+    if not left then fail("merge %d of its model is no pair of tokens", rank) end
     for _, token in ipairs { left, right, left .. right:sub(prefix + 1) } do
       if not self.ids[token] then fail("'%s' of merge %d is not in the vocabulary", token, rank) end
     end
