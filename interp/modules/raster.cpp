@@ -13,9 +13,8 @@
 #include <string>
 #include <string_view>
 
-#include <dlfcn.h>
-
 #include "interp/modules/cairo_library.h"
+#include "tensor/io/late_library.h"
 #include "tensor/memory/free_list.h"
 #include "tensor/runtime/interrupt.h"
 
@@ -25,16 +24,11 @@ namespace {
 
 Cairo load_cairo() {
   Cairo out;
-  void* library = ::dlopen("libcairo.so.2", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    out.missing = std::string("the library cairo cannot be loaded: ") + ::dlerror();
-    return out;
-  }
-#define MOONLET_CAIRO_FIND(name)                                                     \
-  out.name = reinterpret_cast<decltype(out.name)>(::dlsym(library, "cairo_" #name)); \
-  if (out.name == nullptr) out.missing = "the library cairo has no function cairo_" #name;
+  io::LateLibrary library("cairo", "libcairo.so.2");
+#define MOONLET_CAIRO_FIND(name) library.find("cairo_" #name, out.name);
   MOONLET_CAIRO_FUNCTIONS(MOONLET_CAIRO_FIND)
 #undef MOONLET_CAIRO_FIND
+  out.missing = library.missing;
   return out;
 }
 
