@@ -1,5 +1,5 @@
-// interp/onnx/codec.h: what the ONNX plugin offers: models as a walk over their fields, and models
-// built from such a walk. The plugin knows ONNX's messages; this side of it knows Lua.
+// interp/onnx/codec.h: what the ONNX plugin offers: models built from a walk over their fields, and
+// ONNX's checker. The plugin knows ONNX's messages; this side of it knows Lua.
 #pragma once
 
 #include <cstddef>
@@ -25,17 +25,6 @@ class OnnxVisitor {
   virtual void bytes(std::string_view value) = 0;
 };
 
-// What read() gives to as well: elements of tensors, which may be many.
-class OnnxReader : public OnnxVisitor {
- public:
-  virtual void elements(const float* values, size_t count) = 0;
-  virtual void elements(const double* values, size_t count) = 0;
-  virtual void elements(const int32_t* values, size_t count) = 0;
-  virtual void elements(const int64_t* values, size_t count) = 0;
-  // The bytes of `raw_data`.
-  virtual void elements(std::string_view bytes) = 0;
-};
-
 // Builds a model from such a walk. What does not fit ONNX's messages is an error.
 class OnnxBuilder : public OnnxVisitor {
  public:
@@ -46,11 +35,10 @@ class OnnxBuilder : public OnnxVisitor {
 // Its functions throw std::exception.
 struct OnnxCodec {
   uint64_t version;  // kOnnxVersion of its build
-  void (*read)(std::string_view model, OnnxReader& out);
   void (*check)(std::string_view model);
   std::unique_ptr<OnnxBuilder> (*build)();
 };
-inline constexpr uint64_t kOnnxVersion = 1;
+inline constexpr uint64_t kOnnxVersion = 2;
 // The plugin's one exported object.
 inline constexpr const char* kOnnxCodec = "moonlet_onnx_codec";
 

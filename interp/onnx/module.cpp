@@ -1,6 +1,6 @@
-// interp/onnx/module.cpp: ONNX's messages as Lua tables, by the plugin, which is opened on first
+// interp/onnx/module.cpp: ONNX's messages from Lua tables, by the plugin, which is opened on first
 // use. A message is a table by the names of its fields, a repeated field a list; the elements of
-// tensors are tensors.
+// tensors are tensors. (stdlib/onnx/proto.lua reads them, without the plugin.)
 #include "interp/onnx/module.h"
 
 #include <cstring>
@@ -12,8 +12,6 @@
 #include "interp/state/guard.h"
 #include "tensor/core/error.h"
 #include "tensor/io/bytes.h"
-#include "tensor/io/read_budget.h"
-#include "tensor/runtime/execution.h"
 #include "tensor/runtime/plugin_paths.h"
 
 namespace moonlet {
@@ -69,101 +67,10 @@ void with_codec(F f) {
   }
 }
 
-// --- decoding ------------------------------------------------------------------------------------
-
-// Makes Lua values: what is finished goes into the table below it on the stack.
-class TableMaker final : public OnnxReader {
- public:
-  TableMaker(lua_State* L, int64_t max_bytes) : L_(L), budget_(0, max_bytes) {}
-
-  void begin_message() override { open(true); }
-  void key(const char* name) override { lua_pushstring(L_, name); }
-  void end_message() override { close(); }
-  void begin_list() override { open(false); }
-  void end_list() override { close(); }
-  void integer(int64_t value) override {
-    budget_.take(kValue);
-    lua_pushinteger(L_, value);
-    place();
-  }
-  void number(double value) override {
-    budget_.take(kValue);
-    lua_pushnumber(L_, value);
-    place();
-  }
-  void bytes(std::string_view value) override {
-    budget_.take(kValue + 2 * value.size());
-    lua_pushlstring(L_, value.data(), value.size());
-    place();
-  }
-  void elements(const float* values, size_t count) override {
-    tensor(DType::Float32, values, count, sizeof *values);
-  }
-  void elements(const double* values, size_t count) override {
-    tensor(DType::Float64, values, count, sizeof *values);
-  }
-  void elements(const int32_t* values, size_t count) override {
-    tensor(DType::Int32, values, count, sizeof *values);
-  }
-  void elements(const int64_t* values, size_t count) override {
-    tensor(DType::Int64, values, count, sizeof *values);
-  }
-  void elements(std::string_view bytes) override {
-    tensor(DType::UInt8, bytes.data(), bytes.size(), 1);
-  }
-
- private:
-  struct Level {
-    bool message;
-    lua_Integer count;
-  };
-
-  // The bytes of a value in a table, or with the head of a string; of a message, also the plugin's;
-  // of a tensor beside its elements, which the plugin has as well.
-  static constexpr uint64_t kValue = 96, kMessage = 384, kTensor = 1024;
-
-  void tensor(DType dtype, const void* data, size_t count, size_t width) {
-    budget_.take(kTensor + 2 * count * width);
-    Tensor out = empty_plain({static_cast<int64_t>(count)}, {dtype, {}}, "onnx");
-    if (count > 0) std::memcpy(out.raw(), data, count * width);
-    binding::push_result(L_, out);
-    place();
-  }
-  void open(bool message) {
-    budget_.take(kMessage);
-    luaL_checkstack(L_, 8, "a deep ONNX model");
-    lua_newtable(L_);
-    levels_.push_back({message, 0});
-  }
-  void close() {
-    levels_.pop_back();
-    place();
-  }
-  void place() {
-    if (levels_.empty()) return;
-    if (levels_.back().message)
-      lua_rawset(L_, -3);
-    else
-      lua_rawseti(L_, -2, ++levels_.back().count);
-  }
-
-  lua_State* L_;
-  io::ReadBudget budget_;
-  std::vector<Level> levels_;
-};
-
 std::string_view bytes_at(lua_State* L, int index) {
   size_t size = 0;
   const char* bytes = luaL_checklstring(L, index, &size);
   return {bytes, size};
-}
-
-// decode(bytes, max_bytes) -> the model as a table
-int l_decode(lua_State* L) {
-  const std::string_view model = bytes_at(L, 1);
-  TableMaker maker(L, luaL_optinteger(L, 2, 0));
-  with_codec([&](const OnnxCodec& library) { library.read(model, maker); });
-  return 1;
 }
 
 // check(bytes): an error where ONNX's checker finds one
@@ -261,7 +168,6 @@ int l_unavailable(lua_State* L) {
 }
 
 constexpr luaL_Reg kFunctions[] = {{"check", guard<l_check>},
-                                   {"decode", guard<l_decode>},
                                    {"encode", guard<l_encode>},
                                    {"unavailable", guard<l_unavailable>},
                                    {nullptr, nullptr}};

@@ -36,98 +36,6 @@ onnx::ModelProto parse(std::string_view bytes) {
   return model;
 }
 
-// --- reading -------------------------------------------------------------------------------------
-
-void read_message(const Message& message, OnnxReader& out);
-
-void read_one(const Message& message, const FieldDescriptor* field, OnnxReader& out) {
-  const Reflection& r = *message.GetReflection();
-  switch (field->cpp_type()) {
-    case FieldDescriptor::CPPTYPE_INT32: return out.integer(r.GetInt32(message, field));
-    case FieldDescriptor::CPPTYPE_INT64: return out.integer(r.GetInt64(message, field));
-    case FieldDescriptor::CPPTYPE_ENUM: return out.integer(r.GetEnumValue(message, field));
-    case FieldDescriptor::CPPTYPE_FLOAT: return out.number(r.GetFloat(message, field));
-    case FieldDescriptor::CPPTYPE_MESSAGE: return read_message(r.GetMessage(message, field), out);
-    case FieldDescriptor::CPPTYPE_STRING: {
-      std::string scratch;
-      const std::string& bytes = r.GetStringReference(message, field, &scratch);
-      return field->name() == "raw_data" ? out.elements(bytes) : out.bytes(bytes);
-    }
-    default: throw std::runtime_error("unknown type of field " + field->full_name());
-  }
-}
-
-void read_item(const Message& message, const FieldDescriptor* field, int i, OnnxReader& out) {
-  const Reflection& r = *message.GetReflection();
-  switch (field->cpp_type()) {
-    case FieldDescriptor::CPPTYPE_INT32: return out.integer(r.GetRepeatedInt32(message, field, i));
-    case FieldDescriptor::CPPTYPE_INT64: return out.integer(r.GetRepeatedInt64(message, field, i));
-    case FieldDescriptor::CPPTYPE_FLOAT: return out.number(r.GetRepeatedFloat(message, field, i));
-    case FieldDescriptor::CPPTYPE_STRING: {
-      std::string scratch;
-      return out.bytes(r.GetRepeatedStringReference(message, field, i, &scratch));
-    }
-    case FieldDescriptor::CPPTYPE_MESSAGE:
-      return read_message(r.GetRepeatedMessage(message, field, i), out);
-    default: throw std::runtime_error("unknown type of field " + field->full_name());
-  }
-}
-
-template <class T>
-void read_elements(const google::protobuf::RepeatedField<T>& values, OnnxReader& out) {
-  out.elements(values.data(), static_cast<size_t>(values.size()));
-}
-
-// The elements of a tensor, which may be many, are not read one by one.
-bool read_data(const onnx::TensorProto& tensor, int field, OnnxReader& out) {
-  switch (field) {
-    case onnx::TensorProto::kFloatDataFieldNumber: read_elements(tensor.float_data(), out); break;
-    case onnx::TensorProto::kDoubleDataFieldNumber: read_elements(tensor.double_data(), out); break;
-    case onnx::TensorProto::kInt32DataFieldNumber: read_elements(tensor.int32_data(), out); break;
-    case onnx::TensorProto::kInt64DataFieldNumber: {
-      const auto& values = tensor.int64_data();
-      out.elements(reinterpret_cast<const int64_t*>(values.data()),
-                   static_cast<size_t>(values.size()));
-      break;
-    }
-    case onnx::TensorProto::kUint64DataFieldNumber: {  // the bits of int64
-      const auto& values = tensor.uint64_data();
-      out.elements(reinterpret_cast<const int64_t*>(values.data()),
-                   static_cast<size_t>(values.size()));
-      break;
-    }
-    default: return false;
-  }
-  return true;
-}
-
-void read_list(const Message& message, const FieldDescriptor* field, OnnxReader& out) {
-  const bool is_tensor = message.GetDescriptor() == onnx::TensorProto::descriptor();
-  if (is_tensor && read_data(static_cast<const onnx::TensorProto&>(message), field->number(), out))
-    return;
-  out.begin_list();
-  const int count = message.GetReflection()->FieldSize(message, field);
-  for (int i = 0; i < count; ++i) read_item(message, field, i, out);
-  out.end_list();
-}
-
-void read_message(const Message& message, OnnxReader& out) {
-  std::vector<const FieldDescriptor*> fields;
-  message.GetReflection()->ListFields(message, &fields);
-  out.begin_message();
-  for (const FieldDescriptor* field : fields) {
-    if (field->is_extension()) continue;
-    out.key(field->name().c_str());
-    if (field->is_repeated())
-      read_list(message, field, out);
-    else
-      read_one(message, field, out);
-  }
-  out.end_message();
-}
-
-void read(std::string_view bytes, OnnxReader& out) { read_message(parse(bytes), out); }
-
 // --- checking and building -----------------------------------------------------------------------
 
 void check_message(const onnx::ModelProto& model) {
@@ -244,4 +152,4 @@ std::unique_ptr<OnnxBuilder> build() { return std::make_unique<Builder>(); }
 }  // namespace moonlet
 
 extern "C" __attribute__((visibility("default"))) const moonlet::OnnxCodec moonlet_onnx_codec = {
-    moonlet::kOnnxVersion, moonlet::read, moonlet::check, moonlet::build};
+    moonlet::kOnnxVersion, moonlet::check, moonlet::build};

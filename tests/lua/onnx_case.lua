@@ -1,7 +1,9 @@
 -- tests/lua/onnx_case.lua: the cases of onnx_models.lua and onnx_functions.lua, and what tests do with
 -- each: its graph is written from a batch of 2 and run with others.
 
+local Source = require "moonlet.files.source"
 local ml = require "moonlet"
+local proto = require "moonlet.onnx.proto"
 
 local case = { BATCHES = { 1, 3, 5 } }
 
@@ -14,6 +16,9 @@ function case.all()
   end
   return out
 end
+
+--- The messages of a file as tables.
+function case.messages(path) return proto.read(Source.open(path)) end
 
 --- The tensors in nested arrays, in their order.
 function case.flat(things, out)

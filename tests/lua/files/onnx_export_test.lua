@@ -5,6 +5,7 @@ package.path = (arg[0]:match "^(.*)/" or ".") .. "/../?.lua;" .. package.path
 local codec = require "moonlet.onnx_codec"
 local harness = require "harness"
 local ml = require "moonlet"
+local messages = require("onnx_case").messages
 local nn = ml.nn
 local samples = require "op_samples"
 local test, expect = harness.test, harness.expect
@@ -119,19 +120,14 @@ for _, case in ipairs(cases) do
   end
 end
 
-local function decoded(path)
-  local file <close> = assert(io.open(path, "rb"))
-  return codec.decode(file:read "a")
-end
-
 test("a later set of ops is written where an op needs it", function()
   with_path(function(path)
     local Net = nn.class "Net"
     function Net:forward(t) return t & 3, t:float():amax(2), t:chunk(2, 2)[1] end
     local net = Net()
     ml.onnx.export(net, ml.randint(9, { 2, 4 }), path, { index_inputs = {} })
-    expect.equal(decoded(path).opset_import[1].version, 18)
-    for _, node in ipairs(decoded(path).graph.node) do
+    expect.equal(messages(path).opset_import[1].version, 18)
+    for _, node in ipairs(messages(path).graph.node) do
       if node.op_type == "ReduceMax" then
         expect.equal(#node.input, 2)
         expect.equal(#(node.attribute or {}), 1)
@@ -140,7 +136,7 @@ test("a later set of ops is written where an op needs it", function()
     local ok, message = pcall(ml.onnx.check_model, path)
     if not ok then expect.truthy(message:find "BitwiseAnd.*may be older than that") end
     ml.onnx.export(nn.Linear(4, 3), ml.randn(2, 4), path, { opset_version = 20 })
-    local model = decoded(path)
+    local model = messages(path)
     expect.equal(model.opset_import[1].version, 20)
     expect.equal(model.ir_version, 9)
   end)

@@ -35,7 +35,7 @@ local function write(path, bytes)
   file:write(bytes)
 end
 
-local function graph_of(path) return codec.decode(bytes_of(path)).graph end
+local function graph_of(path) return case.messages(path).graph end
 
 local function ops_of(path)
   local out = {}
@@ -93,7 +93,7 @@ test("the nodes, names and axes that are written", function()
     local names = {}
     for i, tensor in ipairs(graph.initializer) do names[i] = tensor.name end
     expect.equal(table.concat(names, " "), "0.weight 0.bias 2.weight 2.bias")
-    local model = codec.decode(bytes_of(path))
+    local model = case.messages(path)
     expect.equal(model.opset_import[1].version, 17)
     expect.equal(model.producer_name, "moonlet")
   end)
@@ -557,9 +557,10 @@ test("graphs with changed nodes run or say what is wrong", function()
     local names = system.list(CORPUS)
     table.sort(names)
     for _, name in ipairs(names) do
-      local bytes = bytes_of(CORPUS .. name)
       for _ = 1, tonumber(os.getenv "MOONLET_FUZZ_COUNT" or 40) do
-        local model = codec.decode(bytes)
+        local model = case.messages(CORPUS .. name)
+        -- What the library that writes may be too old to know.
+        for _, f in ipairs(model.functions or {}) do f.attribute_proto, f.overload = nil, nil end
         for _ = 1, math.random(2) do pick(CHANGES)(pick(model.graph.node), model.graph) end
         write(path, codec.encode(model, false))
         local ok, problem = pcall(run_on_ones, path)
