@@ -196,6 +196,16 @@ local function grouped_heads(n, query, key, value)
     split_heads(parts[3], own, "the value")
 end
 
+local function check_past(past, new, what)
+  local batch, heads, _, width = table.unpack(new.shape)
+  local fits = not past or past.ndim == 4 and past.shape[1] == batch and past.shape[2] == heads
+    and past.shape[4] == width
+  if not fits then
+    fail("%s has shape %s, expected (%d, %d, length, %d)", what, tostring(past.shape), batch, heads,
+      width)
+  end
+end
+
 -- `lengths` has for each row the number of keys, less one, and `total` the greatest number.
 function read.GroupQueryAttention(n, query, key, value, past_k, past_v, lengths, total, cos, sin,
     positions, added, sinks, ...)
@@ -205,6 +215,8 @@ function read.GroupQueryAttention(n, query, key, value, past_k, past_v, lengths,
   end
   if (o.kv_cache_bit_width or 0) ~= 0 then fail "a quantized cache is not read" end
   local q, k, v = grouped_heads(n, query, key, value)
+  check_past(past_k, k, "past_key")
+  check_past(past_v, v, "past_value")
   local batch, steps = q.shape[1], q.shape[3]
   if not lengths or lengths:numel() ~= batch then
     fail("seqlens_k has %d elements for %d rows", lengths and lengths:numel() or 0, batch)

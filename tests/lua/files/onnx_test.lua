@@ -574,6 +574,18 @@ test("graphs with changed nodes run or say what is wrong", function()
   expect.truthy(ran > 10)
 end)
 
+test("a past of other dimensions is refused", function()
+  local read = require "moonlet.onnx.read.microsoft_attention"
+  local n = { attributes = { num_heads = 1, kv_num_heads = 1 }, limit = 1 << 30 }
+  local x, count, whole = ml.ones(1, 2, 4), ml.tensor { 1 }, ml.tensor { 2 }
+  expect.error(function()
+    read.GroupQueryAttention(n, x, x, x, ml.ones(1, 4), ml.ones(1, 1, 2, 4), count, whole)
+  end, "past_key has shape %(1, 4%), expected %(1, 1, length, 4%)")
+  expect.error(function()
+    read.GroupQueryAttention(n, x, x, x, nil, ml.ones(1, 2, 2, 4), count, whole)
+  end, "past_value has shape %(1, 2, 2, 4%), expected %(1, 1, length, 4%)")
+end)
+
 test("LpNormalization of zeros gives zeros", function()
   local read = require "moonlet.onnx.read.norm"
   local x = ml.tensor { { 0.0, 0.0 }, { 3.0, -4.0 } }
