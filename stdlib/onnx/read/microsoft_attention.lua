@@ -223,6 +223,9 @@ function read.GroupQueryAttention(n, query, key, value, past_k, past_v, lengths,
   end
   local whole = common.number(total or fail "its total_sequence_length is missing",
     "total_sequence_length")
+  if math.type(whole) ~= "integer" then
+    fail("total_sequence_length must be an integer, got %s", tostring(whole))
+  end
   local starts = (lengths:to("int64"):to(q.device):reshape(-1, 1, 1, 1) + 1 - steps)
   if whole == steps then starts = ml.zeros_like(starts) end
   local size = math.max(whole, past_k and past_k.shape[3] or 0)
