@@ -69,7 +69,7 @@ class AccumulateNode final : public Node {
     {
       const ForwardModesOnly own_affair;  // no code of a script may run under the lock
       const LeafLock lock(*meta);
-      check_place(*meta);
+      check_position(*meta);
       add(*meta);
     }
     if (hooks->empty()) return;
@@ -79,7 +79,7 @@ class AccumulateNode final : public Node {
   }
 
   // Throws when the leaf was given another geometry since it was used. Under its lock.
-  void check_place(const AutogradMeta& meta) const {
+  void check_position(const AutogradMeta& meta) const {
     if (meta.accumulate != this)
       fail("backward: a leaf of shape ", leaf_.sizes(),
            " was given other strides in place since it was used");

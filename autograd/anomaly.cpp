@@ -40,10 +40,10 @@ void set_anomaly_handler(AnomalyHandler given) {
 }
 
 void note_origin(Node& node) {
-  std::string place = handler.place ? handler.place() : std::string();
-  if (place.empty()) place = "a place outside of scripts";
-  if (running) place += "\n    in the backward of " + name_and_line(*running);
-  node.origin = std::make_unique<std::string>(std::move(place));
+  std::string position = handler.position ? handler.position() : std::string();
+  if (position.empty()) position = "a position outside of scripts";
+  if (running) position += "\n    in the backward of " + name_and_line(*running);
+  node.origin = std::make_unique<std::string>(std::move(position));
 }
 
 std::string origin_text(const Node& node) {

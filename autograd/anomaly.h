@@ -21,7 +21,7 @@ extern constinit thread_local Anomaly anomaly_mode;
 struct AnomalyHandler {
   // Where the script of this thread is, "file:line" and the lines that called it below; empty when
   // none runs.
-  std::string (*place)() = nullptr;
+  std::string (*position)() = nullptr;
   // Adds a note to an error on its way that is no `std::exception`.
   void (*amend)(const std::string& note) = nullptr;
 };

@@ -93,7 +93,7 @@ bool make_devices_real(BoxedValues& arguments) {
 }
 }  // namespace
 
-void no_out_in_vmap(const char* op) { fail(op, ": out= cannot be used inside vmap"); }
+void fail_out_in_vmap(const char* op) { fail(op, ": out= cannot be used inside vmap"); }
 
 void run_batched(const OpInfo& op, BoxedValues& arguments, BoxedValues& results) {
   // Modes that have let the call pass see those on values.

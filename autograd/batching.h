@@ -38,7 +38,7 @@ inline bool meets_vmap(const OpInfo& op, const A&... arguments) {
 }
 
 // Throws: an out= form was called inside vmap.
-[[noreturn]] void no_out_in_vmap(const char* op);
+[[noreturn]] void fail_out_in_vmap(const char* op);
 // Runs it for the innermost vmap that has a part in it.
 void run_batched(const OpInfo& op, BoxedValues& arguments, BoxedValues& results);
 

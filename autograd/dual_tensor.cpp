@@ -138,12 +138,13 @@ Tensor dual_view(const Tensor& x) {
 
 Tensor make_dual(const Tensor& x, const Tensor& tangent, uint64_t level, bool keep) {
   check(level != 0, "make_dual: it is used inside of forward_ad.dual_level");
-  check(is_differentiable(x.dtype()), "make_dual: a floating or complex tensor is wanted, got ",
+  check(is_differentiable(x.dtype()), "make_dual: a floating or complex tensor is expected, got ",
         x.dtype());
   check(tangent.sizes() == x.sizes() && tangent.dtype() == x.dtype() &&
             tangent.device().real() == x.device().real(),
         "make_dual: a tangent of shape ", x.sizes(), ", ", x.dtype(), " on ", x.device(),
-        " is wanted, got shape ", tangent.sizes(), ", ", tangent.dtype(), " on ", tangent.device());
+        " is expected, got shape ", tangent.sizes(), ", ", tangent.dtype(), " on ",
+        tangent.device());
   check(!tangent_of(x, level).defined(),
         "make_dual: the tensor has a tangent of this level of forward mode already");
   const BatchLevelRef vmap = find_batch_level(execution.vmap);
@@ -155,7 +156,7 @@ Tensor make_dual(const Tensor& x, const Tensor& tangent, uint64_t level, bool ke
 
 Tensor with_result_tangent(const Tensor& y, const Tensor& tangent, uint64_t level, bool changed) {
   check(tangent.sizes() == y.sizes() && tangent.dtype() == y.dtype(), "jvp: a tangent of shape ",
-        y.sizes(), ", ", y.dtype(), " is wanted, got shape ", tangent.sizes(), ", ",
+        y.sizes(), ", ", y.dtype(), " is expected, got shape ", tangent.sizes(), ", ",
         tangent.dtype());
   if (changed) {
     change_tangent(y, level, clone(tangent));
@@ -180,7 +181,7 @@ Tensor without_tangent(const Tensor& x, uint64_t level) {
 }
 
 Tensor differentiation_input(const Tensor& x) {
-  check(is_differentiable(x.dtype()), "a floating or complex tensor is wanted, got ", x.dtype());
+  check(is_differentiable(x.dtype()), "a floating or complex tensor is expected, got ", x.dtype());
   const Tensor from = lifted(x, find_batch_level(execution.vmap));
   if (from.requires_grad() && grad_enabled()) return view(from, from.sizes());
   Tensor out = without_history(from);

@@ -72,14 +72,14 @@ Tensor fit(Tensor g, const OutputMeta& meta, const char* node) {
   return g;
 }
 
-// What a hook returns takes the gradient's place, so it must look like it.
+// What a hook returns takes the gradient's position, so it must look like it.
 void check_replacement(const Tensor& replaced, const Tensor& g) {
   // Inside vmap what is the same for all samples may stand for what is not.
   if (replaced.sizes() == g.sizes() && replaced.dtype() == g.dtype() &&
       replaced.device().real() == g.device().real())
     return;
   fail("hook: a gradient of shape ", g.sizes(), ", ", g.dtype(), " on ", g.device(),
-       " is wanted, got shape ", replaced.sizes(), ", ", replaced.dtype(), " on ",
+       " is expected, got shape ", replaced.sizes(), ", ", replaced.dtype(), " on ",
        replaced.device());
 }
 

@@ -173,7 +173,7 @@ template <auto plain_form, class... A>
 template <class... A>
 [[gnu::always_inline]] inline void refuse_out_in_vmap(const OpInfo& op, const A&... arguments) {
   if (any_batch_level()) [[unlikely]]
-    if ((is_batched(arguments) || ...)) no_out_in_vmap(op.row->name);
+    if ((is_batched(arguments) || ...)) fail_out_in_vmap(op.row->name);
 }
 
 // The out forms write to `out`, a tensor or a tuple of references.
@@ -184,7 +184,7 @@ template <class... A>
     boxing::call_through<Tensor>(intercept, op, out, arguments...);
     return true;
   }
-  if (grad_enabled() && any_requires_grad(out, arguments...)) no_out_gradient(op.row->name);
+  if (grad_enabled() && any_requires_grad(out, arguments...)) fail_out_gradient(op.row->name);
   refuse_out_in_vmap(op, out, arguments...);
   return false;
 }
@@ -198,7 +198,7 @@ template <class... O, class... A>
           return true;
         }
         if (grad_enabled() && any_requires_grad(each..., arguments...))
-          no_out_gradient(op.row->name);
+          fail_out_gradient(op.row->name);
         refuse_out_in_vmap(op, each..., arguments...);
         return false;
       },

@@ -100,7 +100,7 @@ bool records(const Tensor& x) {
 // A tensor of the arguments that has a tangent.
 struct Active {
   size_t argument;
-  int in_list;  // its place in a list, or -1
+  int in_list;  // its position in a list, or -1
   Tensor x, tangent;
 };
 
@@ -248,8 +248,8 @@ bool Tangent::is_linear(const OpInfo& op) const {
          });
 }
 
-// The sum over the arguments of the op with a tangent in one place. A list is one place. What is
-// added has its own tangent, or none, in the first of them, and is left out of the others.
+// The sum over the arguments of the op with a tangent in one position. A list is one position. What
+// is added has its own tangent, or none, in the first of them, and is left out of the others.
 void Tangent::of_linear(const OpInfo& op) {
   BoxedValues added = call_.arguments;
   for (size_t k = 0; k < added.size(); ++k)
@@ -259,13 +259,13 @@ void Tangent::of_linear(const OpInfo& op) {
     if (is_added(op, active.argument)) replace(added, active, active.tangent);
   Tensor sum;
   for (size_t i = 0; i < active_.size(); ++i) {
-    const size_t place = active_[i].argument;
-    if (is_added(op, place) || (i > 0 && active_[i - 1].argument == place)) continue;
+    const size_t position = active_[i].argument;
+    if (is_added(op, position) || (i > 0 && active_[i - 1].argument == position)) continue;
     BoxedValues arguments = sum.defined() ? rest : added;
-    if (auto* list = std::get_if<std::vector<Tensor>>(&arguments[place]))
+    if (auto* list = std::get_if<std::vector<Tensor>>(&arguments[position]))
       for (Tensor& x : *list) x = zeros_like(x);
     for (const Active& active : active_)
-      if (active.argument == place) replace(arguments, active, active.tangent);
+      if (active.argument == position) replace(arguments, active, active.tangent);
     const Tensor part = std::get<Tensor>(run(op, arguments)[0]);
     sum = sum.defined() ? add(sum, part) : part;
   }

@@ -136,7 +136,7 @@ class CopySlices final : public Node {
   const Tensor base_;  // without history
   const std::optional<StridedStep> back_;
   const ViewRecipe recipe_;
-  const NodeRef change_;  // has no edges of its own, and no place in the order
+  const NodeRef change_;  // has no edges of its own, and no position in the order
   const int edge_;        // of what the view was before
   // The view's node, which leads here and therefore is not held.
   std::shared_ptr<const HookList> part_;

@@ -26,9 +26,9 @@ NodeRef grad_fn_of(const Tensor& t);
 // Whether t is such a view: it has no history that could be told.
 bool is_unreachable_view(const Tensor& t);
 
-// Makes x show what y shows: its storage, shape, dtype and device. x keeps its place on the tape: a
-// leaf that requires grad stays one and keeps its gradient, and the result of a recorded op must
-// keep its shape, dtype and device. Throws for a view that requires grad.
+// Makes x show what y shows: its storage, shape, dtype and device. x keeps its position on the
+// tape: a leaf that requires grad stays one and keeps its gradient, and the result of a recorded op
+// must keep its shape, dtype and device. Throws for a view that requires grad.
 void set_data(Tensor& x, const Tensor& y);
 
 // Makes view y a tensor of its own: for a result that is a view of a temporary nobody else has.

@@ -18,8 +18,8 @@ struct LiveTangents {
 
 LiveTangents& live_tangents() {
   // Never destroyed, as levels may end after statics; in place, as the first call may be at an end.
-  alignas(LiveTangents) static unsigned char place[sizeof(LiveTangents)];
-  static auto* const live = new (place) LiveTangents;
+  alignas(LiveTangents) static unsigned char position[sizeof(LiveTangents)];
+  static auto* const live = new (position) LiveTangents;
   return *live;
 }
 

@@ -205,7 +205,7 @@ void retain_grad(Tensor& t) {
   const NodeRef node = grad_fn_of(t);
   AutogradMeta& meta = ensure_meta(t);
   if (!node || meta.retained) return;
-  // The node keeps the gradient's place, not the tensor, whose history it is.
+  // The node keeps the gradient's position, not the tensor, whose history it is.
   meta.retained = memory::make_shared<Tensor>(grad_of(t));
   meta.grad = Tensor();
   meta.rows = nullptr;

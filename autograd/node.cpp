@@ -44,7 +44,7 @@ int32_t NodeRef::use_count() const {
   return node_ ? node_->references_.load(std::memory_order_acquire) : 0;
 }
 
-// Its number is of no use any more: the place holds the next one that waits.
+// Its number is of no use any more: the position holds the next one that waits.
 void Node::delete_in_turn(Node* node) noexcept {
   PendingDeletes& pending = pending_deletes;
   node->sequence_ = reinterpret_cast<uintptr_t>(std::exchange(pending.first, node));
@@ -76,8 +76,8 @@ bool Node::try_retain() noexcept {
 void Node::number() {
   if (anomaly_mode != Anomaly::Ignore) [[unlikely]]
     note_origin(*this);
-  const uint64_t place = next_sequence.fetch_add(1, std::memory_order_relaxed);
-  sequence_ = place << kStreamBits | (sequence_ & kStreamMask);
+  const uint64_t position = next_sequence.fetch_add(1, std::memory_order_relaxed);
+  sequence_ = position << kStreamBits | (sequence_ & kStreamMask);
 }
 
 void Node::set_output(int i, const Tensor& t) {
@@ -287,7 +287,7 @@ void Saved::check_version(const Node& owner) const {
   const char* writer = tensor_.storage().last_writer();
   fail("backward: a tensor of shape ", tensor_.sizes(), " that ", owner.name(),
        " saved for its gradient was changed in place since, last by ",
-       writer ? writer : "an unknown op", "; use the out-of-place form or clone it first");
+       writer ? writer : "an unknown op", "; use the out-of-position form or clone it first");
 }
 
 // The data, which hooks give again.

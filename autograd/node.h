@@ -166,7 +166,7 @@ class Node {
   // Drops saved tensors; a later `apply` that needs them throws.
   virtual void release_saved() {}
 
-  // Gives the node its place in the order of all nodes. Call once, after its edges are made.
+  // Gives the node its position in the order of all nodes. Call once, after its edges are made.
   void number();
   uint64_t sequence() const { return sequence_; }
 

@@ -1,5 +1,5 @@
 // autograd/node_stream.h: the stream in which a node's op ran. Its number is in the low bits of the
-// node's place in the order of all nodes, above which the places count.
+// node's position in the order of all nodes, above which the positions count.
 #pragma once
 
 #include "autograd/node.h"
@@ -17,7 +17,7 @@ inline DeviceStream stream_of(const Node& node) {
           static_cast<uint16_t>(node.sequence() & kStreamMask)};
 }
 
-// The place alone: 1 for the first node.
-inline uint64_t place_of(const Node& node) { return node.sequence() >> kStreamBits; }
+// The position alone: 1 for the first node.
+inline uint64_t position_of(const Node& node) { return node.sequence() >> kStreamBits; }
 
 }  // namespace moonlet

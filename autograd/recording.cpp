@@ -34,7 +34,7 @@ Tensor& assign_(Tensor& x, const Tensor& result, const char* op) {
 
 Tensor before_change(const Tensor& x) { return grad_enabled() && requires_grad(x) ? clone(x) : x; }
 
-void no_out_gradient(const char* op) {
+void fail_out_gradient(const char* op) {
   fail(op,
        ": the out form is not recorded, and an input requires grad; use the plain form, or "
        "wrap the call in ml.no_grad");
@@ -49,7 +49,7 @@ void RecordedNode::take_inputs(std::span<const RecordedInput> inputs, const Tens
   edges.reserve(formula_.edges);
   for (const RecordedInput& input : inputs) {
     if (differentiable & 1u) {
-      if (input.number()) edges.emplace_back();  // leads nowhere, but has its place
+      if (input.number()) edges.emplace_back();  // leads nowhere, but has its position
       for (const Tensor& t : input.tensors())
         if (edges.emplace_back(edge_of(t))) demanded |= argument;
       argument <<= 1;

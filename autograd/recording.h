@@ -48,7 +48,7 @@ class RecordedInput {
         argument_(o.is_tensor() ? static_cast<const void*>(&o.tensor()) : &o.scalar()) {}
   RecordedInput(const std::vector<Tensor>& list) : kind_(Kind::List), argument_(&list) {}
 
-  // The number in an operand's place, or null.
+  // The number in an operand's position, or null.
   const Scalar* number() const {
     return kind_ == Kind::Number ? static_cast<const Scalar*>(argument_) : nullptr;
   }
@@ -162,7 +162,7 @@ class Backward {
   Tensor saved(int slot) const;
   Operand operand(int slot) const;
   std::vector<Tensor> list(int slot) const;
-  // The place for the gradient of a differentiable argument.
+  // The position for the gradient of a differentiable argument.
   Tensor& operator[](int argument) { return out_[argument]; }
   // The gradients of the tensors in a list, which is the last differentiable argument.
   void give_list(int argument, std::vector<Tensor> gradients);
@@ -229,7 +229,7 @@ Tensor& assign_(Tensor& x, const Tensor& result, const char* op);
 Tensor before_change(const Tensor& x);
 
 // Throws: an out= form was called with something that would have to be recorded.
-[[noreturn]] void no_out_gradient(const char* op);
+[[noreturn]] void fail_out_gradient(const char* op);
 
 // Geometry that expressions use instead of saving the tensor.
 inline Dims sizes_of(const Tensor& x) { return x.defined() ? x.sizes() : Dims{}; }

@@ -28,7 +28,7 @@ local function at(path)
 end
 
 -- Where PyTorch's areas are.
-local places = {
+local positions = {
   ["torch"] = function(name) return field(ml, name) end,
   ["torch.Tensor"] = of_tensor,
   ["torch.nn"] = function(name) return at("nn." .. name) end,
@@ -57,7 +57,7 @@ local places = {
 
 local function verdict(row)
   if row.why:find "^n/a: " then return "n/a", row.why:sub(6) end
-  local found = row.here ~= "" and at(row.here) or row.here == "" and places[row.area](row.name)
+  local found = row.here ~= "" and at(row.here) or row.here == "" and positions[row.area](row.name)
   if found == nil or found == false then return "no", row.why end
   if row.why ~= "" then return "partly", row.why end
   return "yes", row.here ~= "" and ("`%s`"):format(row.here) or ""

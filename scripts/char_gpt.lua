@@ -100,8 +100,8 @@ local function write(net, text)
   local out, cache, new = { options.prompt }, {}, ids[{ { -math.min(#ids, options.window), -1 } }]
   for i = 1, options.length do
     local scores = net(new:unsqueeze(1), cache)[{ 1, -1 }] / options.temperature
-    local best, places = scores:topk(math.min(options.top_k, #text.vocabulary))
-    new = places[best:softmax(1):multinomial(1)]
+    local best, positions = scores:topk(math.min(options.top_k, #text.vocabulary))
+    new = positions[best:softmax(1):multinomial(1)]
     ids, out[i + 1] = ml.cat { ids, new }, text:decode(new:item())
     if cache.seen == options.window then
       cache, new = {}, ids[{ { -(options.window // 2), -1 } }]

@@ -99,7 +99,7 @@ print(("Mean deviation: %.3f where there are points, %.3f in the gap, %.3f outsi
   deviation[near]:mean():item(), deviation[line:abs():lt(GAP)]:mean():item(),
   deviation[line:abs():gt(2)]:mean():item()))
 local norms = gradient_norms(weights, x, y)
-local largest, place = norms:max(1)
+local largest, position = norms:max(1)
 print(("Gradients of single points: median norm %.3f; largest %.3f, of point %d of %d, "
-  .. "the wrong one being the last"):format(norms:median():item(), largest:item(), place:item(),
+  .. "the wrong one being the last"):format(norms:median():item(), largest:item(), position:item(),
   POINTS))

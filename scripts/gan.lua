@@ -1,6 +1,6 @@
 -- scripts/gan.lua: two networks against each other (Goodfellow et al. 2014): one draws handwritten
 -- digits, the other tells them from real ones. With --wasserstein the second one is a critic whose
--- slope is held near 1 (Gulrajani et al. 2017), which is the gradient of a gradient.
+-- gradient is held near 1 (Gulrajani et al. 2017), which is the gradient of a gradient.
 -- Of 400 digits that it draws all are what was asked for, with 47% of the variance of real ones;
 -- with --wasserstein 99.3% are, with 72% (seed 1; 25 seconds on one core each).
 
@@ -11,7 +11,7 @@ local here = arg[0]:match("^(.*)/") or "."
 local PIXELS, CLASSES = 64, 10
 local NOISE = 32
 local DRAWN = 40     -- images of each digit, for the figures at the end
-local PENALTY = 10   -- weight of the critic's slope
+local PENALTY = 10   -- weight of the critic's gradient
 
 local options = ml.args.parser {
   name = "gan.lua",
@@ -41,13 +41,13 @@ function Conditional:forward(x, digits) return self.rest(self.first(x) + self.di
 
 local function draw(generator, digits) return generator(ml.randn(#digits, NOISE), digits) end
 
--- How far the judge's slope is from 1 at random places between real and drawn images. The slope is
--- a gradient, and create_graph makes it something that has a gradient too.
+-- How far the judge's gradient is from 1 at random positions between real and drawn images. The
+-- gradient is a gradient, and create_graph makes it something that has a gradient too.
 local function penalty(judge, real, drawn, digits)
   local share = ml.rand(#real, 1)
   local between = (share * real + (1 - share) * drawn):requires_grad_()
-  local slope = ml.grad(judge(between, digits):sum(), between, { create_graph = true })
-  return PENALTY * (slope:norm(2, 2) - 1):square():mean()
+  local gradient = ml.grad(judge(between, digits):sum(), between, { create_graph = true })
+  return PENALTY * (gradient:norm(2, 2) - 1):square():mean()
 end
 
 -- The losses of the judge, and of the generator, whose drawings it is to take for real ones.

@@ -1,7 +1,7 @@
 -- scripts/gp_regression.lua: Gaussian-process regression of noisy points: amplitude, length scale
 -- and noise by the marginal likelihood; the mean, its band, functions drawn from the posterior.
 -- Expect, with seed 1, in a second: a log likelihood of 6.31, noise of 0.109 (0.1 in truth), the
--- truth within the band at all places; with `--kernel matern` 3.35 and 0.110.
+-- truth within the band at all positions; with `--kernel matern` 3.35 and 0.110.
 
 local ml = require "moonlet"
 local nn, optim = ml.nn, ml.optim
@@ -123,9 +123,9 @@ if options.figure then figure:save(options.figure) end
 -- Where there is data; outside, the band says that nothing is known.
 local inside = at:abs():le(4)
 local within = (mean - truth(at)):abs():le(1.96 * deviation):masked_select(inside)
-print(("\nThe truth lies within the band at %.1f%% of the places from -4 to 4"):format(
+print(("\nThe truth lies within the band at %.1f%% of the positions from -4 to 4"):format(
   100 * within:double():mean():item()))
-local function widest(places) return 1.96 * deviation[places]:amax():item() end
+local function widest(positions) return 1.96 * deviation[positions]:amax():item() end
 print(("Widest band: %.3f in the gap, %.3f from -4 to the gap, %.3f beyond"):format(
   widest(at:gt(GAP[1]):logical_and(at:lt(GAP[2]))),
   widest(at:ge(-4):logical_and(at:le(GAP[1]))), widest(at:abs():gt(4))))

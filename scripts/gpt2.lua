@@ -130,9 +130,9 @@ local function show_next(net, tokenizer, ids)
   local loss = #ids > 1 and F.cross_entropy(scores[{ { 1, -2 } }], ids[{ { 2, -1 } }]):item() or 0
   print(("%d tokens, %.5f nats for each behind the first"):format(#ids, loss))
   local chances = scores[-1]:softmax(1)
-  local best, places = scores[-1]:topk(math.min(options.next, scores.shape[2]))
+  local best, positions = scores[-1]:topk(math.min(options.next, scores.shape[2]))
   for i = 1, #best do
-    local id = places[i]:item()
+    local id = positions[i]:item()
     print(("%8.4f%%  score %9.5f  %s"):format(100 * chances[id]:item(), best[i]:item(),
       tokenizer:token_of(id)))
   end
@@ -145,8 +145,8 @@ local function write(net, tokenizer, ids)
   local last = tokenizer:id_of "<|endoftext|>"
   for _ = 1, options.length do
     local scores = net(new:unsqueeze(1), cache)[{ 1, -1 }] / options.temperature
-    local best, places = scores:topk(math.min(options.top_k, #scores))
-    new = places[best:softmax(1):multinomial(1)]
+    local best, positions = scores:topk(math.min(options.top_k, #scores))
+    new = positions[best:softmax(1):multinomial(1)]
     if new:item() == last then break end
     ids = ml.cat { ids, new }
     if cache.seen == window then cache, new = {}, ids[{ { -math.max(window // 2, 1), -1 } }] end
@@ -165,6 +165,6 @@ net:eval():to(options.device)
 
 local ids = tokenizer:encode(options.prompt):to(options.device)
 if #ids == 0 or #ids > config.n_positions then
-  error(("the prompt has %d tokens; 1 to %d are wanted"):format(#ids, config.n_positions), 0)
+  error(("the prompt has %d tokens; 1 to %d are expected"):format(#ids, config.n_positions), 0)
 end
 if options.next > 0 then show_next(net, tokenizer, ids) else write(net, tokenizer, ids) end

@@ -44,7 +44,7 @@ function Transformer:init(o)
   local squares = (SIDE // PATCH) * (SIDE // PATCH)
   self.embed = nn.Conv2d(1, o.dim, PATCH, { stride = PATCH })
   self.summary_token = nn.Parameter(ml.zeros(1, 1, o.dim))
-  self.places = nn.Parameter(ml.randn(1, squares + 1, o.dim) * 0.5)
+  self.positions = nn.Parameter(ml.randn(1, squares + 1, o.dim) * 0.5)
   self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(o.dim, 4, 2 * o.dim,
     { dropout = 0, activation = "gelu", batch_first = true, norm_first = true }), o.layers,
     { norm = nn.LayerNorm(o.dim), enable_nested_tensor = false })
@@ -56,7 +56,7 @@ end
 function Transformer:forward(images)
   local squares = self.embed(images):flatten(3):transpose(2, 3)
   local front = self.summary_token:expand(#images, -1, -1)
-  return self.head(self.encoder(ml.cat({ front, squares }, 2) + self.places):select(2, 1))
+  return self.head(self.encoder(ml.cat({ front, squares }, 2) + self.positions):select(2, 1))
 end
 
 ml.manual_seed(options.seed)

@@ -109,21 +109,21 @@ end
 
 -- The positions of the words nearest to one by the angle between the vectors, itself first.
 local function nearest(vectors, position)
-  local near, places = vectors:mv(vectors[position]):topk(math.min(NEAREST + 1, #vectors))
-  return places, near
+  local near, positions = vectors:mv(vectors[position]):topk(math.min(NEAREST + 1, #vectors))
+  return positions, near
 end
 
 -- Prints the neighbours of each word, and draws them all in the plane in which they vary most.
 local function show(vectors, categories, words)
   local groups, all = {}, {}
   for i, word in ipairs(words) do
-    local places, near = nearest(vectors, categories:encode(word))
+    local positions, near = nearest(vectors, categories:encode(word))
     local list = {}
-    for j, name in ipairs(categories:decode(places)) do
+    for j, name in ipairs(categories:decode(positions)) do
       if j > 1 then list[#list + 1] = ("%s %.2f"):format(name, near[j]:item()) end
     end
     print(("%-12s %s"):format(word, table.concat(list, ", ")))
-    groups[i], all[i] = vectors[places], vectors[places]
+    groups[i], all[i] = vectors[positions], vectors[positions]
   end
   all = ml.cat(all)
   local _, _, directions = ml.pca_lowrank(all, 2)

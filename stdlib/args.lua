@@ -32,17 +32,17 @@ end
 local function to_number(text, integer, label)
   local value = tonumber(text)
   if not value or value ~= value or value == math.huge or value == -math.huge then
-    reject("%s: wanted %s, got '%s'", label, integer and "an integer" or "a number", text)
+    reject("%s: expected %s, got '%s'", label, integer and "an integer" or "a number", text)
   end
   if not integer then return value end
-  return math.tointeger(value) or reject("%s: wanted an integer, got '%s'", label, text)
+  return math.tointeger(value) or reject("%s: expected an integer, got '%s'", label, text)
 end
 
 local function check_range(option, value, label)
   if option.min and value < option.min then
-    reject("%s: wanted at least %s, got %s", label, option.min, value)
+    reject("%s: expected at least %s, got %s", label, option.min, value)
   elseif option.max and value > option.max then
-    reject("%s: wanted at most %s, got %s", label, option.max, value)
+    reject("%s: expected at most %s, got %s", label, option.max, value)
   end
   return value
 end
@@ -51,7 +51,7 @@ local function check_choice(option, text, label)
   for _, choice in ipairs(option.choices) do
     if choice == text then return text end
   end
-  reject("%s: wanted one of %s, got '%s'", label, table.concat(option.choices, ", "), text)
+  reject("%s: expected one of %s, got '%s'", label, table.concat(option.choices, ", "), text)
 end
 
 -- `text` as a value of the option's type (of its items, for a list).
@@ -75,7 +75,7 @@ end
 local function check_declaration(option)
   local name = option.name
   if type(name) ~= "string" or not name:find("^%a[%w_-]*$") then
-    fail("args: wanted an option name such as \"batch-size\", got %s", tostring(name))
+    fail("args: expected an option name such as \"batch-size\", got %s", tostring(name))
   end
   local function refuse(format, ...) fail("args: option %s: " .. format, name, ...) end
   if not types[option.type] then
@@ -100,7 +100,7 @@ local function make_option(entry)
   local named = {}
   for key, value in pairs(entry) do if type(key) == "string" then named[key] = value end end
   local where = ("args: option %s"):format(tostring(entry[1]))
-  if #entry > 2 then fail("%s: a name and a type are wanted, got %d values", where, #entry) end
+  if #entry > 2 then fail("%s: a name and a type are expected, got %d values", where, #entry) end
   local option = read_option:subset(where, named)
   option.name, option.type = option.name or entry[1], option.type or entry[2]
   option.type = option.type or (option.choices and "choice") or "string"
@@ -122,7 +122,7 @@ end
 ---@return moonlet.args.Parser
 function args.parser(declaration)
   if type(declaration) ~= "table" then
-    fail("args: wanted a table of options, got %s", type(declaration))
+    fail("args: expected a table of options, got %s", type(declaration))
   end
   local named = {}
   for key, value in pairs(declaration) do
@@ -200,7 +200,7 @@ function Parser:parse_long(state, word)
     self:unknown(label, name)
   elseif option.type == "flag" then
     if inline and inline ~= "true" and inline ~= "false" then
-      reject("%s: wanted true or false, got '%s'", label, inline)
+      reject("%s: expected true or false, got '%s'", label, inline)
     end
     state.values[option.key] = inline ~= "false"
   else

@@ -91,7 +91,7 @@ end
 ---@param cls table
 ---@return string
 function class.name(cls)
-  if not class.is_class(cls) then fail("class.name: wanted a class, got %s", type(cls)) end
+  if not class.is_class(cls) then fail("class.name: expected a class, got %s", type(cls)) end
   return info[cls].name
 end
 
@@ -113,7 +113,7 @@ end
 ---@return boolean
 function class.is_instance(object, cls)
   if not class.is_class(cls) then
-    fail("is_instance: wanted a class, got %s", type(cls))
+    fail("is_instance: expected a class, got %s", type(cls))
   end
   return class.is_subclass(class.of(object), cls)
 end

@@ -38,10 +38,10 @@ end
 -- The element `part` of the way through sorted numbers.
 local function quantile(sorted, count, part)
   if count == 0 then return 0 / 0 end
-  local place = 1 + part * (count - 1)
-  local low = math.floor(place)
+  local position = 1 + part * (count - 1)
+  local low = math.floor(position)
   local a, b = sorted[low]:item(), sorted[math.min(low + 1, count)]:item()
-  local rest = place - low
+  local rest = position - low
   return rest == 0 and a or a + rest * (b - a)
 end
 

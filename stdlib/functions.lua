@@ -46,8 +46,8 @@ local function check(points, o)
   end
   local count = points:size(-1)
   if o.range and #o.range ~= 2 * count then
-    fail("histogramdd: 'range' has %d numbers, two for each of %d dimensions are wanted", #o.range,
-      count)
+    fail("histogramdd: 'range' has %d numbers, two for each of %d dimensions are expected",
+      #o.range, count)
   end
   local entries = points:numel() // math.max(count, 1)
   if o.weight and (o.weight:numel() ~= entries or o.weight.dtype ~= points.dtype) then
@@ -58,7 +58,7 @@ local function check(points, o)
 end
 
 -- Of each point the part it is in, counted from 1 over all dimensions, and whether it is in one.
-local function places(points, edges)
+local function positions(points, edges)
   local at, inside
   for d, each in ipairs(edges) do
     local x, parts = points:select(2, d):contiguous(), #each - 1
@@ -114,7 +114,7 @@ function functions.histogramdd(...)
     shape[d] = #edges[d] - 1
     all = all * shape[d]
   end
-  local at, inside = places(points, edges)
+  local at, inside = positions(points, edges)
   local each = o.weight and o.weight:reshape(-1):to(ml.float64)
     or ml.ones({ #points }, { dtype = ml.float64, device = points.device })
   local hist = ml.zeros(all, { dtype = ml.float64, device = points.device })

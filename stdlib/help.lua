@@ -97,7 +97,7 @@ end
 ---@return string
 function help.search(word)
   if type(word) ~= "string" then
-    fail("apropos: a word is wanted, got %s", type(word))
+    fail("apropos: a word is expected, got %s", type(word))
   end
   local found = index.search(word)
   if #found == 0 then return ("nothing speaks of '%s'"):format(word) end

@@ -40,9 +40,9 @@ function modes.autocast(options, f, ...)
 end
 
 --- Runs `f`, or the rest of the block that holds the result with `<close>`, with `handler` in the
---- place of each op, also of those inside other ops and in backward: `handler(op, arguments, call)`
---- gives the op's results. `op` describes it as `ml.ops.info` does. `arguments` are those of the
---- function, by position or name, dimensions from 1, what was left out filled in; they may be
+--- position of each op, also of those inside other ops and in backward: `handler(op, arguments,
+--- call)` gives the op's results. `op` describes it as `ml.ops.info` does. `arguments` are those of
+--- the function, by position or name, dimensions from 1, what was left out filled in; they may be
 --- changed. `call(arguments)`, or `call(a, b, ...)`, goes on and returns the op's results. Ops that
 --- the handler calls do not come to it.
 --- > ml.override(function(op, arguments, call) print(op.name) return call(arguments) end,

@@ -41,7 +41,7 @@ local is_callable = options.is_callable
 function options.under(where, guard, f, ...)
   if f == nil then return guard end
   local _ <close> = guard
-  if not is_callable(f) then fail("%s: a function is wanted, got %s", where, type(f)) end
+  if not is_callable(f) then fail("%s: a function is expected, got %s", where, type(f)) end
   return f(...)
 end
 

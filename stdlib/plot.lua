@@ -296,13 +296,13 @@ function plot.confusion(...)
   local chart = { rows = axes.rows(given.data, "confusion"), totals = {}, total = 0, correct = 0,
     high = 0 }
   if #chart.rows ~= #chart.rows[1] then
-    fail("confusion: wanted a square matrix, got %d x %d", #chart.rows, #chart.rows[1])
+    fail("confusion: expected a square matrix, got %d x %d", #chart.rows, #chart.rows[1])
   end
   for i, row in ipairs(chart.rows) do
     chart.totals[i] = 0
     for j, count in ipairs(row) do
       if not axes.is_finite(count) or count < 0 then
-        fail("confusion: row %d, column %d: wanted a count, got %s", i, j, count)
+        fail("confusion: row %d, column %d: expected a count, got %s", i, j, count)
       end
       chart.totals[i] = chart.totals[i] + count
       chart.high = math.max(chart.high, count)
@@ -358,7 +358,7 @@ local read_images = declare("images", "table? captions=nil, finite? min=nil, fin
 function plot.images(...)
   local given = read_images:table(...)
   local list = axes.to_table(given.data)
-    or fail("images: wanted an array of images, got %s", type(given.data))
+    or fail("images: expected an array of images, got %s", type(given.data))
   if #list == 0 then fail("images: there is no data") end
   local chart = { images = {} }
   for i, data in ipairs(list) do

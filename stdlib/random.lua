@@ -45,7 +45,7 @@ local function forked(given, f, ...)
   })
   if f == nil then return guard end
   local _ <close> = guard
-  if not is_callable(f) then fail("random.fork_rng: a function is wanted, got %s", type(f)) end
+  if not is_callable(f) then fail("random.fork_rng: a function is expected, got %s", type(f)) end
   return f(...)
 end
 

@@ -35,7 +35,7 @@ end
 
 local function check_table(path, value)
   if type(value) ~= "table" then
-    fail("save: a table of tensors is wanted for '%s', got %s", path,
+    fail("save: a table of tensors is expected for '%s', got %s", path,
       ml.is_tensor(value) and "a tensor" or type(value))
   elseif getmetatable(value) ~= nil then
     fail("save: this is an object; save its state_dict()")
@@ -89,7 +89,7 @@ end
 --- `.pt`, `.pth`: what `torch.load` reads, also with `weights_only=True`: a tensor, or nested
 --- tables of tensors, numbers, strings and booleans. A table whose keys are 1 to n is a list in
 --- Python, or a tuple if `ml.tuple` made it; another one is a dict, in the order of `ml.items`.
---- Tensors that share memory, and tables that stand at two places, go on doing so; strides are
+--- Tensors that share memory, and tables that stand at two positions, go on doing so; strides are
 --- kept.
 ---
 --- `.npy`, `.npz`: what NumPy reads: a tensor, and tensors by name. Option `compressed` (false),

@@ -336,7 +336,7 @@ local function value_of(where, parameter, value)
   local accepts = parameter.accepts
   local found = accepts[2](value)
   if found == nil then
-    fail(accepts.thing and "%s: '%s': %s is wanted, got %s" or "%s: '%s' must be %s, got %s",
+    fail(accepts.thing and "%s: '%s': %s is expected, got %s" or "%s: '%s' must be %s, got %s",
       where, parameter.name, accepts[1], signature.describe(value))
   end
   return found

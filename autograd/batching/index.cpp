@@ -16,7 +16,7 @@ Tensor named(const Tensor& x) { return x.dim() == 1 ? unsqueeze(x, 1) : x; }
 Tensor own_positions(const BatchCall& call) {
   const Tensor index = named(call.front(2));
   check(index.dim() == 2, call.op.name, ": index has shape ",
-        Dims{index.sizes().data() + 1, index.dim() - 1}, "; one dimension wanted");
+        Dims{index.sizes().data() + 1, index.dim() - 1}, "; one dimension expected");
   return index;
 }
 
@@ -61,7 +61,7 @@ Tensor by_elements(const BatchCall& call, const Tensor& x, int dim, const Tensor
   const Tensor source = named(call.front(3));
   check(source.sizes() == sizes, call.op.name, ": source has shape ",
         Dims{source.sizes().data() + 1, source.dim() - 1}, ", ",
-        Dims{sizes.data() + 1, sizes.size() - 1}, " is wanted");
+        Dims{sizes.data() + 1, sizes.size() - 1}, " is expected");
   if (name == "index_add") return scatter_add(x, dim, at, source);
   if (name == "index_add_scaled")
     return scatter_add(x, dim, at, mul(source, std::get<Scalar>(call.arguments[4])));
@@ -106,11 +106,11 @@ struct Indexing {
   int rank = 0;  // of what they make
 };
 
-Indexing read_indexing(const BatchCall& call, int place, bool batched) {
+Indexing read_indexing(const BatchCall& call, int position, bool batched) {
   Indexing out;
   out.any_batched = batched;
-  const auto& given = std::get<std::vector<Tensor>>(call.arguments[place]);
-  const std::vector<Tensor> fronts = call.list_front(place);
+  const auto& given = std::get<std::vector<Tensor>>(call.arguments[position]);
+  const std::vector<Tensor> fronts = call.list_front(position);
   int last = -1;
   for (size_t i = 0; i < given.size(); ++i) {
     if (!given[i].defined()) continue;

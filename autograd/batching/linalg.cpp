@@ -145,8 +145,8 @@ void linear(BatchCall& call) {
 }
 
 namespace {
-// The place of each pair i < j of n rows in the matrix of all, in row order; from 1.
-Tensor places_of_pairs(int64_t n, const Tensor& like, bool below) {
+// The position of each pair i < j of n rows in the matrix of all, in row order; from 1.
+Tensor positions_of_pairs(int64_t n, const Tensor& like, bool below) {
   const Tensor pairs = triu_indices(n, n, 1, DType::Int64, like.device().real());
   const Tensor row = select(pairs, 0, below ? 1 : 0), column = select(pairs, 0, below ? 0 : 1);
   return add(mul(sub(row, int64_t{1}), n), column);
@@ -154,8 +154,8 @@ Tensor places_of_pairs(int64_t n, const Tensor& like, bool below) {
 
 // (samples, pairs) as symmetric matrices (samples, n, n) with zeros on the diagonal.
 Tensor as_matrix(const Tensor& of_pairs, int64_t n) {
-  const Tensor above = places_of_pairs(n, of_pairs, false),
-               below = places_of_pairs(n, of_pairs, true);
+  const Tensor above = positions_of_pairs(n, of_pairs, false),
+               below = positions_of_pairs(n, of_pairs, true);
   Tensor y = zeros({of_pairs.size(0), n * n}, options_of(of_pairs));
   index_copy_(y, 1, above, of_pairs);
   index_copy_(y, 1, below, of_pairs);
@@ -167,7 +167,7 @@ Tensor as_matrix(const Tensor& of_pairs, int64_t n) {
 void native_pdist(BatchCall& call) {
   const Tensor x = call.front(0);
   const Tensor all = native_cdist(x, x, std::get<double>(call.arguments[1]));
-  call.results = {index_select(flatten(all, 1, 2), 1, places_of_pairs(x.size(1), x, false))};
+  call.results = {index_select(flatten(all, 1, 2), 1, positions_of_pairs(x.size(1), x, false))};
 }
 
 // `grad, x, distance, p`: each row is in as many pairs as there are others.

@@ -177,7 +177,7 @@ void embedding(BatchCall& call) {
   }
   const Tensor weight = call.front(0), index = call.front(1);
   check(weight.dim() == 3, call.op.name, ": weight has shape ",
-        Dims{weight.sizes().data() + 1, weight.dim() - 1}, "; (positions, features) wanted");
+        Dims{weight.sizes().data() + 1, weight.dim() - 1}, "; (positions, features) expected");
   Dims sizes = index.sizes();
   sizes.push_back(weight.size(2));
   Tensor y = reshape(own_rows(call, weight, reshape(index, {call.size(), -1}), by_freq), sizes);

@@ -50,7 +50,7 @@ bool names_dim(const BatchCall& call) {
   return false;
 }
 
-// The place of an argument `Dim?` that was left out, or -1.
+// The position of an argument `Dim?` that was left out, or -1.
 int whole_dim(const BatchCall& call) {
   for (int i = 0; i < call.count(); ++i)
     if (is_type(call, i, "Dim?") && std::holds_alternative<std::monostate>(call.arguments[i]))
@@ -72,10 +72,10 @@ bool keeps_dims(const BatchCall& call) {
 }
 
 // Over all elements of a sample, for ops that name one dimension or none.
-void over_whole_samples(BatchCall& call, int dim_place) {
+void over_whole_samples(BatchCall& call, int dim_position) {
   const int rank = call.rank(0);
   call.put(0, reshape(call.front(0), {call.size(), -1}));
-  call.put(dim_place, int64_t{1});
+  call.put(dim_position, int64_t{1});
   call.call();
   if (!keeps_dims(call)) return;
   Dims sizes = Dims::filled(rank + 1, 1);
@@ -113,7 +113,7 @@ void check_matrices(const BatchCall& call) {
     if (call.has_tensor(i) && (i == 0 || is_type(call, i, "Tensor")))
       check(call.rank(i) >= 2 || (i == 1 && name != "native_solve" && name != "native_lstsq"), name,
             ": ", call.op.row->arguments[i].name, " has ", call.rank(i),
-            " dimensions, at least two are wanted");
+            " dimensions, at least two are expected");
 }
 
 }  // namespace
@@ -122,7 +122,8 @@ void dims(BatchCall& call) {
   call.check_written();
   check_matrices(call);
   if (!call.batched(0) || call.others_batched()) return call.loop();
-  if (const int place = whole_dim(call); place >= 0) return over_whole_samples(call, place);
+  if (const int position = whole_dim(call); position >= 0)
+    return over_whole_samples(call, position);
   const int rank = call.rank(0);
   Tensor x = call.front(0);
   // A sample of rank 0 has a dimension to name, as in PyTorch.

@@ -38,7 +38,8 @@ void permute(BatchCall& call) {
 }
 
 void t(BatchCall& call) {
-  check(call.rank(0) <= 2, "t: a sample of ", call.rank(0), " dimensions, at most two are wanted");
+  check(call.rank(0) <= 2, "t: a sample of ", call.rank(0),
+        " dimensions, at most two are expected");
   const Tensor x = call.front(0);
   call.results = {call.rank(0) < 2 ? x : transpose(x, 1, 2)};
 }

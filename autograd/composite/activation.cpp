@@ -17,7 +17,7 @@ Tensor prelu_composite(const Tensor& x, const Tensor& weight) {
   const int64_t channels = x.dim() < 2 ? 1 : x.size(1);
   check(weight.dim() <= 1 && (weight.numel() == 1 || weight.numel() == channels),
         "prelu: weight has shape ", weight.sizes(), " for an x of ", x.sizes(), ", one element",
-        x.dim() < 2 ? "" : " or one for each channel", " is wanted");
+        x.dim() < 2 ? "" : " or one for each channel", " is expected");
   Dims sizes = Dims::filled(x.dim(), 1);
   if (weight.numel() != 1) sizes[1] = channels;
   return prelu_by(x, reshape(to(weight, x.dtype()), sizes));
@@ -38,7 +38,7 @@ Tensor rrelu_composite(const Tensor& given, double lower, double upper, bool tra
 }
 
 Tensor softshrink_composite(const Tensor& x, double lambd) {
-  check(lambd >= 0, "softshrink: lambd is ", lambd, ", at least 0 is wanted");
+  check(lambd >= 0, "softshrink: lambd is ", lambd, ", at least 0 is expected");
   return softshrink_by(x, lambd);
 }
 

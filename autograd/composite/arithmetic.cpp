@@ -71,7 +71,7 @@ Tensor max_pair_composite(const Tensor& x, const Tensor& other) { return maximum
 Tensor min_pair_composite(const Tensor& x, const Tensor& other) { return minimum(x, other); }
 
 Tensor clamp_composite(const Tensor& x, std::optional<Scalar> min, std::optional<Scalar> max) {
-  check(min || max, "clamp: at least one of min and max is wanted");
+  check(min || max, "clamp: at least one of min and max is expected");
   if (!max) return clamp_min(x, *min);
   if (!min) return clamp_max(x, *max);
   return clamp_between(x, *min, *max);
@@ -81,7 +81,7 @@ Tensor clamp_min_tensor_composite(const Tensor& x, const Tensor& min) { return m
 Tensor clamp_max_tensor_composite(const Tensor& x, const Tensor& max) { return minimum(x, max); }
 
 Tensor clamp_tensor_composite(const Tensor& x, const Tensor& min, const Tensor& max) {
-  check(min.defined() || max.defined(), "clamp: at least one of min and max is wanted");
+  check(min.defined() || max.defined(), "clamp: at least one of min and max is expected");
   if (!max.defined()) return maximum(x, min);
   if (!min.defined()) return minimum(x, max);
   return clamp_within(x, min, max);

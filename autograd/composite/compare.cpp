@@ -51,7 +51,7 @@ bool equal_composite(const Tensor& x, const Tensor& other) {
 }
 
 bool is_nonzero_composite(const Tensor& x) {
-  check(x.numel() == 1, "is_nonzero: one element is wanted, got shape ", x.sizes());
+  check(x.numel() == 1, "is_nonzero: one element is expected, got shape ", x.sizes());
   return host_value<bool>(x);
 }
 
@@ -114,7 +114,7 @@ Tensor isin_composite(const Operand& elements, const Operand& test_elements, boo
 
 Tensor masked_fill_tensor_composite(const Tensor& x, const Tensor& mask, const Tensor& value) {
   check(value.dim() == 0, "masked_fill: value has shape ", value.sizes(),
-        "; a tensor of no dimensions is wanted");
+        "; a tensor of no dimensions is expected");
   check(is_complex(x.dtype()) || !is_complex(value.dtype()), "masked_fill: value has dtype ",
         value.dtype(), ", but ", x.dtype(), " is real");
   return where(mask, to(value, x.dtype(), x.device()), x);

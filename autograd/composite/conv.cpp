@@ -48,7 +48,7 @@ NamedPadding named_padding(const char* op, const Tensor& x, const Tensor& weight
         ": padding is numbers, \"same\" or \"valid\", got \"", name, "\"");
   if (name == "valid") return out;
   check(weight.dim() == dims + 2, op, ": weight has shape ", weight.sizes(), ", ", dims + 2,
-        " dimensions are wanted");
+        " dimensions are expected");
   shapes::check_images(op, x.sizes(), dims);
   shapes::check_window(op, "dilation", dilation, dims, 1);
   std::vector<int64_t> more;
@@ -90,7 +90,7 @@ Tensor with_bias(const Tensor& y, const Tensor& bias) {
   return add(y, reshape(bias, with_front(y.size(1), Dims::filled(y.dim() - 2, 1))));
 }
 
-// Exact in integers: a product for each place of the window, with what that place sees.
+// Exact in integers: a product for each position of the window, with what that position sees.
 Tensor conv_of_integers(const Tensor& x, const Tensor& weight, const Tensor& bias,
                         const Dims& stride, const Dims& padding, const Dims& dilation,
                         int64_t groups) {
@@ -99,13 +99,13 @@ Tensor conv_of_integers(const Tensor& x, const Tensor& weight, const Tensor& bia
   const char* op = kNames[dims - 1];
   const Dims out =
       shapes::conv_sizes(op, x.sizes(), weight.sizes(), stride, padding, dilation, groups);
-  if (bias.defined()) shapes::expect_shape(op, "bias", bias.sizes(), {out[1]});
+  if (bias.defined()) shapes::check_shape(op, "bias", bias.sizes(), {out[1]});
   std::vector<int64_t> border;
   for (int i = dims - 1; i >= 0; --i) border.insert(border.end(), 2, padding[i]);
   const Tensor padded = constant_pad(x, border, 0);
-  int64_t places = 1, taps = 1;
+  int64_t positions = 1, taps = 1;
   for (int i = 0; i < dims; ++i) {
-    places *= out[2 + i];
+    positions *= out[2 + i];
     taps *= weight.size(2 + i);
   }
   const int64_t inner = weight.size(1), outer = out[1] / groups;
@@ -120,7 +120,7 @@ Tensor conv_of_integers(const Tensor& x, const Tensor& weight, const Tensor& bia
       seen = slice(seen, 2 + i, first, first + (out[2 + i] - 1) * stride[i] + 1, stride[i]);
     }
     const Tensor part =
-        matmul(select(by_tap, 3, tap), reshape(seen, {out[0], groups, inner, places}));
+        matmul(select(by_tap, 3, tap), reshape(seen, {out[0], groups, inner, positions}));
     sum = sum.defined() ? add(sum, part) : part;
   }
   return with_bias(reshape(sum, out), bias);
@@ -168,7 +168,7 @@ Tensor conv_transpose(const char* op, const Tensor& given, const Tensor& weight,
                                           t.groups, t.dilation);
     };
     const Dims wanted = sizes(t.padding, t.output_padding), none = Dims::filled(dims, 0);
-    if (bias.defined()) shapes::expect_shape(op, "bias", bias.sizes(), {wanted[1]});
+    if (bias.defined()) shapes::check_shape(op, "bias", bias.sizes(), {wanted[1]});
     if (is_integral(x.dtype())) return conv_transpose_of_integers(x, weight, bias, t);
     const auto run = [&](const Tensor& offset, const Dims& size, const Dims& padding) {
       return by_parts(x, weight, offset, [&](const Tensor& a, const Tensor& w, const Tensor& b) {
@@ -257,8 +257,9 @@ Tensor conv_transpose3d_composite(const Tensor& x, const Tensor& weight, const T
 }
 
 Tensor conv_tbc_composite(const Tensor& x, const Tensor& weight, const Tensor& bias, int64_t pad) {
-  check(x.dim() == 3, "conv_tbc: x has shape ", x.sizes(), ", (l, n, c) is wanted");
-  check(weight.dim() == 3, "conv_tbc: weight has shape ", weight.sizes(), ", (k, c, o) is wanted");
+  check(x.dim() == 3, "conv_tbc: x has shape ", x.sizes(), ", (l, n, c) is expected");
+  check(weight.dim() == 3, "conv_tbc: weight has shape ", weight.sizes(),
+        ", (k, c, o) is expected");
   return permute(
       conv1d(permute(x, {1, 2, 0}), permute(weight, {2, 1, 0}), bias, {1}, {pad}, {1}, 1),
       {2, 0, 1});

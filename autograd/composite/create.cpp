@@ -115,7 +115,8 @@ Scalar range_end(const char* op, const Operand& end) {
     return end.scalar();
   }
   const Tensor& x = end.tensor();
-  check(x.numel() == 1, op, ": an end of the range has shape ", x.sizes(), "; one element wanted");
+  check(x.numel() == 1, op, ": an end of the range has shape ", x.sizes(),
+        "; one element expected");
   check(!is_complex(x.dtype()), op, ": complex numbers have no order");
   if (is_floating(x.dtype())) return host_value<double>(shallow_copy(x));
   return host_value<int64_t>(x);
@@ -133,7 +134,8 @@ Tensor end_of_samples(const char* op, const Operand& end, const Options& options
   const Device device = options.device.real();
   if (!end.is_tensor()) return full({}, end.scalar().to_double(), {DType::Float64, device});
   const Tensor& x = end.tensor();
-  check(x.numel() == 1, op, ": an end of the range has shape ", x.sizes(), "; one element wanted");
+  check(x.numel() == 1, op, ": an end of the range has shape ", x.sizes(),
+        "; one element expected");
   check(!is_complex(x.dtype()), op, ": complex numbers have no order");
   const Tensor wide = to(reshape(shallow_copy(x), {}), DType::Float64, device),
                all = all_samples(wide);
@@ -192,14 +194,14 @@ Tensor eye_composite(int64_t n, std::optional<int64_t> m, Options options) {
 
 Tensor diag_composite(const Tensor& x, int64_t offset) {
   check(x.dim() == 1 || x.dim() == 2, "diag: x has shape ", x.sizes(),
-        "; one or two dimensions wanted");
+        "; one or two dimensions expected");
   return x.dim() == 1 ? diag_embed(x, offset) : clone(diagonal(x, offset, 0, 1));
 }
 
 namespace {
 
-// How many of rows x cols places lie on the diagonal `offset`, from -rows to cols, or above it.
-int64_t places_above(int64_t rows, int64_t cols, int64_t offset) {
+// How many of rows x cols positions lie on the diagonal `offset`, from -rows to cols, or above it.
+int64_t positions_above(int64_t rows, int64_t cols, int64_t offset) {
   const int64_t whole = std::min(rows, std::max<int64_t>(-offset, 0));
   const int64_t parts = std::max<int64_t>(std::min(rows, cols - offset) - whole, 0);
   // Each of these rows has one less than the one before it. The sum is below rows * cols.
@@ -211,12 +213,12 @@ int64_t places_above(int64_t rows, int64_t cols, int64_t offset) {
 Tensor triangle_positions(const char* op, int64_t rows, int64_t cols, int64_t offset, bool upper,
                           std::optional<DType> dtype, std::optional<Device> device) {
   check(rows >= 0 && cols >= 0, op, ": ", rows, " rows and ", cols,
-        " columns; 0 or more of each wanted");
+        " columns; 0 or more of each expected");
   const int64_t all = numel_of({rows, cols}, op), diagonal = std::clamp(offset, -rows, cols);
   const int64_t end =
       std::min(diagonal, cols - 1) + 1;  // of the rest, where this is the lower part
-  const int64_t count = upper ? places_above(rows, cols, diagonal)
-                              : all - (cols == 0 ? 0 : places_above(rows, cols, end));
+  const int64_t count = upper ? positions_above(rows, cols, diagonal)
+                              : all - (cols == 0 ? 0 : positions_above(rows, cols, end));
   Tensor found = empty_plain(Dims{2, count}, {DType::Int64, Device{}}, op);
   int64_t* row_to = found.elements<int64_t>();
   int64_t *const row_end = row_to + count, *col_to = row_end;
@@ -245,7 +247,7 @@ Tensor triu_indices_composite(int64_t row, int64_t col, int64_t offset, std::opt
 
 // It is what the gradient of diagonal makes.
 Tensor diag_embed_composite(const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2) {
-  check(x.dim() > 0, "diag_embed: x has shape (); at least one dimension wanted");
+  check(x.dim() > 0, "diag_embed: x has shape (); at least one dimension expected");
   constexpr int64_t kFar = int64_t{1} << 31;
   check(offset > -kFar && offset < kFar, "diag_embed: offset ", offset, " is too large");
   const int first = wrap_dim(dim1, x.dim() + 1, "diag_embed");
@@ -264,9 +266,9 @@ Tensor diagflat_composite(const Tensor& x, int64_t offset) {
 }
 
 Tensor vander_composite(const Tensor& x, std::optional<int64_t> N, bool increasing) {
-  check(x.dim() == 1, "vander: x has shape ", x.sizes(), "; one dimension wanted");
+  check(x.dim() == 1, "vander: x has shape ", x.sizes(), "; one dimension expected");
   const int64_t n = N.value_or(x.numel());
-  check(n >= 0, "vander: N = ", n, "; 0 or more wanted");
+  check(n >= 0, "vander: N = ", n, "; 0 or more expected");
   if (n == 0) return zeros({x.numel(), 0}, options_of(x));
   const DType dtype = x.dtype() == DType::Bool || is_integral(x.dtype()) ? DType::Int64 : x.dtype();
   const Tensor base = expand(unsqueeze(to(x, dtype), -1), {x.numel(), n - 1});
@@ -278,7 +280,7 @@ Tensor one_hot_composite(const Tensor& x, int64_t num_classes) {
   check(num_classes >= -1, "one_hot: ", num_classes, " classes");
   check(num_classes > 0 || x.numel() > 0, "one_hot: num_classes is needed when x is empty");
   check(x.dtype() == DType::Int64 || x.dtype() == DType::Int32, "one_hot: positions are ",
-        x.dtype(), "; int64 or int32 wanted");
+        x.dtype(), "; int64 or int32 expected");
   // The write below finds what is out of range.
   const int64_t classes =
       num_classes >= 0 ? num_classes : std::max<int64_t>(host_value<int64_t>(amax(x)), 1);

@@ -26,26 +26,26 @@ Dims with(Dims batch, std::initializer_list<int64_t> sizes) {
   return batch;
 }
 
-void matrices(const char* op, const char* argument, const Tensor& x) {
+void check_matrices(const char* op, const char* argument, const Tensor& x) {
   check(x.dim() >= 2, op, ": ", argument, " has shape ", x.sizes(),
-        ", matrices (..., m, n) are wanted");
+        ", matrices (..., m, n) are expected");
 }
 
-void square(const char* op, const Tensor& A) {
-  matrices(op, "A", A);
+void check_square(const char* op, const Tensor& A) {
+  check_matrices(op, "A", A);
   check(A.size(-1) == A.size(-2), op, ": A has shape ", A.sizes(),
-        ", square matrices (..., n, n) are wanted");
+        ", square matrices (..., n, n) are expected");
 }
 
-void one_dtype(const char* op, const Tensor& A, const Tensor& B) {
+void check_same_dtype(const char* op, const Tensor& A, const Tensor& B) {
   check(A.dtype() == B.dtype(), op, ": dtypes differ: ", A.dtype(), " and ", B.dtype());
 }
 
 // Both with the batch dimensions that they broadcast to.
 std::pair<Tensor, Tensor> same_batch(const char* op, const Tensor& A, const Tensor& B) {
-  matrices(op, "A", A);
-  matrices(op, "B", B);
-  one_dtype(op, A, B);
+  check_matrices(op, "A", A);
+  check_matrices(op, "B", B);
+  check_same_dtype(op, A, B);
   const Dims batch = broadcast(batch_of(A), batch_of(B), op);
   const auto stretched = [&](const Tensor& x) {
     return batch_of(x) == batch ? x : expand(x, with(batch, {x.size(-2), x.size(-1)}));
@@ -94,10 +94,10 @@ std::tuple<Tensor, Tensor, Tensor> linalg_lu_composite(const Tensor& A, bool piv
 
 std::tuple<Tensor, Tensor, Tensor> lu_unpack_composite(const Tensor& LU, const Tensor& pivots,
                                                        bool unpack_data, bool unpack_pivots) {
-  matrices("lu_unpack", "LU", LU);
+  check_matrices("lu_unpack", "LU", LU);
   const int64_t m = LU.size(-2), n = LU.size(-1), k = std::min(m, n);
   check(pivots.sizes() == with(batch_of(LU), {k}), "lu_unpack: pivots have shape ", pivots.sizes(),
-        ", ", with(batch_of(LU), {k}), " is wanted");
+        ", ", with(batch_of(LU), {k}), " is expected");
   const Tensor none = empty({0}, options_of(LU));
   Tensor P = none, L = none, U = none;
   if (unpack_pivots) P = pivot_matrix(pivots, m, LU.dtype());
@@ -125,11 +125,11 @@ Tensor lu_solve_left(const Tensor& LU, const Tensor& P, const Tensor& B, bool ad
 
 Tensor linalg_lu_solve_composite(const Tensor& LU, const Tensor& pivots, const Tensor& B, bool left,
                                  bool adjoint_of) {
-  square("linalg.lu_solve", LU);
-  matrices("linalg.lu_solve", "B", B);
-  one_dtype("linalg.lu_solve", LU, B);
+  check_square("linalg.lu_solve", LU);
+  check_matrices("linalg.lu_solve", "B", B);
+  check_same_dtype("linalg.lu_solve", LU, B);
   check(pivots.sizes() == with(batch_of(LU), {LU.size(-1)}), "linalg.lu_solve: pivots have shape ",
-        pivots.sizes(), ", ", with(batch_of(LU), {LU.size(-1)}), " is wanted");
+        pivots.sizes(), ", ", with(batch_of(LU), {LU.size(-1)}), " is expected");
   const Tensor P = pivot_matrix(pivots, LU.size(-1), LU.dtype());
   if (left) return lu_solve_left(LU, P, B, adjoint_of);
   // X A = B is A^H X^H = B^H.
@@ -147,10 +147,10 @@ Tensor inverse_composite(const Tensor& A) { return std::get<0>(linalg_inv_ex(A, 
 
 std::tuple<Tensor, Tensor> linalg_solve_ex_composite(const Tensor& A, const Tensor& B, bool left,
                                                      bool check_errors) {
-  square("linalg.solve", A);
+  check_square("linalg.solve", A);
   const bool vectors = holds_vectors(A, B, A.size(-1));
   check(left || !vectors, "linalg.solve: B of shape ", B.sizes(),
-        " holds vectors, for which left = true is wanted");
+        " holds vectors, for which left = true is expected");
   Tensor columns = vectors ? unsqueeze(B, B.dim()) : left ? B : transposed(B);
   const auto [a, b] = same_batch("linalg.solve", left ? A : transposed(A), columns);
   const auto [X, info] = native_solve(a, b, check_errors);
@@ -164,8 +164,8 @@ Tensor linalg_solve_composite(const Tensor& A, const Tensor& B, bool left) {
 
 Tensor linalg_solve_triangular_composite(const Tensor& A, const Tensor& B, bool upper, bool left,
                                          bool unitriangular) {
-  square("linalg.solve_triangular", A);
-  matrices("linalg.solve_triangular", "B", B);
+  check_square("linalg.solve_triangular", A);
+  check_matrices("linalg.solve_triangular", "B", B);
   const auto [a, b] =
       same_batch("linalg.solve_triangular", left ? A : transposed(A), left ? B : transposed(B));
   const Tensor X = native_solve_triangular(a, b, left == upper, unitriangular);
@@ -174,8 +174,8 @@ Tensor linalg_solve_triangular_composite(const Tensor& A, const Tensor& B, bool 
 
 Tensor linalg_pinv_composite(const Tensor& A, std::optional<double> atol,
                              std::optional<double> rtol, bool hermitian) {
-  matrices("linalg.pinv", "A", A);
-  if (hermitian) square("linalg.pinv", A);
+  check_matrices("linalg.pinv", "A", A);
+  if (hermitian) check_square("linalg.pinv", A);
   return native_pinv(hermitian ? hermitian_of(A) : A, atol.value_or(0),
                      rtol.value_or(default_rtol(A, atol.has_value())));
 }
@@ -191,7 +191,8 @@ Tolerances tolerances_of(const char* op, const Tensor& A, const Tensor& atol, co
   const Options options{real_of(A.dtype()), A.device()};
   const auto given = [&](const Tensor& t, double otherwise) {
     if (!t.defined()) return full(batch_of(A), otherwise, options);
-    check(!is_complex(t.dtype()), op, ": a tolerance has dtype ", t.dtype(), ", a real one wanted");
+    check(!is_complex(t.dtype()), op, ": a tolerance has dtype ", t.dtype(),
+          ", a real one expected");
     return expand(to(t, options.dtype), batch_of(A));
   };
   return {given(atol, 0), given(rtol, default_rtol(A, atol.defined()))};
@@ -212,8 +213,8 @@ Tensor native_pinv_by_composite(const Tensor& A, const Tensor& atol, const Tenso
 
 Tensor linalg_pinv_by_composite(const Tensor& A, const Tensor& given_atol, const Tensor& given_rtol,
                                 bool hermitian) {
-  matrices("linalg.pinv", "A", A);
-  if (hermitian) square("linalg.pinv", A);
+  check_matrices("linalg.pinv", "A", A);
+  if (hermitian) check_square("linalg.pinv", A);
   if (!given_atol.defined() && !given_rtol.defined()) return linalg_pinv(A, {}, {}, hermitian);
   const auto [atol, rtol] = tolerances_of("linalg.pinv", A, given_atol, given_rtol);
   return native_pinv_by(hermitian ? hermitian_of(A) : A, atol, rtol);
@@ -238,7 +239,7 @@ Tensor residuals_of(const Tensor& A, const Tensor& B, const Tensor& X, const Ten
 std::tuple<Tensor, Tensor, Tensor, Tensor> linalg_lstsq_composite(const Tensor& A, const Tensor& B,
                                                                   std::optional<double> rcond,
                                                                   std::string_view driver) {
-  matrices("linalg.lstsq", "A", A);
+  check_matrices("linalg.lstsq", "A", A);
   const bool vectors = holds_vectors(A, B, A.size(-2));
   const auto [a, b] = same_batch("linalg.lstsq", A, vectors ? unsqueeze(B, B.dim()) : B);
   const auto [X, rank, values] = native_lstsq(a, b, rcond.value_or(default_rtol(A, false)), driver);
@@ -258,7 +259,7 @@ Tensor cholesky_solve_composite(const Tensor& B, const Tensor& L, bool upper) {
 }
 
 Tensor cholesky_inverse_composite(const Tensor& L, bool upper) {
-  square("cholesky_inverse", L);
+  check_square("cholesky_inverse", L);
   return cholesky_solve(eye(L.size(-1), {}, options_of(L)), L, upper);
 }
 
@@ -276,15 +277,15 @@ std::tuple<Tensor, Tensor> qr_composite(const Tensor& A, bool some) {
 namespace {
 
 void check_reflections(const char* op, const Tensor& A, const Tensor& tau) {
-  matrices(op, "A", A);
-  one_dtype(op, A, tau);
+  check_matrices(op, "A", A);
+  check_same_dtype(op, A, tau);
   const int64_t most = std::min(A.size(-1), A.size(-2));
   check(A.size(-2) >= A.size(-1), op, ": A has shape ", A.sizes(),
-        ", at least as many rows as columns are wanted");
+        ", at least as many rows as columns are expected");
   check(tau.dim() == A.dim() - 1 && Dims(tau.sizes().data(), tau.dim() - 1) == batch_of(A) &&
             tau.size(-1) <= most,
         op, ": tau has shape ", tau.sizes(), ", ", with(batch_of(A), {most}),
-        " or fewer is wanted");
+        " or fewer is expected");
 }
 
 // The reflections that are multiplied at once: more take more multiplications, fewer more calls.
@@ -367,12 +368,12 @@ Tensor orgqr_composite(const Tensor& A, const Tensor& tau) {
 Tensor ormqr_composite(const Tensor& A, const Tensor& tau, const Tensor& other, bool left,
                        bool transpose_it) {
   check_reflections("ormqr", A, tau);
-  matrices("ormqr", "other", other);
-  one_dtype("ormqr", A, other);
+  check_matrices("ormqr", "other", other);
+  check_same_dtype("ormqr", A, other);
   if (is_reduced_floating(A.dtype()))
     return to(ormqr(widened(A), widened(tau), widened(other), left, transpose_it), A.dtype());
   check(other.size(left ? -2 : -1) == A.size(-2), "ormqr: other has shape ", other.sizes(),
-        ", size ", A.size(-2), " is wanted in its ", left ? "rows" : "columns");
+        ", size ", A.size(-2), " is expected in its ", left ? "rows" : "columns");
   // other Q is the conjugate transpose of Q^H other^H.
   if (!left) return adjoint(all_reflected(A, tau, adjoint(other), !transpose_it));
   return all_reflected(A, tau, other, transpose_it);
@@ -411,9 +412,9 @@ std::tuple<Tensor, Tensor, Tensor> svd_composite(const Tensor& A, bool some, boo
 }
 
 std::tuple<Tensor, Tensor> linalg_polar_composite(const Tensor& A) {
-  matrices("linalg.polar", "A", A);
+  check_matrices("linalg.polar", "A", A);
   check(A.size(-2) >= A.size(-1), "linalg.polar: A has shape ", A.sizes(),
-        ", at least as many rows as columns are wanted");
+        ", at least as many rows as columns are expected");
   const auto [U, S, Vh] = linalg_svd(A, false);
   return {matmul(U, Vh), matmul(adjoint(Vh), mul(unsqueeze(S, -1), Vh))};
 }
@@ -437,11 +438,11 @@ Tensor range_basis(const Tensor& A, int64_t q, int64_t niter, Generator* generat
 
 std::tuple<Tensor, Tensor, Tensor> svd_lowrank_composite(const Tensor& A, int64_t q, int64_t niter,
                                                          const Tensor& M, Generator* generator) {
-  matrices("svd_lowrank", "A", A);
+  check_matrices("svd_lowrank", "A", A);
   check(q >= 0 && q <= std::min(A.size(-1), A.size(-2)), "svd_lowrank: q is ", q,
-        ", a number up to the smaller size of ", A.sizes(), " is wanted");
+        ", a number up to the smaller size of ", A.sizes(), " is expected");
   check(niter >= 0 && niter <= 1000, "svd_lowrank: niter is ", niter,
-        ", a number from 0 to 1000 is wanted");
+        ", a number from 0 to 1000 is expected");
   const Tensor whole = M.defined() ? sub(A, expand(M, A.sizes())) : A;
   const bool wide = A.size(-2) < A.size(-1);
   const Tensor tall = wide ? adjoint(whole) : whole;
@@ -454,7 +455,7 @@ std::tuple<Tensor, Tensor, Tensor> svd_lowrank_composite(const Tensor& A, int64_
 std::tuple<Tensor, Tensor, Tensor> pca_lowrank_composite(const Tensor& A, std::optional<int64_t> q,
                                                          bool center, int64_t niter,
                                                          Generator* generator) {
-  matrices("pca_lowrank", "A", A);
+  check_matrices("pca_lowrank", "A", A);
   const int64_t count = q.value_or(std::min<int64_t>(6, std::min(A.size(-1), A.size(-2))));
   return svd_lowrank(center ? sub(A, mean(A, {-2}, true)) : A, count, niter, {}, generator);
 }
@@ -485,14 +486,14 @@ Tensor count_above(const Tensor& A, bool hermitian, const Tolerance& atol, const
 
 Tensor linalg_matrix_rank_composite(const Tensor& A, std::optional<double> atol,
                                     std::optional<double> rtol, bool hermitian) {
-  matrices("linalg.matrix_rank", "A", A);
+  check_matrices("linalg.matrix_rank", "A", A);
   return count_above<double>(A, hermitian, atol.value_or(0),
                              rtol.value_or(default_rtol(A, atol.has_value())));
 }
 
 Tensor linalg_matrix_rank_by_composite(const Tensor& A, const Tensor& given_atol,
                                        const Tensor& given_rtol, bool hermitian) {
-  matrices("linalg.matrix_rank", "A", A);
+  check_matrices("linalg.matrix_rank", "A", A);
   const auto [atol, rtol] = tolerances_of("linalg.matrix_rank", A, given_atol, given_rtol);
   return count_above(A, hermitian, unsqueeze(atol, -1), unsqueeze(rtol, -1));
 }
@@ -536,9 +537,9 @@ Tensor linalg_tensorsolve_composite(const Tensor& A, const Tensor& B,
 }
 
 Tensor linalg_vander_composite(const Tensor& x, std::optional<int64_t> N) {
-  check(x.dim() >= 1, "linalg.vander: x has shape (), at least one dimension is wanted");
+  check(x.dim() >= 1, "linalg.vander: x has shape (), at least one dimension is expected");
   const int64_t count = N.value_or(x.size(-1));
-  check(count > 0 || (!N && count == 0), "linalg.vander: N is ", count, ", at least 1 is wanted");
+  check(count > 0 || (!N && count == 0), "linalg.vander: N is ", count, ", at least 1 is expected");
   const DType dtype = is_integral(x.dtype()) ? DType::Int64 : x.dtype();
   const Tensor base = unsqueeze(to(x, dtype), -1);
   if (count == 0) return ones(with(x.sizes(), {0}), {dtype, x.device()});

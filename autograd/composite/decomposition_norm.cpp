@@ -10,7 +10,7 @@ Tensor magnitudes(const Tensor& x) { return is_complex(x.dtype()) ? abs(x) : x; 
 
 void check_floating(const char* op, const Tensor& x) {
   check(is_differentiable(x.dtype()), op, ": x has dtype ", x.dtype(),
-        ", a floating or complex one is wanted");
+        ", a floating or complex one is expected");
 }
 
 Tensor converted(const Tensor& x, std::optional<DType> dtype) { return dtype ? to(x, *dtype) : x; }
@@ -22,8 +22,8 @@ struct Matrices {
 };
 
 Matrices last_two(const char* op, const Tensor& A, const Dims& dim) {
-  check(dim.size() == 2, op, ": ", dim.size(), " dims, the two of matrices are wanted");
-  check(A.dim() >= 2, op, ": A has shape ", A.sizes(), ", matrices (..., m, n) are wanted");
+  check(dim.size() == 2, op, ": ", dim.size(), " dims, the two of matrices are expected");
+  check(A.dim() >= 2, op, ": A has shape ", A.sizes(), ", matrices (..., m, n) are expected");
   const Dims dims = wrap_dims(dim, A.dim(), op);
   return {movedim(A, dims, {-2, -1}), dims};
 }
@@ -45,7 +45,7 @@ Tensor number_norm(const Tensor& A, double ord) {
   if (size == 1) return extreme_sum(A, -2, ord < 0);
   if (std::isinf(size)) return extreme_sum(A, -1, ord < 0);
   check(size == 2, "linalg.matrix_norm: ord ", ord,
-        "; 1, -1, 2, -2, infinity or -infinity is wanted");
+        "; 1, -1, 2, -2, infinity or -infinity is expected");
   const Tensor values = linalg_svdvals(A);
   return ord > 0 ? amax(values, {-1}) : amin(values, {-1});
 }
@@ -65,7 +65,7 @@ Tensor linalg_matrix_norm_composite(const Tensor& A, std::string_view ord, const
   check_floating("linalg.matrix_norm", A);
   const Matrices all = last_two("linalg.matrix_norm", A, dim);
   check(ord == "fro" || ord == "nuc", "linalg.matrix_norm: ord \"", ord,
-        "\"; \"fro\", \"nuc\" or a number is wanted");
+        "\"; \"fro\", \"nuc\" or a number is expected");
   if (ord == "fro") return linalg_vector_norm(A, 2, dim, keepdim, dtype);
   return kept(sum(linalg_svdvals(converted(all.x, dtype)), {-1}), all.dims, keepdim);
 }
@@ -86,7 +86,7 @@ Tensor linalg_norm_composite(const Tensor& A, std::optional<double> ord, const O
   const Dims dim = given_or_all(given, A);
   if (!ord) return linalg_vector_norm(A, 2, dim, keepdim, dtype);
   if (dim.size() == 1) return linalg_vector_norm(A, *ord, dim, keepdim, dtype);
-  check(dim.size() == 2, "linalg.norm: with ord, one dim or two are wanted; A has shape ",
+  check(dim.size() == 2, "linalg.norm: with ord, one dim or two are expected; A has shape ",
         A.sizes());
   return linalg_matrix_norm_p(A, *ord, dim, keepdim, dtype);
 }
@@ -94,7 +94,7 @@ Tensor linalg_norm_composite(const Tensor& A, std::optional<double> ord, const O
 Tensor linalg_norm_named_composite(const Tensor& A, std::string_view ord, const OptionalDims& given,
                                    bool keepdim, std::optional<DType> dtype) {
   const Dims dim = given_or_all(given, A);
-  check(dim.size() == 2, "linalg.norm: with ord \"", ord, "\", two dims are wanted; A has shape ",
+  check(dim.size() == 2, "linalg.norm: with ord \"", ord, "\", two dims are expected; A has shape ",
         A.sizes());
   return linalg_matrix_norm(A, ord, dim, keepdim, dtype);
 }
@@ -105,7 +105,7 @@ namespace {
 template <class Norm>
 Tensor condition(const Tensor& A, Norm&& norm_of) {
   check(A.dim() >= 2 && A.size(-1) == A.size(-2), "linalg.cond: A has shape ", A.sizes(),
-        ", square matrices are wanted for this p");
+        ", square matrices are expected for this p");
   const auto [inverse, info] = linalg_inv_ex(A);
   return masked_fill(mul(norm_of(A), norm_of(inverse)), ne(info, 0),
                      std::numeric_limits<double>::infinity());
@@ -114,7 +114,8 @@ Tensor condition(const Tensor& A, Norm&& norm_of) {
 }  // namespace
 
 Tensor linalg_cond_composite(const Tensor& A, std::optional<double> p) {
-  check(A.dim() >= 2, "linalg.cond: A has shape ", A.sizes(), ", matrices (..., m, n) are wanted");
+  check(A.dim() >= 2, "linalg.cond: A has shape ", A.sizes(),
+        ", matrices (..., m, n) are expected");
   if (p && std::fabs(*p) != 2)
     return condition(A, [&](const Tensor& x) { return linalg_matrix_norm_p(x, *p); });
   if (A.numel() == 0)

@@ -12,29 +12,29 @@ namespace {
 // x in a dtype that the transforms take: integers as the default dtype, and complex where asked.
 Tensor promoted(const Tensor& x, bool complex, const char* op) {
   check(!is_reduced_floating(x.dtype()), op, ": dtype ", x.dtype(),
-        "; float32, float64 or a complex one wanted");
+        "; float32, float64 or a complex one expected");
   const DType dtype = is_differentiable(x.dtype()) ? x.dtype() : execution.default_dtype;
   check(!is_reduced_floating(dtype), op, ": integers would be of the default dtype, ", dtype,
-        "; float32 or float64 wanted");
+        "; float32 or float64 expected");
   return to(x, complex ? complex_of(dtype) : dtype);
 }
 
 Tensor real_input(const Tensor& x, const char* op) {
-  check(!is_complex(x.dtype()), op, ": dtype ", x.dtype(), "; a real one wanted");
+  check(!is_complex(x.dtype()), op, ": dtype ", x.dtype(), "; a real one expected");
   return promoted(x, false, op);
 }
 
 // The factor of a transform of so many points.
 double scale_of(std::string_view norm, double points, bool forward, const char* op) {
   check(norm == "backward" || norm == "ortho" || norm == "forward", op, ": norm \"", norm,
-        "\"; \"backward\", \"ortho\" or \"forward\" wanted");
+        "\"; \"backward\", \"ortho\" or \"forward\" expected");
   if (norm == "ortho") return 1 / std::sqrt(points);
   return forward == (norm == "forward") ? 1 / points : 1;
 }
 
 // x with n positions along dim: cut, or with zeros behind.
 Tensor resized(const Tensor& x, int dim, int64_t n, const char* op) {
-  check(n >= 1, op, ": ", n, " points; 1 or more wanted");
+  check(n >= 1, op, ": ", n, " points; 1 or more expected");
   const int64_t size = x.size(dim);
   if (size == n) return x;
   if (n < size) return narrow(x, dim, 0, n);
@@ -77,7 +77,7 @@ Extent extent_of(const Tensor& x, const Dims& s, const OptionalDims& dim, const 
 // number of sums less 2.
 Extent real_extent_of(const Tensor& x, const Dims& s, const OptionalDims& dim, const char* op) {
   Extent out = extent_of(x, s, dim, op);
-  check(!out.dims.empty(), op, ": one dim or more wanted");
+  check(!out.dims.empty(), op, ": one dim or more expected");
   if (s.empty() || s.back() == -1) out.sizes.back() = 2 * (out.sizes.back() - 1);
   return out;
 }
@@ -105,7 +105,7 @@ Tensor from_real(const Tensor& given, const Dims& s, const OptionalDims& dim, st
                  bool forward, const char* op) {
   const Tensor x = real_input(given, op);
   const Extent extent = extent_of(x, s, dim, op);
-  check(!extent.dims.empty(), op, ": one dim or more wanted");
+  check(!extent.dims.empty(), op, ": one dim or more expected");
   const double scale = scale_of(norm, extent.points(), forward, op);
   Tensor sums = fft_r2c(resized(x, extent, op), extent.dims.back(), scale);
   if (!forward) conj_physical_(sums);
@@ -119,7 +119,7 @@ Tensor to_real(const Tensor& given, const Dims& s, const OptionalDims& dim, std:
   const Tensor x = promoted(given, true, op);
   Extent extent = real_extent_of(x, s, dim, op);
   const int64_t n = extent.sizes.back();
-  check(n >= 1, op, ": ", n, " points; 1 or more wanted");
+  check(n >= 1, op, ": ", n, " points; 1 or more expected");
   const double scale = scale_of(norm, extent.points(), forward, op);
   extent.sizes.back() = n / 2 + 1;
   const Tensor from = resized(x, extent, op);
@@ -133,7 +133,7 @@ Tensor to_real(const Tensor& given, const Dims& s, const OptionalDims& dim, std:
 
 // The length along one dim, which is no -1 here.
 Dims length(std::optional<int64_t> n, const char* op) {
-  check(!n || *n >= 1, op, ": ", n.value_or(0), " points; 1 or more wanted");
+  check(!n || *n >= 1, op, ": ", n.value_or(0), " points; 1 or more expected");
   return n ? Dims{*n} : Dims{};
 }
 
@@ -224,8 +224,8 @@ Tensor fft_hfftn_composite(const Tensor& x, const Dims& s, const OptionalDims& d
 namespace {
 
 void check_frequencies(int64_t n, double d, DType dtype, const char* op) {
-  check(is_differentiable(dtype), op, ": dtype ", dtype, "; a floating or complex one wanted");
-  check(n >= 1, op, ": ", n, " points; 1 or more wanted");
+  check(is_differentiable(dtype), op, ": dtype ", dtype, "; a floating or complex one expected");
+  check(n >= 1, op, ": ", n, " points; 1 or more expected");
   check(d != 0, op, ": the points are at distance 0");
 }
 

@@ -9,7 +9,7 @@
 namespace moonlet {
 
 Tensor bincount_composite(const Tensor& x, const Tensor& weights, int64_t minlength) {
-  check(x.dim() == 1, "bincount: x has shape ", x.sizes(), "; one dimension wanted");
+  check(x.dim() == 1, "bincount: x has shape ", x.sizes(), "; one dimension expected");
   if (is_integral(x.dtype()) && size_of(x.dtype()) < size_of(DType::Int32))
     return bincount(to(x, DType::Int64), weights, minlength);
   check(minlength >= 0, "bincount: minlength ", minlength, " is negative");
@@ -80,7 +80,7 @@ Tensor scatter_with_composite(const Tensor& x, int64_t dim, const Tensor& index,
 
 Tensor index_fill_tensor_composite(const Tensor& x, int64_t dim, const Tensor& index,
                                    const Tensor& value) {
-  check(value.dim() == 0, "index_fill: value has shape ", value.sizes(), "; one number wanted");
+  check(value.dim() == 0, "index_fill: value has shape ", value.sizes(), "; one number expected");
   const int d = wrap_dim(dim, x.dim(), "index_fill");
   Dims sizes = x.sizes();
   if (x.dim() > 0) sizes[d] = index.numel();
@@ -97,7 +97,7 @@ Tensor take_composite(const Tensor& x, const Tensor& index) {
 
 Tensor put_composite(const Tensor& x, const Tensor& index, const Tensor& source, bool accumulate) {
   check(source.numel() == index.numel(), "put: source has shape ", source.sizes(), ", index has ",
-        index.sizes(), "; as many elements are wanted");
+        index.sizes(), "; as many elements are expected");
   return reshape(index_put(reshape(x, {x.numel()}), {reshape(index, {index.numel()})},
                            reshape(source, {source.numel()}), accumulate),
                  x.sizes());
@@ -107,7 +107,7 @@ Tensor take_along_dim_composite(const Tensor& x, const Tensor& indices,
                                 std::optional<int64_t> dim) {
   if (!dim) return gather(reshape(x, {x.numel()}), 0, reshape(indices, {indices.numel()}));
   check(x.dim() == indices.dim(), "take_along_dim: indices have shape ", indices.sizes(),
-        "; as many dimensions wanted as ", x.sizes(), " has");
+        "; as many dimensions expected as ", x.sizes(), " has");
   if (x.dim() == 0) return gather(x, 0, indices);
   const int d = wrap_dim(*dim, x.dim(), "take_along_dim");
   Dims own = x.sizes(), theirs = indices.sizes();

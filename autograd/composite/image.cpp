@@ -1,4 +1,4 @@
-// autograd/composite/image.cpp: resizing, axis by axis, and the channels that become places.
+// autograd/composite/image.cpp: resizing, axis by axis, and the channels that become positions.
 #include <algorithm>
 #include <cmath>
 
@@ -27,8 +27,8 @@ Tensor nearest_along(const Tensor& x, int64_t dim, int64_t size, std::optional<d
   const int64_t in = x.size(static_cast<int>(dim));
   const Tensor number =
       sub(arange(Scalar(size), std::nullopt, 1, DType::Float32, x.device()), centred ? 0.5 : 1.0);
-  const Tensor place = floor(mul(number, static_cast<double>(nearest_step(in, size, scale))));
-  const Tensor position = clamp(add(to(place, DType::Int64), 1), 1, in);
+  const Tensor scaled = floor(mul(number, static_cast<double>(nearest_step(in, size, scale))));
+  const Tensor position = clamp(add(to(scaled, DType::Int64), 1), 1, in);
   return index_select(x, dim, position);
 }
 
@@ -97,10 +97,10 @@ Taps wide_taps(std::string_view filter, int64_t i, int64_t in, double scale) {
 Taps near_taps(std::string_view filter, int64_t i, int64_t in, double scale, bool align_corners) {
   const int64_t count = filter == "linear" ? 2 : 4, half = count / 2;
   const auto number = static_cast<double>(i);
-  double place = align_corners ? scale * number : scale * (number + 0.5) - 0.5;
-  if (count == 2) place = std::max(place, 0.0);
-  const int64_t before = std::min(static_cast<int64_t>(std::floor(place)), in - 1);
-  const double part = std::clamp(place - static_cast<double>(before), 0.0, 1.0);
+  double position = align_corners ? scale * number : scale * (number + 0.5) - 0.5;
+  if (count == 2) position = std::max(position, 0.0);
+  const int64_t before = std::min(static_cast<int64_t>(std::floor(position)), in - 1);
+  const double part = std::clamp(position - static_cast<double>(before), 0.0, 1.0);
   const int64_t from = before - half + 1, end = std::min(before + half + 1, in);
   Taps taps;
   taps.first = std::max<int64_t>(from, 0);
@@ -202,16 +202,16 @@ Tensor interpolate_composite(const Tensor& x, const std::vector<int64_t>& size,
                              std::optional<double> scale_w) {
   const int dims = x.dim() - 2;
   check(dims >= 1 && dims <= 3, kInterpolate, ": x has shape ", x.sizes(),
-        ", (n, c, l), (n, c, h, w) or (n, c, d, h, w) is wanted");
+        ", (n, c, l), (n, c, h, w) or (n, c, d, h, w) is expected");
   shapes::check_images(kInterpolate, x.sizes(), dims);
   check(size.size() == static_cast<size_t>(dims), kInterpolate, ": size has ", size.size(),
-        " numbers, ", dims, " are wanted for x of shape ", x.sizes());
+        " numbers, ", dims, " are expected for x of shape ", x.sizes());
   std::vector<std::optional<double>> scales{scale_d, scale_h, scale_w};
   scales.erase(scales.begin(), scales.end() - dims);
-  for (int64_t v : size) check(v >= 1, kInterpolate, ": a size is ", v, ", at least 1 is wanted");
+  for (int64_t v : size) check(v >= 1, kInterpolate, ": a size is ", v, ", at least 1 is expected");
   for (const auto& scale : scales)
     check(!scale || (std::isfinite(*scale) && *scale > 0 && std::isfinite(1 / *scale)),
-          kInterpolate, ": a scale is ", scale.value_or(0), ", a positive number is wanted");
+          kInterpolate, ": a scale is ", scale.value_or(0), ", a positive number is expected");
   for (const Mode& m : kModes)
     if (mode == m.name) return filtered(x, size, m, align_corners, antialias, scales);
   const bool exact = mode == "nearest-exact";
@@ -230,9 +230,9 @@ Tensor interpolate_composite(const Tensor& x, const std::vector<int64_t>& size,
 namespace {
 
 void check_blocks(const char* op, const Tensor& x, const char* argument, int64_t factor) {
-  check(x.dim() >= 3, op, ": x has shape ", x.sizes(), ", (..., c, h, w) is wanted");
+  check(x.dim() >= 3, op, ": x has shape ", x.sizes(), ", (..., c, h, w) is expected");
   check(factor >= 1 && factor <= shapes::kWindowLimit, op, ": ", argument, " is ", factor,
-        ", at least 1 is wanted");
+        ", at least 1 is expected");
 }
 
 // `sizes` without the last three, and `last` after them.
@@ -269,7 +269,7 @@ Tensor pixel_unshuffle_composite(const Tensor& x, int64_t r) {
 
 Tensor channel_shuffle_composite(const Tensor& x, int64_t groups) {
   const char* op = "channel_shuffle";
-  check(x.dim() >= 3, op, ": x has shape ", x.sizes(), ", (n, c, ...) is wanted");
+  check(x.dim() >= 3, op, ": x has shape ", x.sizes(), ", (n, c, ...) is expected");
   check(groups >= 1 && x.size(1) % groups == 0, op, ": ", x.size(1), " channels of shape ",
         x.sizes(), " do not divide into ", groups, " groups");
   int64_t rest = 1;

@@ -1,4 +1,4 @@
-// autograd/composite/image_sample.cpp: images sampled at any place, and the grids of places.
+// autograd/composite/image_sample.cpp: images sampled at any position, and the grids of positions.
 #include <limits>
 #include <vector>
 
@@ -18,7 +18,7 @@ constexpr const char* kSample = "grid_sample";
 
 enum class Border { Zeros, Edge, Reflection };
 
-// One axis of the image: its size, and how a grid's numbers and places outside are read.
+// One axis of the image: its size, and how a grid's numbers and positions outside are read.
 struct Axis {
   int64_t size;
   Border border;
@@ -34,52 +34,52 @@ Tensor constant(F&& f) {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// The grid's numbers from -1 to 1 as places from 0 to size - 1. Where the image has a border of
-// zeros, places without end are some outside: all weights are then finite.
+// The grid's numbers from -1 to 1 as positions from 0 to size - 1. Where the image has a border of
+// zeros, positions without end are some outside: all weights are then finite.
 Tensor unnormalized(const Axis& axis, const Tensor& grid) {
   const Tensor g = add(replace_nonfinite(grid, -1.0, kInfinity, -kInfinity), 1.0);
   const auto size = static_cast<double>(axis.size);
-  const Tensor place =
+  const Tensor position =
       axis.align_corners ? mul(g, (size - 1) / 2) : mul(sub(mul(g, size), 1.0), 0.5);
-  return axis.border == Border::Zeros ? replace_nonfinite(place, -9.0, -9.0, -9.0) : place;
+  return axis.border == Border::Zeros ? replace_nonfinite(position, -9.0, -9.0, -9.0) : position;
 }
 
-// Places limited to the axis, beyond which they have no gradient.
-Tensor limited(const Axis& axis, const Tensor& place) {
+// Positions limited to the axis, beyond which they have no gradient.
+Tensor limited(const Axis& axis, const Tensor& position) {
   const auto last = static_cast<double>(axis.size - 1);
-  const Tensor inside = logical_and(gt(place, 0.0), lt(place, last));
-  return where(inside, place, constant([&] {
-                 // An infinite place, reflected, is none.
-                 return clamp(where(eq(place, place), place, 0.0), 0.0, last);
+  const Tensor inside = logical_and(gt(position, 0.0), lt(position, last));
+  return where(inside, position, constant([&] {
+                 // An infinite position, reflected, is none.
+                 return clamp(where(eq(position, position), position, 0.0), 0.0, last);
                }));
 }
 
-// Places outside mirrored into the axis: at the centres of its last elements or at its edges.
-Tensor reflected(const Axis& axis, const Tensor& place) {
+// Positions outside mirrored into the axis: at the centres of its last elements or at its edges.
+Tensor reflected(const Axis& axis, const Tensor& position) {
   const auto size = static_cast<double>(axis.size);
   const double low = axis.align_corners ? 0.0 : -0.5;
   const double span = axis.align_corners ? size - 1 : size;
-  if (span == 0) return mul(place, 0.0);
-  const Tensor distance = abs(sub(place, low));
+  if (span == 0) return mul(position, 0.0);
+  const Tensor distance = abs(sub(position, low));
   const Tensor flips = constant([&] { return floor(div(distance, span)); });
   const Tensor extra = sub(distance, mul(flips, span));
   const Tensor odd = ne(remainder(flips, 2.0), 0.0);
   return add(where(odd, sub(span, extra), extra), low);
 }
 
-// Places as the border has them.
-Tensor bordered(const Axis& axis, const Tensor& place) {
-  if (axis.border == Border::Zeros) return place;
-  return limited(axis, axis.border == Border::Edge ? place : reflected(axis, place));
+// Positions as the border has them.
+Tensor bordered(const Axis& axis, const Tensor& position) {
+  if (axis.border == Border::Zeros) return position;
+  return limited(axis, axis.border == Border::Edge ? position : reflected(axis, position));
 }
 
-// A neighbour of the places along one axis: its number, from 0, as a float that is infinite outside
-// the image, and its weight (none where it is 1).
+// A neighbour of the positions along one axis: its number, from 0, as a float that is infinite
+// outside the image, and its weight (none where it is 1).
 struct Neighbour {
   Tensor number, weight;
 };
 
-// Whole places as numbers within the axis; what is no number is outside.
+// Whole positions as numbers within the axis; what is no number is outside.
 Neighbour neighbour(const Axis& axis, const Tensor& whole, const Tensor& weight) {
   const NoGrad unrecorded;
   const Tensor limited = clamp(whole, 0.0, static_cast<double>(axis.size - 1));
@@ -87,18 +87,18 @@ Neighbour neighbour(const Axis& axis, const Tensor& whole, const Tensor& weight)
 }
 
 std::vector<Neighbour> linear_neighbours(const Axis& axis, const Tensor& grid) {
-  const Tensor place = bordered(axis, unnormalized(axis, grid));
-  const Tensor below = constant([&] { return floor(place); }), part = sub(place, below);
+  const Tensor position = bordered(axis, unnormalized(axis, grid));
+  const Tensor below = constant([&] { return floor(position); }), part = sub(position, below);
   return {neighbour(axis, below, sub(1.0, part)), neighbour(axis, add(below, 1.0), part)};
 }
 
 std::vector<Neighbour> nearest_neighbour(const Axis& axis, const Tensor& grid) {
-  const Tensor place = bordered(axis, unnormalized(axis, grid));
-  // The weight is 1 wherever the place is: its gradient is zero.
+  const Tensor position = bordered(axis, unnormalized(axis, grid));
+  // The weight is 1 wherever the position is: its gradient is zero.
   const Tensor weight =
       is_differentiated_anywhere(grid) ? where(ne(grid, grid), grid, 1.0) : Tensor();
   const Tensor safe = weight.defined() ? where(eq(weight, weight), weight, 1.0) : weight;
-  return {neighbour(axis, constant([&] { return round(place); }), safe)};
+  return {neighbour(axis, constant([&] { return round(position); }), safe)};
 }
 
 // Keys's cubic (1981) with the parameter -3/4, of distances up to 1 and from 1 to 2.
@@ -108,8 +108,8 @@ Tensor cubic_far(const Tensor& x) {
 }
 
 std::vector<Neighbour> cubic_neighbours(const Axis& axis, const Tensor& grid) {
-  const Tensor place = unnormalized(axis, grid);
-  const Tensor below = constant([&] { return floor(place); }), part = sub(place, below);
+  const Tensor position = unnormalized(axis, grid);
+  const Tensor below = constant([&] { return floor(position); }), part = sub(position, below);
   const Tensor weights[] = {cubic_far(add(part, 1.0)), cubic_near(part), cubic_near(sub(1.0, part)),
                             cubic_far(sub(2.0, part))};
   std::vector<Neighbour> out;
@@ -143,11 +143,11 @@ std::vector<Neighbour> joined(const std::vector<Neighbour>& a, const std::vector
   return out;
 }
 
-// The sums of the weighted neighbours (n, places) of planes (n, c, size), by rows of channels and a
-// row of zeros for what is outside: (n, c, places).
+// The sums of the weighted neighbours (n, positions) of planes (n, c, size), by rows of channels
+// and a row of zeros for what is outside: (n, c, positions).
 Tensor sum_of_rows(const Tensor& planes, const std::vector<Neighbour>& all) {
   const int64_t n = planes.size(0), c = planes.size(1), whole = planes.size(2);
-  const int64_t places = all[0].number.size(1);
+  const int64_t positions = all[0].number.size(1);
   const Tensor batch = mul(
       reshape(sub(arange(Scalar(n), std::nullopt, 1, DType::Int64, planes.device()), 1), {n, 1}),
       whole);
@@ -157,22 +157,22 @@ Tensor sum_of_rows(const Tensor& planes, const std::vector<Neighbour>& all) {
   for (const Neighbour& b : all) {
     const Tensor number = to(clamp_max(b.number, static_cast<double>(whole)), DType::Int64);
     const Tensor at = where(lt(number, whole), add(add(number, batch), 1), n * whole + 1);
-    Tensor part = index_select(rows, 0, reshape(at, {n * places}));
-    if (b.weight.defined()) part = mul(part, reshape(b.weight, {n * places, 1}));
+    Tensor part = index_select(rows, 0, reshape(at, {n * positions}));
+    if (b.weight.defined()) part = mul(part, reshape(b.weight, {n * positions, 1}));
     sum = sum.defined() ? add(sum, part) : part;
   }
-  return transpose(reshape(sum, {n, places, c}), 1, 2);
+  return transpose(reshape(sum, {n, positions, c}), 1, 2);
 }
 
 void check_sample(const Tensor& x, const Tensor& grid, std::string_view mode,
                   std::string_view border) {
   const int dims = x.dim() - 2;
   check(is_floating(x.dtype()) && grid.dtype() == x.dtype(), kSample, ": x has dtype ", x.dtype(),
-        " and grid ", grid.dtype(), ", the same floating one is wanted");
+        " and grid ", grid.dtype(), ", the same floating one is expected");
   check(dims == 2 || dims == 3, kSample, ": x has shape ", x.sizes(),
-        ", (n, c, h, w) or (n, c, d, h, w) is wanted");
+        ", (n, c, h, w) or (n, c, d, h, w) is expected");
   check(grid.dim() == x.dim() && grid.size(0) == x.size(0) && grid.size(-1) == dims, kSample,
-        ": grid has shape ", grid.sizes(), ", for x of shape ", x.sizes(), " wanted is (",
+        ": grid has shape ", grid.sizes(), ", for x of shape ", x.sizes(), " expected is (",
         x.size(0), dims == 2 ? ", h, w, 2)" : ", d, h, w, 3)");
   shapes::check_images(kSample, x.sizes(), dims);
   check(mode == "bilinear" || mode == "nearest" || mode == "bicubic", kSample,
@@ -191,8 +191,8 @@ Border border_of(std::string_view padding_mode) {
                                     : Border::Reflection;
 }
 
-// The image's axis d as the numbers of `grids` (n, places, dims) are read, and these numbers: the
-// grid names the last axis first.
+// The image's axis d as the numbers of `grids` (n, positions, dims) are read, and these numbers:
+// the grid names the last axis first.
 struct NamedAxis {
   NamedAxis(const Tensor& grids, const Dims& image, int d, std::string_view padding_mode,
             bool align_corners)
@@ -219,40 +219,40 @@ Tensor sum_of_neighbours(const Tensor& planes, const Tensor& grids, const Dims& 
 }
 
 // The derivatives of an axis's weights by the grid's numbers, as its neighbours' weights.
-std::vector<Neighbour> weight_slopes(const NamedAxis& named, std::string_view mode,
-                                     std::string_view padding_mode) {
+std::vector<Neighbour> weight_gradients(const NamedAxis& named, std::string_view mode,
+                                        std::string_view padding_mode) {
   const Axis& axis = named.axis;
   const Tensor& numbers = named.numbers;
   std::vector<Neighbour> out = neighbours(axis, numbers, mode);
   if (mode == "bilinear") {
-    // That of a place is one number between two neighbours.
-    const Tensor by_place = constant([&] {
+    // That of a position is one number between two neighbours.
+    const Tensor by_position = constant([&] {
       const Tensor one = ones_like(detach(numbers)), second = stack({zeros_like(one), one}, 1);
       return select(grid_neighbours_grads(second, unsqueeze(detach(numbers), 2), {axis.size}, mode,
                                           padding_mode, axis.align_corners),
                     2, 0);
     });
-    out[0].weight = neg(by_place);
-    out[1].weight = by_place;
+    out[0].weight = neg(by_position);
+    out[1].weight = by_position;
     return out;
   }
-  const Tensor place = unnormalized(axis, numbers);
-  const Tensor part = sub(place, constant([&] { return floor(place); }));
+  const Tensor position = unnormalized(axis, numbers);
+  const Tensor part = sub(position, constant([&] { return floor(position); }));
   const auto size = static_cast<double>(axis.size);
   const double scale = axis.align_corners ? (size - 1) / 2 : size / 2;
-  // The places that unnormalized replaces have no derivative.
-  const Tensor by_place = constant([&] {
-    const Tensor known = logical_and(eq(numbers, numbers), lt(abs(place), kInfinity));
+  // The positions that unnormalized replaces have no derivative.
+  const Tensor by_position = constant([&] {
+    const Tensor known = logical_and(eq(numbers, numbers), lt(abs(position), kInfinity));
     return mul(to(known, numbers.dtype()), scale);
   });
   const auto near = [](const Tensor& x) { return mul(sub(mul(x, 3.75), 4.5), x); };
   const auto far = [](const Tensor& x) {
     return mul(add(mul(sub(mul(x, 3.0), 10.0), x), 8.0), -0.75);
   };
-  out[0].weight = mul(by_place, far(add(part, 1.0)));
-  out[1].weight = mul(by_place, near(part));
-  out[2].weight = neg(mul(by_place, near(sub(1.0, part))));
-  out[3].weight = neg(mul(by_place, far(sub(2.0, part))));
+  out[0].weight = mul(by_position, far(add(part, 1.0)));
+  out[1].weight = mul(by_position, near(part));
+  out[2].weight = neg(mul(by_position, near(sub(1.0, part))));
+  out[3].weight = neg(mul(by_position, far(sub(2.0, part))));
   return out;
 }
 
@@ -267,35 +267,35 @@ Tensor grid_neighbours_grad_grid_composite(const Tensor& grad, const Tensor& gri
                                    align_corners);
     });
   const Tensor grids = widened(grid);
-  std::vector<Tensor> slopes;
+  std::vector<Tensor> gradients;
   for (int d = size.size() - 1; d >= 0; --d) {
     std::vector<Neighbour> all;
     for (int e = 0; e < size.size(); ++e) {
       const NamedAxis named(grids, size, e, padding_mode, align_corners);
       all = joined(all,
-                   e == d ? weight_slopes(named, mode, padding_mode)
+                   e == d ? weight_gradients(named, mode, padding_mode)
                           : neighbours(named.axis, named.numbers, mode),
                    named.axis.size);
     }
     std::vector<Tensor> weights;
     for (const Neighbour& b : all) weights.push_back(b.weight);
-    slopes.push_back(sum(mul(grad, stack(weights, 1)), Dims{1}, false, {}));
+    gradients.push_back(sum(mul(grad, stack(weights, 1)), Dims{1}, false, {}));
   }
-  return to(stack(slopes, -1), grid.dtype());
+  return to(stack(gradients, -1), grid.dtype());
 }
 
 Tensor grid_sample_composite(const Tensor& x, const Tensor& grid, std::string_view mode,
                              std::string_view padding_mode, bool align_corners) {
   check_sample(x, grid, mode, padding_mode);
   const int dims = x.dim() - 2;
-  const int64_t n = x.size(0), c = x.size(1), places = n == 0 ? 0 : grid.numel() / dims / n;
+  const int64_t n = x.size(0), c = x.size(1), positions = n == 0 ? 0 : grid.numel() / dims / n;
   Dims image, out{n, c};
   for (int i = 0; i < dims; ++i) {
     image.push_back(x.size(2 + i));
     out.push_back(grid.size(1 + i));
   }
   const Tensor planes = reshape(widened(x), {n, c, numel_of(image, kSample)});
-  const Tensor grids = reshape(grid, {n, places, dims});
+  const Tensor grids = reshape(grid, {n, positions, dims});
   Tensor y;
   if (x.device().real().is_cuda()) {
     y = sum_of_neighbours(planes, widened(grids), image, mode, padding_mode, align_corners);
@@ -311,9 +311,9 @@ Tensor affine_grid_composite(const Tensor& theta, const std::vector<int64_t>& si
   const char* op = "affine_grid";
   const int dims = static_cast<int>(size.size()) - 2;
   check(dims == 2 || dims == 3, op, ": size has ", size.size(),
-        " numbers, (n, c, h, w) or (n, c, d, h, w) is wanted");
-  for (int64_t v : size) check(v >= 1, op, ": a size is ", v, ", at least 1 is wanted");
-  shapes::expect_shape(op, "theta", theta.sizes(), {size[0], dims, dims + 1});
+        " numbers, (n, c, h, w) or (n, c, d, h, w) is expected");
+  for (int64_t v : size) check(v >= 1, op, ": a size is ", v, ", at least 1 is expected");
+  shapes::check_shape(op, "theta", theta.sizes(), {size[0], dims, dims + 1});
   const Tensor matrix = widened(theta);
   const Options options{matrix.dtype(), theta.device()};
   Dims grid;
@@ -327,8 +327,8 @@ Tensor affine_grid_composite(const Tensor& theta, const std::vector<int64_t>& si
     coordinates.push_back(expand(reshape(linspace(-end, end, grid[i], options), shape), grid));
   }
   coordinates.push_back(ones(grid, options));
-  const int64_t places = numel_of(grid, op);
-  const Tensor base = reshape(stack(coordinates, -1), {places, dims + 1});
+  const int64_t positions = numel_of(grid, op);
+  const Tensor base = reshape(stack(coordinates, -1), {positions, dims + 1});
   grid.insert(0, size[0]);
   grid.push_back(dims);
   return to(reshape(matmul(base, transpose(matrix, 1, 2)), grid), theta.dtype());

@@ -1,5 +1,5 @@
-// autograd/composite/index.cpp: choices by a mask, positions of what is not zero, places in sorted
-// sequences.
+// autograd/composite/index.cpp: choices by a mask, positions of what is not zero, positions in
+// sorted sequences.
 #include <algorithm>
 
 #include "autograd/host_value.h"
@@ -26,12 +26,12 @@ Tensor masked_select_composite(const Tensor& x, const Tensor& mask) {
 Tensor masked_scatter_composite(const Tensor& x, const Tensor& mask, const Tensor& source) {
   const Dims sizes = broadcast(x.sizes(), mask.sizes(), "masked_scatter");
   const int64_t count = numel_of(sizes, "masked_scatter");
-  const Tensor places = marked(mask, sizes, count);
-  const int64_t wanted = places.numel();
+  const Tensor positions = marked(mask, sizes, count);
+  const int64_t wanted = positions.numel();
   check(source.numel() >= wanted, "masked_scatter: source has ", source.numel(),
         " elements, and the mask marks ", wanted);
   const Tensor given = slice(reshape(source, Dims{source.numel()}), 0, 0, wanted, 1);
-  return reshape(index_copy(reshape(expand(x, sizes), Dims{count}), 0, places, given), sizes);
+  return reshape(index_copy(reshape(expand(x, sizes), Dims{count}), 0, positions, given), sizes);
 }
 
 Tensor nonzero_as_rows_composite(const Tensor& x, bool as_tuple) {
@@ -64,7 +64,7 @@ Tensor searchsorted_number_composite(const Tensor& sorted_sequence, Scalar x, bo
 
 Tensor bucketize_composite(const Tensor& x, const Tensor& boundaries, bool out_int32, bool right) {
   check(boundaries.dim() == 1, "bucketize: boundaries have shape ", boundaries.sizes(),
-        "; one dimension wanted");
+        "; one dimension expected");
   return searchsorted(boundaries, x, out_int32, right);
 }
 

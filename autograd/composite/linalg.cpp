@@ -53,7 +53,7 @@ Tensor batched_product(const Tensor& a, const Tensor& b) {
 
 Tensor matmul_composite(const Tensor& a, const Tensor& b) {
   check(a.dim() >= 1 && b.dim() >= 1, "matmul: shapes ", a.sizes(), " x ", b.sizes(),
-        ", at least one dimension each is wanted");
+        ", at least one dimension each is expected");
   check(a.dtype() == b.dtype(), "matmul: dtypes differ: ", a.dtype(), " and ", b.dtype());
   check(a.size(-1) == (b.dim() == 1 ? b.size(0) : b.size(-2)),
         "matmul: inner sizes differ: ", a.sizes(), " x ", b.sizes());
@@ -111,7 +111,7 @@ Tensor addr_composite(const Tensor& input, const Tensor& vec1, const Tensor& vec
       input.dtype() == vec1.dtype() && input.dtype() == vec2.dtype() &&
       can_expand(input.sizes(), {vec1.size(0), vec2.size(0)}))
     return addcmul(input, unsqueeze(vec1, 1), vec2, alpha);
-  check(vec1.dim() == 1 && vec2.dim() == 1, "addr: vectors are wanted, got shapes ", vec1.sizes(),
+  check(vec1.dim() == 1 && vec2.dim() == 1, "addr: vectors are expected, got shapes ", vec1.sizes(),
         " and ", vec2.sizes());
   const Operand operands[] = {Operand(input), Operand(vec1), Operand(vec2)};
   const DType dtype = result_type({&operands[0], &operands[1], &operands[2]});
@@ -123,7 +123,7 @@ Tensor addbmm_composite(const Tensor& input, const Tensor& batch1, const Tensor&
   check(batch1.dim() == 3 && batch2.dim() == 3 && batch1.size(0) == batch2.size(0) &&
             batch1.size(2) == batch2.size(1),
         "addbmm: batches of shapes ", batch1.sizes(), " and ", batch2.sizes(),
-        ", (b, n, k) and (b, k, m) are wanted");
+        ", (b, n, k) and (b, k, m) are expected");
   // The sum over the batch is one product whose inner size is that of all.
   const int64_t inner = checked_mul(batch1.size(0), batch1.size(2), "addbmm");
   const Tensor left = reshape(permute(batch1, {1, 0, 2}), {batch1.size(1), inner});
@@ -267,7 +267,7 @@ Tensor cross_composite(const Tensor& a, const Tensor& b, std::optional<int64_t> 
 }
 
 Tensor trace_composite(const Tensor& x) {
-  check(x.dim() == 2, "trace: x has shape ", x.sizes(), ", 2 dimensions are wanted");
+  check(x.dim() == 2, "trace: x has shape ", x.sizes(), ", 2 dimensions are expected");
   return sum(diagonal(x));
 }
 
@@ -277,7 +277,7 @@ Tensor linalg_diagonal_composite(const Tensor& A, int64_t offset, int64_t dim1, 
 
 Tensor matrix_power_composite(const Tensor& A, int64_t n) {
   check(A.dim() >= 2 && A.size(-1) == A.size(-2), "matrix_power: A has shape ", A.sizes(),
-        ", square matrices are wanted");
+        ", square matrices are expected");
   // The identity, recorded as a function of A: its gradient is zero.
   if (n == 0)
     return add(masked_fill(A, ones({}, {DType::Bool, A.device()}), 0.0),
@@ -380,19 +380,19 @@ Tensor distances_by_rows(const Tensor& a, const Tensor& b, double p) {
 Tensor cdist_composite(const Tensor& x1, const Tensor& x2, double p,
                        std::string_view compute_mode) {
   check(x1.dim() >= 2 && x2.dim() >= 2 && x1.size(-1) == x2.size(-1), "cdist: shapes ", x1.sizes(),
-        " and ", x2.sizes(), ", (..., n, d) and (..., m, d) are wanted");
+        " and ", x2.sizes(), ", (..., n, d) and (..., m, d) are expected");
   check_dtype("cdist", "x1", x1, dtypes::floating);
   check_dtype("cdist", "x2", x2, dtypes::floating);
   if (is_reduced_floating(x1.dtype())) {
     const auto wide = [](const Tensor& x) { return formulas::widened(x); };
     return to(cdist(wide(x1), wide(x2), p, compute_mode), x1.dtype());
   }
-  check(p >= 0, "cdist: p is ", p, ", at least 0 is wanted");
+  check(p >= 0, "cdist: p is ", p, ", at least 0 is expected");
   const bool always = compute_mode == "use_mm_for_euclid_dist";
   const bool if_many = compute_mode == "use_mm_for_euclid_dist_if_necessary";
   check(always || if_many || compute_mode == "donot_use_mm_for_euclid_dist",
         "cdist: compute_mode \"", compute_mode, "\"; use_mm_for_euclid_dist, ",
-        "use_mm_for_euclid_dist_if_necessary or donot_use_mm_for_euclid_dist is wanted");
+        "use_mm_for_euclid_dist_if_necessary or donot_use_mm_for_euclid_dist is expected");
   const Dims batch = broadcast(leading(x1.sizes()), leading(x2.sizes()), "cdist");
   check(x1.dtype() == x2.dtype(), "cdist: dtypes differ: ", x1.dtype(), " and ", x2.dtype());
   const Tensor a = expand(x1, with_matrix(batch, x1.size(-2), x1.size(-1)));

@@ -31,7 +31,7 @@ bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
 bool has(const Labels& labels, int label) {
   return std::find(labels.begin(), labels.end(), label) != labels.end();
 }
-int place(const Labels& labels, int label) {
+int position(const Labels& labels, int label) {
   return static_cast<int>(std::find(labels.begin(), labels.end(), label) - labels.begin());
 }
 
@@ -49,7 +49,7 @@ Labels read_term(std::string_view text) {
       continue;
     }
     check(is_letter(text[i]), "einsum: \"", text.substr(i, 1),
-          "\" in the equation; letters, ... , ", "commas and one -> are wanted");
+          "\" in the equation; letters, ... , ", "commas and one -> are expected");
     out.push_back(letter_label(text[i]));
   }
   return out;
@@ -176,7 +176,7 @@ Term without_stretched(const Term& term, const Term& other) {
   for (size_t i = 0; i < term.labels.size(); ++i) {
     const int label = term.labels[i], dim = static_cast<int>(i);
     const bool stretched = term.x.size(dim) == 1 && has(other.labels, label) &&
-                           other.x.size(place(other.labels, label)) != 1;
+                           other.x.size(position(other.labels, label)) != 1;
     if (stretched)
       gone.push_back(dim);
     else
@@ -204,7 +204,7 @@ Roles roles_of(const Term& a, const Term& b, const Labels& needed) {
 }
 
 int64_t size_of_label(const Term& term, int label) {
-  return term.x.size(place(term.labels, label));
+  return term.x.size(position(term.labels, label));
 }
 
 int64_t joined_size(const Term& term, const Labels& labels) {
@@ -217,7 +217,7 @@ int64_t joined_size(const Term& term, const Labels& labels) {
 Tensor ordered(const Term& term, const std::vector<const Labels*>& groups) {
   Dims dims;
   for (const Labels* group : groups)
-    for (int label : *group) dims.push_back(place(term.labels, label));
+    for (int label : *group) dims.push_back(position(term.labels, label));
   return permute(term.x, dims);
 }
 
@@ -300,7 +300,7 @@ Term contract(std::vector<Term> terms, const Labels& output) {
 
 Tensor einsum_composite(std::string_view equation, const std::vector<Tensor>& operands) {
   const Equation read = read_equation(equation);
-  check(!operands.empty(), "einsum: at least one operand is wanted");
+  check(!operands.empty(), "einsum: at least one operand is expected");
   check(read.inputs.size() == operands.size(), "einsum: the equation has ", read.inputs.size(),
         " operands, and ", operands.size(), " came");
   const Labels asked = read.output ? *read.output : implicit_output(read.inputs);

@@ -17,7 +17,7 @@ Reduction reduction_of(const char* op, std::string_view name) {
   if (name == "mean") return kMean;
   if (name == "sum") return kSum;
   check(name == "none", op, ": reduction is \"", name,
-        "\", \"mean\", \"sum\" or \"none\" is wanted");
+        "\", \"mean\", \"sum\" or \"none\" is expected");
   return kNone;
 }
 
@@ -55,7 +55,7 @@ Tensor weighted(const char* op, const Tensor& loss, const Tensor& weight, bool b
                 std::string_view reduction, const Tensor& x, const Tensor& target) {
   if (!weight.defined()) return reduced(op, loss, reduction, x, target);
   check(weight.sizes() == x.sizes(), op, ": the weight has shape ", weight.sizes(),
-        ", that of the input, ", x.sizes(), ", is wanted");
+        ", that of the input, ", x.sizes(), ", is expected");
   const Tensor factor = widened(weight), each = mul(loss, factor);
   if (!by_weight || reduction_of(op, reduction) != kMean)
     return reduced(op, each, reduction, x, target);
@@ -64,10 +64,10 @@ Tensor weighted(const char* op, const Tensor& loss, const Tensor& weight, bool b
 
 void check_shapes(const char* op, const Tensor& x, const Tensor& target, const Tensor& weight) {
   check(x.sizes() == target.sizes(), op, ": the target has shape ", target.sizes(),
-        ", that of the input, ", x.sizes(), ", is wanted");
+        ", that of the input, ", x.sizes(), ", is expected");
   check(!weight.defined() || broadcast(weight.sizes(), x.sizes(), op) == x.sizes(), op,
         ": the weight has shape ", weight.defined() ? weight.sizes() : Dims(),
-        ", one that broadcasts to the input's, ", x.sizes(), ", is wanted");
+        ", one that broadcasts to the input's, ", x.sizes(), ", is expected");
 }
 
 // NaN is no probability.
@@ -129,9 +129,9 @@ Tensor cross_entropy_composite(const Tensor& x, const Tensor& given_target, cons
                                std::string_view reduction_name, int64_t ignore_index,
                                double label_smoothing) {
   const Reduction reduction = reduction_of("cross_entropy", reduction_name);
-  check(x.dim() >= 1, "cross_entropy: the input has shape (), (n, c, ...) is wanted");
+  check(x.dim() >= 1, "cross_entropy: the input has shape (), (n, c, ...) is expected");
   check(label_smoothing >= 0 && label_smoothing <= 1, "cross_entropy: label_smoothing is ",
-        label_smoothing, ", 0 to 1 is wanted");
+        label_smoothing, ", 0 to 1 is expected");
   const int dim = class_dim(x);
   const Tensor log_probs = log_softmax(x, dim);
   const Tensor target =
@@ -154,7 +154,7 @@ Tensor linear_cross_entropy_composite(const Tensor& x, const Tensor& linear_weig
   const char* op = "linear_cross_entropy";
   check(x.dim() >= 1 && linear_weight.dim() >= 2, op, ": the input has shape ", x.sizes(),
         " and linear_weight ", linear_weight.sizes(),
-        ", (n, features) and (c, ..., features) are wanted");
+        ", (n, features) and (c, ..., features) are expected");
   const int64_t features = linear_weight.size(-1);
   const Tensor bias =
       linear_bias.defined() ? reshape(linear_bias, {linear_bias.numel()}) : Tensor();
@@ -190,7 +190,7 @@ Tensor l1_loss_composite(const Tensor& x, const Tensor& target, std::string_view
 
 Tensor smooth_l1_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction,
                                 double beta) {
-  check(beta >= 0, "smooth_l1_loss: beta is ", beta, ", at least 0 is wanted");
+  check(beta >= 0, "smooth_l1_loss: beta is ", beta, ", at least 0 is expected");
   warn_of_shapes("smooth_l1_loss", x, target);
   const Tensor loss = beta == 0 ? distances(x, target) : smooth_l1_loss_each(x, target, beta);
   return reduced("smooth_l1_loss", loss, reduction, x, target);
@@ -198,7 +198,7 @@ Tensor smooth_l1_loss_composite(const Tensor& x, const Tensor& target, std::stri
 
 Tensor huber_loss_composite(const Tensor& x, const Tensor& target, std::string_view reduction,
                             double delta, const Tensor& weight) {
-  check(delta > 0, "huber_loss: delta is ", delta, ", a positive number is wanted");
+  check(delta > 0, "huber_loss: delta is ", delta, ", a positive number is expected");
   warn_of_shapes("huber_loss", x, target);
   return weighted("huber_loss", huber_loss_each(x, target, delta), weight, false, reduction, x,
                   target);
@@ -222,7 +222,7 @@ Tensor binary_cross_entropy_with_logits_composite(const Tensor& given, const Ten
   check_shapes(op, given, target, weight);
   check(!pos_weight.defined() || broadcast(pos_weight.sizes(), given.sizes(), op) == given.sizes(),
         op, ": pos_weight has shape ", pos_weight.defined() ? pos_weight.sizes() : Dims(),
-        ", one that broadcasts to the input's, ", given.sizes(), ", is wanted");
+        ", one that broadcasts to the input's, ", given.sizes(), ", is expected");
   Tensor loss;
   if (pos_weight.defined()) {
     const Tensor x = widened(given);

@@ -14,12 +14,12 @@ using losses::reduced;
 
 namespace {
 
-// max(x, 0); its slope at 0 is 0.
+// max(x, 0); its gradient at 0 is 0.
 Tensor hinge(const Tensor& x) { return relu(x); }
 
-void same_rank(const char* op, const Tensor& a, const Tensor& b, const Tensor& c) {
+void check_same_rank(const char* op, const Tensor& a, const Tensor& b, const Tensor& c) {
   check(a.dim() == b.dim() && b.dim() == c.dim(), op, ": the inputs have shapes ", a.sizes(), ", ",
-        b.sizes(), ", ", c.sizes(), ", as many dimensions each are wanted");
+        b.sizes(), ", ", c.sizes(), ", as many dimensions each are expected");
 }
 
 // The dtype that a loss of three inputs has.
@@ -36,7 +36,7 @@ Tensor margin_ranking_loss_composite(const Tensor& input1, const Tensor& input2,
                                      const Tensor& target, double margin,
                                      std::string_view reduction) {
   const char* op = "margin_ranking_loss";
-  same_rank(op, input1, input2, target);
+  check_same_rank(op, input1, input2, target);
   const Tensor ranked = mul(widened(target), sub(widened(input1), widened(input2)));
   return reduced(op, hinge(sub(margin, ranked)), reduction, own_of(input1, input2), target);
 }
@@ -59,10 +59,11 @@ Tensor cosine_embedding_loss_composite(const Tensor& input1, const Tensor& input
                                        std::string_view reduction) {
   const char* op = "cosine_embedding_loss";
   const bool single = target.dim() == 0;
-  check(target.dim() <= 1, op, ": the target has shape ", target.sizes(), ", (n) or () is wanted");
+  check(target.dim() <= 1, op, ": the target has shape ", target.sizes(),
+        ", (n) or () is expected");
   check(input1.dim() == target.dim() + 1 && input2.dim() == input1.dim(), op,
         ": the inputs have shapes ", input1.sizes(), " and ", input2.sizes(), ", for a target of ",
-        target.sizes(), " (", single ? "" : "n, ", "features) is wanted");
+        target.sizes(), " (", single ? "" : "n, ", "features) is expected");
   const Tensor a = widened(input1), b = widened(input2);
   const Dims dim{a.dim() - 1};
   // What the squared lengths grow by, so that nothing is divided by 0.
@@ -79,8 +80,8 @@ Tensor triplet_margin_loss_composite(const Tensor& anchor, const Tensor& positiv
                                      const Tensor& negative, double margin, double p, double eps,
                                      bool swap, std::string_view reduction) {
   const char* op = "triplet_margin_loss";
-  same_rank(op, anchor, positive, negative);
-  check(margin > 0, op, ": margin is ", margin, ", a positive number is wanted");
+  check_same_rank(op, anchor, positive, negative);
+  check(margin > 0, op, ": margin is ", margin, ", a positive number is expected");
   const Tensor a = widened(anchor), near = widened(positive), far = widened(negative);
   Tensor away = pairwise_distance(a, far, p, eps, false);
   if (swap) away = minimum(away, pairwise_distance(near, far, p, eps, false));
@@ -91,16 +92,16 @@ Tensor triplet_margin_loss_composite(const Tensor& anchor, const Tensor& positiv
 Tensor multi_margin_loss_composite(const Tensor& x, const Tensor& target, int64_t p, double margin,
                                    const Tensor& weight, std::string_view reduction) {
   const char* op = "multi_margin_loss";
-  check(p == 1 || p == 2, op, ": p is ", p, ", 1 or 2 is wanted");
+  check(p == 1 || p == 2, op, ": p is ", p, ", 1 or 2 is expected");
   check(x.dim() == 1 || x.dim() == 2, op, ": the input has shape ", x.sizes(),
-        ", (n, c) or (c) is wanted");
+        ", (n, c) or (c) is expected");
   const Tensor scores = as_rows(widened(x));
   const int64_t n = scores.size(0), classes = scores.size(1);
   check(classes > 0 && target.dim() <= 1 && target.numel() == n, op, ": the target has shape ",
         target.sizes(), " for an input of ", x.sizes());
   check(!weight.defined() || (weight.dim() == 1 && weight.size(0) == classes), op,
         ": the weight has shape ", weight.defined() ? weight.sizes() : Dims(), ", (", classes,
-        ",) is wanted");
+        ",) is expected");
   const Tensor at = reshape(target, {n, 1});
   Tensor each = hinge(add(sub(scores, gather(scores, 1, at)), margin));
   if (p == 2) each = square(each);
@@ -116,7 +117,7 @@ Tensor multilabel_margin_loss_composite(const Tensor& x, const Tensor& target,
                                         std::string_view reduction) {
   const char* op = "multilabel_margin_loss";
   check(x.dim() <= 2 && x.sizes() == target.sizes(), op, ": the target has shape ", target.sizes(),
-        " for an input of ", x.sizes(), ", (n, c) or (c) of both is wanted");
+        " for an input of ", x.sizes(), ", (n, c) or (c) of both is expected");
   const Tensor scores = as_rows(widened(x)), given = as_rows(target);
   const int64_t n = scores.size(0), classes = scores.size(1);
   const Tensor is_before_end = eq(cumsum(lt(given, 1), 1), 0);
@@ -138,7 +139,7 @@ Tensor multilabel_margin_loss_composite(const Tensor& x, const Tensor& target,
 Tensor multilabel_soft_margin_loss_composite(const Tensor& x, const Tensor& target,
                                              const Tensor& weight, std::string_view reduction) {
   const char* op = "multilabel_soft_margin_loss";
-  check(x.dim() >= 1, op, ": the input has shape (), (n, c) is wanted");
+  check(x.dim() >= 1, op, ": the input has shape (), (n, c) is expected");
   Tensor each = binary_cross_entropy_with_logits_each(x, target);
   if (weight.defined()) each = mul(each, weight);
   // The input says how many classes there are, also where the target has been broadcast to more.

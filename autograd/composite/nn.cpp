@@ -19,8 +19,8 @@ namespace {
 int64_t shared_heads(const char* name, const Tensor& x, const Tensor& query) {
   const char* op = "scaled_dot_product_attention";
   check(x.dim() >= 3 && query.dim() >= 3, op,
-        ": with enable_gqa at least three dimensions are wanted, ", name, " has shape ", x.sizes(),
-        " and query ", query.sizes());
+        ": with enable_gqa at least three dimensions are expected, ", name, " has shape ",
+        x.sizes(), " and query ", query.sizes());
   const int64_t heads = x.size(-3), wanted = query.size(-3);
   check(heads > 0 && wanted % heads == 0, op, ": ", wanted, " heads of query cannot share ", heads,
         " of ", name);
@@ -89,7 +89,7 @@ Tensor scaled_dot_product_attention_composite(const Tensor& query, const Tensor&
 }
 
 Tensor dropout_composite(const Tensor& x, double p, bool training) {
-  check(p >= 0 && p <= 1, "dropout: p is ", p, ", a probability is wanted");
+  check(p >= 0 && p <= 1, "dropout: p is ", p, ", a probability is expected");
   if (!training || p == 0) return x;
   return mul(x, dropout_mask(is_complex(x.dtype()) ? real(x) : x, p));
 }
@@ -98,10 +98,10 @@ namespace {
 
 // 1 where an element, or with `by_channel` a whole channel (n, c), stays.
 Tensor kept(const char* op, const Tensor& x, double p, bool by_channel) {
-  check(p >= 0 && p <= 1, op, ": p is ", p, ", a probability is wanted");
+  check(p >= 0 && p <= 1, op, ": p is ", p, ", a probability is expected");
   Dims sizes = x.sizes();
   if (by_channel) {
-    check(x.dim() >= 2, op, ": x has shape ", x.sizes(), ", (n, c, ...) is wanted");
+    check(x.dim() >= 2, op, ": x has shape ", x.sizes(), ", (n, c, ...) is expected");
     for (int i = 2; i < sizes.size(); ++i) sizes[i] = 1;
   }
   return dropout_mask(empty(sizes, {real_of(x.dtype()), x.device()}), p);
@@ -121,24 +121,24 @@ Tensor alpha_dropped(const char* op, const Tensor& given, double p, bool by_chan
 }  // namespace
 
 Tensor alpha_dropout_composite(const Tensor& x, double p, bool training) {
-  check(p >= 0 && p <= 1, "alpha_dropout: p is ", p, ", a probability is wanted");
+  check(p >= 0 && p <= 1, "alpha_dropout: p is ", p, ", a probability is expected");
   return !training || p == 0 ? x : alpha_dropped("alpha_dropout", x, p, false);
 }
 
 Tensor feature_alpha_dropout_composite(const Tensor& x, double p, bool training) {
-  check(p >= 0 && p <= 1, "feature_alpha_dropout: p is ", p, ", a probability is wanted");
+  check(p >= 0 && p <= 1, "feature_alpha_dropout: p is ", p, ", a probability is expected");
   return !training || p == 0 ? x : alpha_dropped("feature_alpha_dropout", x, p, true);
 }
 
 Tensor feature_dropout_composite(const Tensor& x, double p, bool training) {
-  check(p >= 0 && p <= 1, "feature_dropout: p is ", p, ", a probability is wanted");
+  check(p >= 0 && p <= 1, "feature_dropout: p is ", p, ", a probability is expected");
   return !training || p == 0 ? x : mul(x, kept("feature_dropout", x, p, true));
 }
 
 Tensor gumbel_softmax_composite(const Tensor& logits, double tau, bool hard, int64_t dim) {
   const char* op = "gumbel_softmax";
   const int d = wrap_dim(dim, logits.dim(), op);
-  check(tau > 0, op, ": tau is ", tau, ", a positive number is wanted");
+  check(tau > 0, op, ": tau is ", tau, ", a positive number is expected");
   const Tensor x = widened(logits);
   Tensor noise = empty_like(x);
   {
@@ -159,7 +159,7 @@ Tensor gumbel_softmax_composite(const Tensor& logits, double tau, bool hard, int
 Tensor glu_composite(const Tensor& x, int64_t dim) {
   const int d = wrap_dim(dim, x.dim(), "glu");
   check(x.dim() > 0 && x.size(d) % 2 == 0, "glu: x has shape ", x.sizes(), ", an even size of dim ",
-        d + 1, " is wanted");
+        d + 1, " is expected");
   const int64_t half_size = x.size(d) / 2;
   const Tensor gate = sigmoid(widened(narrow(x, d, half_size, half_size)));
   return to(mul(narrow(x, d, 0, half_size), gate), x.dtype());
@@ -182,13 +182,14 @@ Tensor pairwise_distance_composite(const Tensor& x1, const Tensor& x2, double p,
   const DType own = is_differentiable(both) ? real_of(both) : execution.default_dtype;
   Tensor apart = sub(widened(x1), widened(x2));
   apart = is_floating(apart.dtype()) ? add_(apart, eps) : add(apart, eps);
-  check(apart.dim() >= 1, "pairwise_distance: the inputs have shape (), (..., features) is wanted");
+  check(apart.dim() >= 1,
+        "pairwise_distance: the inputs have shape (), (..., features) is expected");
   return to(norm(apart, p, {apart.dim() - 1}, keepdim), own);
 }
 
 Tensor pdist_composite(const Tensor& given, double p) {
-  check(given.dim() == 2, "pdist: x has shape ", given.sizes(), ", (n, features) is wanted");
-  check(p >= 0, "pdist: p is ", p, ", at least 0 is wanted");
+  check(given.dim() == 2, "pdist: x has shape ", given.sizes(), ", (n, features) is expected");
+  check(p >= 0, "pdist: p is ", p, ", at least 0 is expected");
   check_dtype("pdist", "x", given, dtypes::floating);
   const int64_t n = given.size(0);
   if (n < 2) return sum(narrow(given, 0, 0, 0), {1});
@@ -211,7 +212,7 @@ Tensor bilinear_composite(const Tensor& x1, const Tensor& x2, const Tensor& weig
           " differ in dimension ", i + 1);
   check(weight.dim() == 3 && weight.size(1) == x1.size(-1) && weight.size(2) == x2.size(-1), op,
         ": weight has shape ", weight.sizes(), ", (o, ", x1.size(-1), ", ", x2.size(-1),
-        ") is wanted");
+        ") is expected");
   const int64_t o = weight.size(0), i = weight.size(1), j = weight.size(2);
   int64_t rows = 1;
   Dims sizes = x1.sizes();
@@ -223,7 +224,7 @@ Tensor bilinear_composite(const Tensor& x1, const Tensor& x2, const Tensor& weig
   Tensor y = reshape(bmm(mixed, right), sizes);
   if (!bias.defined()) return y;
   check(bias.dim() == 1 && bias.size(0) == o, op, ": bias has shape ", bias.sizes(), ", (", o,
-        ",) is wanted");
+        ",) is expected");
   return add(y, bias);
 }
 

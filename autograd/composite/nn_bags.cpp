@@ -24,7 +24,7 @@ struct Bags {
 
 Bags bags_of(const Tensor& indices, const Tensor& offsets, bool include_last, int64_t padding_idx) {
   check(indices.dim() == 1 && offsets.dim() == 1, kOp, ": indices has shape ", indices.sizes(),
-        " and offsets ", offsets.sizes(), ", (n) and (bags) are wanted");
+        " and offsets ", offsets.sizes(), ", (n) and (bags) are expected");
   check(!include_last || offsets.numel() >= 1, kOp,
         ": offsets is empty, with include_last_offset it has the end of the last bag");
   check(offsets.numel() > 0 || indices.numel() == 0, kOp, ": no offsets for ", indices.numel(),
@@ -38,7 +38,7 @@ Bags bags_of(const Tensor& indices, const Tensor& offsets, bool include_last, in
     const Tensor first = all_samples(select(wide, 0, 0));
     const auto least = host_value<int64_t>(amin(first)), most = host_value<int64_t>(amax(first));
     check(least == 1 && most == 1, kOp, ": the first of offsets is ", least == 1 ? most : least,
-          ", 1 is wanted");
+          ", 1 is expected");
     const auto last = host_value<int64_t>(amax(all_samples(wide)));
     check(last <= out.n + 1, kOp, ": offsets has ", last, " for ", out.n, " indices");
     const Tensor steps =
@@ -97,7 +97,7 @@ Tensor embedding_bag_composite(const Tensor& weight, const Tensor& indices, cons
                                const Tensor& per_sample_weights, bool include_last_offset,
                                int64_t given_padding, bool sparse) {
   check(mode == "sum" || mode == "mean" || mode == "max", kOp, ": mode is \"", mode,
-        "\", \"sum\", \"mean\" or \"max\" is wanted");
+        "\", \"sum\", \"mean\" or \"max\" is expected");
   check(!per_sample_weights.defined() || mode == "sum", kOp,
         ": per_sample_weights belong to the mode \"sum\", mode is \"", mode, "\"");
   check(!per_sample_weights.defined() || per_sample_weights.sizes() == indices.sizes(), kOp,
@@ -108,7 +108,7 @@ Tensor embedding_bag_composite(const Tensor& weight, const Tensor& indices, cons
         ": scale_grad_by_freq is not for the mode \"max\"");
   check(mode != "max" || !sparse, kOp, ": sparse gradients are not for the mode \"max\"");
   check(is_floating(weight.dtype()), kOp, ": weight has dtype ", weight.dtype(),
-        ", a floating one is wanted");
+        ", a floating one is expected");
   const int64_t count = weight.dim() > 0 ? weight.size(0) : 0;
   check(given_padding >= -count && given_padding <= count, kOp, ": padding_idx is ", given_padding,
         " for ", count, " embeddings");

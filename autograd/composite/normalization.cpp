@@ -20,7 +20,7 @@ Tensor layer_norm_composite(const Tensor& x, const Dims& normalized_shape, const
 namespace {
 Tensor per_channel(const char* op, const char* name, const Tensor& v, const Tensor& x) {
   check(v.dim() == 1 && v.size(0) == x.size(1), op, ": ", name, " has shape ", v.sizes(), ", (",
-        x.size(1), ",) is wanted");
+        x.size(1), ",) is expected");
   Dims sizes = Dims::filled(x.dim(), 1);
   sizes[1] = v.size(0);
   return reshape(v, sizes);
@@ -47,15 +47,15 @@ Tensor batch_norm_composite(const Tensor& x, const Tensor& running_mean, const T
     return std::get<0>(
         native_batch_norm(x, weight, bias, running_mean, running_var, momentum, eps));
   }
-  check(x.dim() >= 2, "batch_norm: x has shape ", x.sizes(), ", (n, c, ...) is wanted");
+  check(x.dim() >= 2, "batch_norm: x has shape ", x.sizes(), ", (n, c, ...) is expected");
   check(running_mean.defined() && running_var.defined(),
-        "batch_norm: outside training running_mean and running_var are wanted");
+        "batch_norm: outside training running_mean and running_var are expected");
   for (const auto& [name, t] : {std::pair{"running_mean", &running_mean},
                                 {"running_var", &running_var},
                                 {"weight", &weight},
                                 {"bias", &bias}})
     check(!t->defined() || (t->dim() == 1 && t->size(0) == x.size(1)), "batch_norm: ", name,
-          " has shape ", t->defined() ? t->sizes() : Dims(), ", (", x.size(1), ",) is wanted");
+          " has shape ", t->defined() ? t->sizes() : Dims(), ", (", x.size(1), ",) is expected");
   Tensor scale = rsqrt(add(widened(running_var), eps));
   if (weight.defined()) scale = mul(scale, weight);
   Tensor shift = neg(mul(running_mean, scale));
@@ -118,7 +118,7 @@ void follow(const Tensor& running, const Tensor& each, double momentum) {
 Tensor group_norm_composite(const Tensor& x, int64_t num_groups, const Tensor& weight,
                             const Tensor& bias, double eps) {
   const char* op = "group_norm";
-  check(x.dim() >= 2, op, ": x has shape ", x.sizes(), ", (n, c, ...) is wanted");
+  check(x.dim() >= 2, op, ": x has shape ", x.sizes(), ", (n, c, ...) is expected");
   check(num_groups >= 1 && x.size(1) % num_groups == 0, op, ": ", x.size(1), " channels make no ",
         num_groups, " groups");
   if (x.numel() > 0 && !x.device().real().is_cuda())
@@ -132,7 +132,7 @@ Tensor instance_norm_composite(const Tensor& x, const Tensor& running_mean,
   const char* op = "instance_norm";
   if (!use_input_stats)
     return batch_norm(x, running_mean, running_var, weight, bias, false, momentum, eps);
-  check(x.dim() >= 2, op, ": x has shape ", x.sizes(), ", (n, c, ...) is wanted");
+  check(x.dim() >= 2, op, ": x has shape ", x.sizes(), ", (n, c, ...) is expected");
   const Tensor y = normalised_instances(x, weight, bias, eps);
   if (x.numel() == 0 || !(running_mean.defined() || running_var.defined())) return y;
   for (const auto& [running, name] :
@@ -168,7 +168,7 @@ Tensor rms_norm_composite(const Tensor& given, const Dims& normalized_shape, con
   for (int i = 0; fits && i < dims; ++i) fits = given.size(first + i) == normalized_shape[i];
   check(fits, op, ": x has shape ", given.sizes(), ", which does not end in ", normalized_shape);
   check(!weight.defined() || weight.sizes() == normalized_shape, op, ": weight has shape ",
-        weight.defined() ? weight.sizes() : Dims(), ", ", normalized_shape, " is wanted");
+        weight.defined() ? weight.sizes() : Dims(), ", ", normalized_shape, " is expected");
   Tensor x = widened(given);
   const double least = x.dtype() == DType::Float64 ? std::numeric_limits<double>::epsilon()
                                                    : std::numeric_limits<float>::epsilon();
@@ -196,8 +196,9 @@ Tensor rms_norm_composite(const Tensor& given, const Dims& normalized_shape, con
 Tensor local_response_norm_composite(const Tensor& given, int64_t size, double alpha, double beta,
                                      double k) {
   const char* op = "local_response_norm";
-  check(given.dim() >= 3, op, ": x has shape ", given.sizes(), ", (n, c, l, ...) is wanted");
-  check(size >= 1 && size <= (int64_t{1} << 31), op, ": size is ", size, ", at least 1 is wanted");
+  check(given.dim() >= 3, op, ": x has shape ", given.sizes(), ", (n, c, l, ...) is expected");
+  check(size >= 1 && size <= (int64_t{1} << 31), op, ": size is ", size,
+        ", at least 1 is expected");
   const DType dtype = is_differentiable(given.dtype()) ? given.dtype() : execution.default_dtype;
   if (given.numel() == 0) return to(given, dtype);
   Tensor x = widened(to(given, dtype));

@@ -75,12 +75,12 @@ WithIndices body_maxima(const Tensor& x, const Dims& out,
                         const std::function<WithIndices(const Tensor&)>& planes,
                         const std::function<WithIndices(const Tensor&)>& depth) {
   const Dims size = spatial_of(x, 3), result = with_spatial(x, out);
-  const int64_t count = pieces_of(x, 3), places = out[1] * out[2];
+  const int64_t count = pieces_of(x, 3), positions = out[1] * out[2];
   const auto [rows, within] = planes(reshape(x, {count, size[0], size[1], size[2]}));
-  const auto [values, at] = depth(reshape(rows, {count, size[0], places}));
-  const Tensor chosen = reshape(at, {count, out[0] * places});
-  const Tensor plane = floor_divide(sub(chosen, 1), places);
-  const Tensor inside = gather(reshape(within, {count, size[0] * places}), 1, chosen);
+  const auto [values, at] = depth(reshape(rows, {count, size[0], positions}));
+  const Tensor chosen = reshape(at, {count, out[0] * positions});
+  const Tensor plane = floor_divide(sub(chosen, 1), positions);
+  const Tensor inside = gather(reshape(within, {count, size[0] * positions}), 1, chosen);
   return {reshape(values, result), reshape(add(mul(plane, size[1] * size[2]), inside), result)};
 }
 
@@ -257,13 +257,13 @@ using Average = std::function<Tensor(const Tensor&, std::optional<int64_t>)>;
 // count as whole ones of their mean.
 Tensor norm_of(const char* op, const Tensor& given, double norm_type, int64_t count, bool ceil_mode,
                const Average& average) {
-  check(norm_type != 0, op, ": norm_type is 0, another number is wanted");
+  check(norm_type != 0, op, ": norm_type is 0, another number is expected");
   const Tensor x = is_integral(given.dtype()) ? to(given, execution.default_dtype) : given;
   const Tensor wide = widened(x);
   const Tensor powers = norm_type == 2 ? square(wide) : pow(wide, norm_type);
   const Tensor sums = ceil_mode ? mul(average(powers, std::nullopt), static_cast<double>(count))
                                 : average(powers, 1);
-  // The slope of a root is infinite at zero, from where nothing is passed on.
+  // The gradient of a root is infinite at zero, from where nothing is passed on.
   const Tensor flat = eq(sums, 0.0), safe = masked_fill(sums, flat, 1.0);
   const Tensor root = norm_type == 2 ? sqrt(safe) : pow(safe, 1.0 / norm_type);
   return to(masked_fill(root, flat, 0.0), x.dtype());
@@ -308,13 +308,13 @@ Tensor unpool(const char* op, const Tensor& x, const Tensor& indices, const Dims
   const int dims = output_size.size();
   shapes::check_images(op, x.sizes(), dims);
   shapes::check_window(op, "output_size", output_size, dims, 1);
-  shapes::expect_shape(op, "indices", indices.sizes(), x.sizes());
-  const int64_t count = pieces_of(x, dims), places = product(spatial_of(x, dims), op);
+  shapes::check_shape(op, "indices", indices.sizes(), x.sizes());
+  const int64_t count = pieces_of(x, dims), positions = product(spatial_of(x, dims), op);
   const Dims result = with_spatial(x, output_size);
   shapes::check_sizes(op, result);
   const Tensor nothing = zeros({count, product(output_size, op)}, Options{x.dtype(), x.device()});
   const Tensor filled =
-      scatter(nothing, 1, reshape(indices, {count, places}), reshape(x, {count, places}));
+      scatter(nothing, 1, reshape(indices, {count, positions}), reshape(x, {count, positions}));
   return reshape(filled, result);
 }
 }  // namespace
@@ -367,7 +367,7 @@ void check_fractional(const char* op, const Tensor& x, const Dims& kernel, const
   shapes::check_window(op, "kernel_size", kernel, dims, 1);
   shapes::check_window(op, "output_size", output_size, dims, 1);
   const Dims wanted{x.dim() == dims + 2 ? x.size(0) : 1, x.size(x.dim() - dims - 1), dims};
-  shapes::expect_shape(op, "random_samples", samples.sizes(), wanted);
+  shapes::check_shape(op, "random_samples", samples.sizes(), wanted);
   for (int i = 0; i < dims; ++i)
     check(output_size[i] + kernel[i] - 1 <= x.size(x.dim() - dims + i), op, ": ", output_size[i],
           " windows of ", kernel[i], " do not fit into ", x.size(x.dim() - dims + i));
@@ -379,7 +379,7 @@ std::vector<Tensor> positions_of(const Tensor& shifts, const Dims& size, const D
   std::vector<Tensor> all;
   const int dims = size.size();
   for (int i = 0; i < dims; ++i)
-    // The first sample of images is that of their width, of bodies that of their depth.
+    // The first sample of images is that of their width, of volumes that of their depth.
     all.push_back(
         window_positions(select(shifts, 1, dims == 2 ? 1 - i : i), size[i], out[i], kernel[i]));
   return all;
@@ -438,10 +438,10 @@ WithIndices fractional(const char* op, const Tensor& x, const Dims& kernel, cons
     before /= size[axis];
     const Dims blocks{pieces, before, size[axis], after};
     const Tensor seen = windows_of(reshape(values, blocks), positions[axis], output_size[axis]);
-    const Tensor places = windows_of(reshape(at, blocks), positions[axis], output_size[axis]);
+    const Tensor candidates = windows_of(reshape(at, blocks), positions[axis], output_size[axis]);
     const auto [best, chosen] = max_dim(seen, 3, true);
     values = best;
-    at = gather(places, 3, chosen);
+    at = gather(candidates, 3, chosen);
     after *= output_size[axis];
   }
   return {reshape(values, result), reshape(at, result)};

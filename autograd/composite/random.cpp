@@ -109,7 +109,7 @@ Tensor bernoulli_of_composite(const Tensor& given, std::optional<double> p, Gene
     return y;
   }
   check(is_floating(x.dtype()), "bernoulli: dtype ", x.dtype(),
-        "; probabilities of a floating one wanted");
+        "; probabilities of a floating one expected");
   expect_all(logical_and(ge(x, 0.0), le(x, 1.0)),
              "bernoulli: the probabilities must be between 0 and 1");
   Tensor u = wide_like(x);
@@ -152,7 +152,7 @@ Tensor geometric_composite(const Tensor& x, double p, Generator* generator) {
 // std z + mean for standard normal z.
 Tensor normal_of_composite(const Operand& mean, const Operand& std, Generator* generator) {
   check(mean.is_tensor() || std.is_tensor(),
-        "normal: a size is wanted where mean and std are numbers");
+        "normal: a size is expected where mean and std are numbers");
   if (std.is_tensor())
     expect_all(ge(shallow_copy(std.tensor()), 0.0), "normal: std must not be negative");
   else
@@ -219,7 +219,7 @@ Tensor multinomial_composite(const Tensor& given, int64_t num_samples, bool repl
              "multinomial: the weights must be finite and not negative");
   const int64_t needed = replacement ? 1 : num_samples;
   expect_all(ge(counts, needed),
-             text("multinomial: ", needed, " categories of positive weight wanted in every row"));
+             text("multinomial: ", needed, " categories of positive weight expected in every row"));
   return replacement ? draw_replaced(probs, num_samples, generator)
                      : draw_distinct(probs, num_samples, generator);
 }

@@ -44,30 +44,30 @@ struct Network {
 void check_parameters(const Network& net, const std::vector<Tensor>& params, int64_t size) {
   const int64_t each = net.has_biases ? 4 : 2;
   check(net.dropout >= 0 && net.dropout <= 1, net.op, ": dropout is ", net.dropout,
-        ", a probability is wanted");
+        ", a probability is expected");
   check(static_cast<int64_t>(params.size()) == net.layers * net.directions() * each, net.op, ": ",
         params.size(), " params for ", net.layers * net.directions(), " layers and directions, ",
-        each, " each are wanted");
+        each, " each are expected");
   for (size_t i = 0; i < params.size(); ++i) {
     const Tensor& p = params[i];
     const bool matrix = static_cast<int64_t>(i) % each < 2;
     const bool fits = p.dim() == (matrix ? 2 : 1) && p.size(0) == net.gates() * size &&
                       (static_cast<int64_t>(i) % each != 1 || p.size(1) == size);
     check(fits, net.op, ": params ", i + 1, " has shape ", p.sizes(), ", (", net.gates() * size,
-          matrix ? ", ...)" : ",)", " is wanted for a state of ", size);
+          matrix ? ", ...)" : ",)", " is expected for a state of ", size);
   }
 }
 
 void check_state(const Network& net, const char* name, const Tensor& state, int64_t entries) {
   check(net.layers >= 1 && net.layers <= (int64_t{1} << 20), net.op, ": num_layers is ", net.layers,
-        ", at least 1 is wanted");
+        ", at least 1 is expected");
   check(state.dim() == 3 && state.size(0) == net.layers * net.directions() &&
             state.size(1) == entries,
         net.op, ": ", name, " has shape ", state.sizes(), ", (", net.layers * net.directions(),
-        ", ", entries, ", size) is wanted");
+        ", ", entries, ", size) is expected");
 }
 
-void same_states(const char* op, const Tensor& h, const Tensor& c) {
+void check_same_states(const char* op, const Tensor& h, const Tensor& c) {
   if (c.defined())
     check(c.sizes() == h.sizes(), op, ": the states have shapes ", h.sizes(), " and ", c.sizes());
 }
@@ -122,13 +122,14 @@ Outcome run_widened(const Network& net, const Tensor& data, const Tensor& h, con
 // x (steps, entries, features), or (entries, steps, features) with batch_first.
 Outcome run_whole(const Network& net, const Tensor& x, const Tensor& h, const Tensor& c,
                   const std::vector<Tensor>& params, bool batch_first) {
-  check(x.dim() == 3, net.op, ": x has shape ", x.sizes(), ", three dimensions are wanted");
-  check(h.dim() == 3, net.op, ": the state has shape ", h.sizes(), ", three dimensions are wanted");
+  check(x.dim() == 3, net.op, ": x has shape ", x.sizes(), ", three dimensions are expected");
+  check(h.dim() == 3, net.op, ": the state has shape ", h.sizes(),
+        ", three dimensions are expected");
   const Tensor by_step = batch_first ? transpose(x, 0, 1) : x;
   const int64_t steps = by_step.size(0), entries = by_step.size(1);
   check(steps > 0, net.op, ": x has no steps");
   check_state(net, "the state", h, entries);
-  same_states(net.op, h, c);
+  check_same_states(net.op, h, c);
   check_parameters(net, params, h.size(2));
   const Tensor rows = reshape(by_step, {steps * entries, x.size(2)});
   Outcome out = run_widened(net, rows, h, c, params,
@@ -143,35 +144,35 @@ Outcome run_packed(const Network& net, const Tensor& data, const Tensor& batch_s
                    const Tensor& h, const Tensor& c, const std::vector<Tensor>& params) {
   check(data.dim() == 2 && batch_sizes.dim() == 1 && batch_sizes.numel() > 0, net.op,
         ": data has shape ", data.sizes(), " and batch_sizes ", batch_sizes.sizes(),
-        ", (rows, features) and (steps) are wanted");
+        ", (rows, features) and (steps) are expected");
   const Tensor host = contiguous(on_host(batch_sizes, DType::Int64));
   const int64_t* given = host.elements<int64_t>();
   const std::vector<int64_t> sizes(given, given + host.numel());
   check_batch_sizes(net.op, sizes, data.size(0));
   check_state(net, "the state", h, sizes[0]);
-  same_states(net.op, h, c);
+  check_same_states(net.op, h, c);
   check_parameters(net, params, h.size(2));
   return run_widened(net, data, h, c, params, sizes);
 }
 
 void check_pair(const char* op, const std::vector<Tensor>& hx) {
   check(hx.size() == 2, op, ": hx has ", hx.size(),
-        " tensors, the hidden state and the cell are wanted");
+        " tensors, the hidden state and the cell are expected");
 }
 
 // Throws unless the arguments of a cell with so many gates fit.
 void check_cell(const char* op, const Tensor& x, const Tensor& hx, const Tensor& w_ih,
                 const Tensor& w_hh, const Tensor& b_ih, const Tensor& b_hh, int64_t gates) {
   check(x.dim() == 2 && hx.dim() == 2 && x.size(0) == hx.size(0), op, ": x has shape ", x.sizes(),
-        " and the state ", hx.sizes(), ", (n, features) and (n, size) are wanted");
+        " and the state ", hx.sizes(), ", (n, features) and (n, size) are expected");
   const int64_t wide = gates * hx.size(1);
   check(w_ih.dim() == 2 && w_ih.size(0) == wide && w_ih.size(1) == x.size(1), op,
-        ": w_ih has shape ", w_ih.sizes(), ", (", wide, ", ", x.size(1), ") is wanted");
+        ": w_ih has shape ", w_ih.sizes(), ", (", wide, ", ", x.size(1), ") is expected");
   check(w_hh.dim() == 2 && w_hh.size(0) == wide && w_hh.size(1) == hx.size(1), op,
-        ": w_hh has shape ", w_hh.sizes(), ", (", wide, ", ", hx.size(1), ") is wanted");
+        ": w_hh has shape ", w_hh.sizes(), ", (", wide, ", ", hx.size(1), ") is expected");
   for (const Tensor* b : {&b_ih, &b_hh})
     check(!b->defined() || (b->dim() == 1 && b->size(0) == wide), op, ": a bias has shape ",
-          b->defined() ? b->sizes() : Dims(), ", (", wide, ",) is wanted");
+          b->defined() ? b->sizes() : Dims(), ", (", wide, ",) is expected");
 }
 
 Tensor projected(const Tensor& x, const Tensor& weight, const Tensor& bias) {
@@ -274,7 +275,7 @@ std::tuple<Tensor, Tensor> lstm_cell_composite(const Tensor& x, const std::vecto
                                                const Tensor& b_ih, const Tensor& b_hh) {
   check_pair("lstm_cell", hx);
   check_cell("lstm_cell", x, hx[0], w_ih, w_hh, b_ih, b_hh, 4);
-  same_states("lstm_cell", hx[0], hx[1]);
+  check_same_states("lstm_cell", hx[0], hx[1]);
   const Tensor gates = add(projected(x, w_ih, b_ih), projected(hx[0], w_hh, b_hh));
   const auto [h, c] = lstm_step(gates, widened(hx[1]));
   return {to(h, x.dtype()), to(c, x.dtype())};

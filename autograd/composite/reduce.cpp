@@ -57,17 +57,17 @@ std::tuple<Tensor, Tensor> std_mean_all_composite(const Tensor& x, bool unbiased
 Tensor norm_named_composite(const Tensor& x, std::string_view p, const Dims& dim, bool keepdim,
                             std::optional<DType> dtype) {
   if (p == "fro") return norm(x, 2, dim, keepdim, dtype);
-  check(p == "nuc", "norm: p is \"", p, "\"; a number, \"fro\" or \"nuc\" is wanted");
+  check(p == "nuc", "norm: p is \"", p, "\"; a number, \"fro\" or \"nuc\" is expected");
   const Dims dims = dim.empty() && x.dim() == 2 ? Dims{0, 1} : dim;
-  check(dims.size() == 2, "norm: \"nuc\" is of matrices: two dims are wanted, got ", dims,
+  check(dims.size() == 2, "norm: \"nuc\" is of matrices: two dims are expected, got ", dims,
         " of shape ", x.sizes());
   return linalg_matrix_norm(x, p, dims, keepdim, dtype);
 }
 
 Tensor renorm_composite(const Tensor& x, double p, int64_t dim, double maxnorm) {
-  check(x.dim() > 1, "renorm: x has shape ", x.sizes(), ", at least two dimensions are wanted");
-  check(p > 0, "renorm: p is ", p, ", a positive number is wanted");
-  check(maxnorm >= 0, "renorm: maxnorm is ", maxnorm, ", 0 or more is wanted");
+  check(x.dim() > 1, "renorm: x has shape ", x.sizes(), ", at least two dimensions are expected");
+  check(p > 0, "renorm: p is ", p, ", a positive number is expected");
+  check(maxnorm >= 0, "renorm: maxnorm is ", maxnorm, ", 0 or more is expected");
   const int d = wrap_dim(dim, x.dim(), "renorm");
   Dims others;
   for (int i = 0; i < x.dim(); ++i)
@@ -84,7 +84,7 @@ Tensor renorm_composite(const Tensor& x, double p, int64_t dim, double maxnorm) 
 
 Tensor nanmean_composite(const Tensor& x, const Dims& dim, bool keepdim,
                          std::optional<DType> dtype) {
-  check(is_floating(x.dtype()), "nanmean: x has dtype ", x.dtype(), ", a floating one is wanted");
+  check(is_floating(x.dtype()), "nanmean: x has dtype ", x.dtype(), ", a floating one is expected");
   const Tensor count = sum(logical_not(isnan(x)), dim, keepdim);
   const Tensor total = nansum(widened(x), dim, keepdim, dtype);
   return to(div(total, count), dtype.value_or(x.dtype()), std::nullopt);

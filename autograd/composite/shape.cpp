@@ -65,7 +65,7 @@ Tensor narrow_composite(const Tensor& x, int64_t dim, int64_t start, int64_t len
 }
 
 Tensor narrow_from_composite(const Tensor& x, int64_t dim, const Tensor& start, int64_t length) {
-  check(start.numel() == 1, "narrow: start has shape ", start.sizes(), "; one position wanted");
+  check(start.numel() == 1, "narrow: start has shape ", start.sizes(), "; one position expected");
   const int64_t at = host_value<int64_t>(start);
   check(at != 0, "narrow: start 0: positions start at 1");
   return narrow(x, dim, at > 0 ? at - 1 : at, length);
@@ -76,7 +76,7 @@ Tensor narrow_copy_composite(const Tensor& x, int64_t dim, int64_t start, int64_
 }
 
 Tensor adjoint_composite(const Tensor& x) {
-  check(x.dim() >= 2, "adjoint: x has shape ", x.sizes(), "; at least 2 dimensions wanted");
+  check(x.dim() >= 2, "adjoint: x has shape ", x.sizes(), "; at least 2 dimensions expected");
   return conj(transpose(x, -2, -1));
 }
 
@@ -93,10 +93,10 @@ Tensor movedim_composite(const Tensor& x, const Dims& source, const Dims& destin
   const Dims to = wrap_dims(destination, x.dim(), "movedim");
   Dims order;
   int next = 0;
-  for (int place = 0; place < x.dim(); ++place) {
+  for (int position = 0; position < x.dim(); ++position) {
     int moved = -1;
     for (int i = 0; i < to.size(); ++i)
-      if (to[i] == place) moved = static_cast<int>(from[i]);
+      if (to[i] == position) moved = static_cast<int>(from[i]);
     if (moved < 0) {
       while (from.contains(next)) ++next;
       moved = next++;
@@ -208,7 +208,7 @@ std::vector<Tensor> tensor_split_at_composite(const Tensor& x, const std::vector
 
 std::vector<Tensor> tensor_split_by_composite(const Tensor& x, const Tensor& given, int64_t dim) {
   check(given.dim() <= 1, "tensor_split: indices_or_sections has shape ", given.sizes(),
-        "; at most one dimension wanted");
+        "; at most one dimension expected");
   if (given.dim() == 0) return tensor_split(x, host_value<int64_t>(given), dim);
   const Tensor host = contiguous(on_host(given, DType::Int64));
   std::vector<int64_t> starts;
@@ -225,7 +225,7 @@ namespace {
 // The dimension that hsplit, vsplit and dsplit cut, as `least` dimensions are there or not.
 int split_dim(const Tensor& x, const char* op, int least, int dim) {
   check(x.dim() >= least, op, ": x has shape ", x.sizes(), "; at least ", least, " dimension",
-        least == 1 ? "" : "s", " wanted");
+        least == 1 ? "" : "s", " expected");
   return dim == 1 && x.dim() == 1 ? 0 : dim;
 }
 
@@ -270,7 +270,7 @@ std::vector<Tensor> unbind_composite(const Tensor& x, int64_t dim) {
 
 namespace {
 
-// How many places a padding adds before and behind each dimension; where it cuts that is none.
+// How many positions a padding adds before and behind each dimension; where it cuts that is none.
 struct Added {
   Added(const std::vector<int64_t>& pad, int rank) {
     for (int d = 0; d < rank; ++d) {
@@ -408,18 +408,18 @@ Tensor roll_composite(const Tensor& x, const Dims& shifts, const Dims& dims) {
 // Turning.
 
 Tensor fliplr_composite(const Tensor& x) {
-  check(x.dim() >= 2, "fliplr: x has shape ", x.sizes(), "; at least 2 dimensions wanted");
+  check(x.dim() >= 2, "fliplr: x has shape ", x.sizes(), "; at least 2 dimensions expected");
   return flip(x, {1});
 }
 
 Tensor flipud_composite(const Tensor& x) {
-  check(x.dim() >= 1, "flipud: x has shape (); at least 1 dimension wanted");
+  check(x.dim() >= 1, "flipud: x has shape (); at least 1 dimension expected");
   return flip(x, {0});
 }
 
 Tensor rot90_composite(const Tensor& x, int64_t k, const Dims& dims) {
-  check(dims.size() == 2, "rot90: ", dims.size(), " dims named, and 2 are wanted");
-  check(x.dim() >= 2, "rot90: x has shape ", x.sizes(), "; at least 2 dimensions wanted");
+  check(dims.size() == 2, "rot90: ", dims.size(), " dims named, and 2 are expected");
+  check(x.dim() >= 2, "rot90: x has shape ", x.sizes(), "; at least 2 dimensions expected");
   const Dims plane = wrap_dims(dims, x.dim(), "rot90");
   switch ((k % 4 + 4) % 4) {
     case 1: return transpose(flip(x, {plane[1]}), plane[0], plane[1]);

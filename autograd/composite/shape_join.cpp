@@ -42,17 +42,17 @@ std::vector<Tensor> meshgrid_composite(const std::vector<Tensor>& tensors,
         " tensors, got ", tensors.size());
   const int count = static_cast<int>(tensors.size());
   const bool swapped = indexing == "xy" && count >= 2;
-  const auto place = [&](int i) { return swapped && i < 2 ? 1 - i : i; };
+  const auto position = [&](int i) { return swapped && i < 2 ? 1 - i : i; };
   Dims shape = Dims::filled(count, 1);
   for (int i = 0; i < count; ++i) {
     check(tensors[i].dim() <= 1, "meshgrid: tensor ", i + 1, " has shape ", tensors[i].sizes(),
-          ", and at most 1 dimension is wanted");
-    shape[place(i)] = tensors[i].numel();
+          ", and at most 1 dimension is expected");
+    shape[position(i)] = tensors[i].numel();
   }
   std::vector<Tensor> out;
   for (int i = 0; i < count; ++i) {
     Dims line = Dims::filled(count, 1);
-    line[place(i)] = tensors[i].numel();
+    line[position(i)] = tensors[i].numel();
     out.push_back(expand(reshape(tensors[i], line), shape));
   }
   return out;
@@ -114,7 +114,7 @@ Tensor cartesian_prod_composite(const std::vector<Tensor>& tensors) {
   check(!tensors.empty(), "cartesian_prod: wants at least one tensor, got an empty list");
   for (size_t i = 0; i < tensors.size(); ++i)
     check(tensors[i].dim() == 1, "cartesian_prod: tensor ", i + 1, " has shape ",
-          tensors[i].sizes(), ", and 1 dimension is wanted");
+          tensors[i].sizes(), ", and 1 dimension is expected");
   if (tensors.size() == 1) return tensors[0];
   std::vector<Tensor> columns;
   for (const Tensor& grid : meshgrid(tensors, "ij")) columns.push_back(reshape(grid, {-1}));
@@ -155,7 +155,7 @@ Tensor chosen_positions(int64_t n, int64_t r, bool repeated) {
 }  // namespace
 
 Tensor combinations_composite(const Tensor& x, int64_t r, bool with_replacement) {
-  check(x.dim() == 1, "combinations: x has shape ", x.sizes(), ", and 1 dimension is wanted");
+  check(x.dim() == 1, "combinations: x has shape ", x.sizes(), ", and 1 dimension is expected");
   check(r >= 0 && r < (int64_t{1} << 20), "combinations: r ", r, " is no size of combinations");
   if (r == 0) return empty({0}, options_of(x));
   const Tensor chosen = chosen_positions(x.numel(), r, with_replacement);

@@ -55,7 +55,7 @@ namespace {
 // Each position (from 1) as often as `repeats` says.
 Tensor repeated_positions(const Tensor& repeats, std::optional<int64_t> output_size) {
   check(repeats.dim() == 1, "repeat_interleave: repeats have shape ", repeats.sizes(),
-        "; one dimension wanted");
+        "; one dimension expected");
   const Options options{DType::Int64, repeats.device()};
   if (repeats.numel() == 0) {
     check_size(0, output_size);
@@ -73,8 +73,9 @@ Tensor repeated_positions(const Tensor& repeats, std::optional<int64_t> output_s
     size = host_value<int64_t>(select(ends, 0, -1));
   }
   // The first position whose repeats reach that far.
-  const Tensor places = arange(int64_t{1}, Scalar(size), int64_t{1}, DType::Int64, options.device);
-  return searchsorted(ends, places);
+  const Tensor positions =
+      arange(int64_t{1}, Scalar(size), int64_t{1}, DType::Int64, options.device);
+  return searchsorted(ends, positions);
 }
 
 }  // namespace
@@ -87,7 +88,7 @@ Tensor repeat_interleave_each_composite(const Tensor& x, const Tensor& repeats,
                                         std::optional<int64_t> dim,
                                         std::optional<int64_t> output_size) {
   check(is_integral(repeats.dtype()), "repeat_interleave: repeats are ", repeats.dtype(),
-        ", and integers are wanted");
+        ", and integers are expected");
   if (!dim || x.dim() == 0)
     return repeat_interleave_each(reshape(x, {x.numel()}), repeats, 0, output_size);
   const int d = wrap_dim(*dim, x.dim(), "repeat_interleave");

@@ -8,8 +8,8 @@ namespace {
 
 // Writes src over `part`, a view of y, and gives y.
 Tensor laid_in(const char* op, const Tensor& y, Tensor part, const Tensor& src) {
-  check(src.sizes() == part.sizes(), op, ": src has shape ", src.sizes(), ", and the place for it ",
-        part.sizes());
+  check(src.sizes() == part.sizes(), op, ": src has shape ", src.sizes(),
+        ", and the position for it ", part.sizes());
   copy_(part, src);
   return y;
 }

@@ -82,7 +82,7 @@ Uniques from_runs(const Tensor& x, int d, const Tensor& order, const Runs& runs,
 Uniques unique_composite(const Tensor& x, bool, bool return_inverse, bool return_counts,
                          std::optional<int64_t> dim) {
   const NoGrad no_grad;
-  check(!is_complex(x.dtype()), "unique: x has dtype ", x.dtype(), ", a real one is wanted");
+  check(!is_complex(x.dtype()), "unique: x has dtype ", x.dtype(), ", a real one is expected");
   if (!dim) {
     const Tensor flat = reshape(x, {-1});
     const auto [sorted, order] = sort(flat, 0, false, true);

@@ -21,11 +21,11 @@ static Tensor mode_positions(const Tensor& x, int d) {
   const int64_t n = x.size(d);
   Dims along = Dims::filled(x.dim(), 1);
   along[d] = n;
-  const Tensor place = reshape(cumsum(ones({n}, {DType::Int64, x.device()}), 0), along);
+  const Tensor position = reshape(cumsum(ones({n}, {DType::Int64, x.device()}), 0), along);
   const Tensor changes = ne(narrow(sorted, d, 1, n - 1), narrow(sorted, d, 0, n - 1));
-  const Tensor begin = where(changes, narrow(place, d, 1, n - 1), int64_t{1});
+  const Tensor begin = where(changes, narrow(position, d, 1, n - 1), int64_t{1});
   const Tensor first = ones_like(narrow(order, d, 0, 1));
-  const Tensor length = sub(place, std::get<0>(cummax(cat({first, begin}, d), d)));
+  const Tensor length = sub(position, std::get<0>(cummax(cat({first, begin}, d), d)));
   return gather(order, d, argmax(length, d, true));
 }
 
@@ -56,13 +56,13 @@ Interpolation interpolation_of(const char* op, std::string_view name) {
 Tensor probabilities(const char* op, const Tensor& x, const Operand& q) {
   if (!q.is_tensor()) {
     const double p = q.scalar().to_double();
-    check(p >= 0 && p <= 1, op, ": q is ", p, ", a number from 0 to 1 is wanted");
+    check(p >= 0 && p <= 1, op, ": q is ", p, ", a number from 0 to 1 is expected");
     return full({}, p, options_of(x));
   }
   const Tensor& p = q.tensor();
-  check(p.dim() <= 1, op, ": q has shape ", p.sizes(), ", at most one dimension is wanted");
+  check(p.dim() <= 1, op, ": q has shape ", p.sizes(), ", at most one dimension is expected");
   check(p.dtype() == x.dtype(), op, ": q has dtype ", p.dtype(), ", that of x, ", x.dtype(),
-        ", is wanted");
+        ", is expected");
   check(p.device().real() == x.device().real(), op, ": q is on ", p.device(), " and x on ",
         x.device());
   const NoGrad no_grad;
@@ -127,7 +127,7 @@ bool is_selectable(const Tensor& rows, const Operand& q) {
 Tensor quantiles(const char* op, const Tensor& x, const Operand& q, std::optional<int64_t> dim,
                  bool keepdim, std::string_view interpolation, bool pass_nan) {
   check(x.dtype() == DType::Float32 || x.dtype() == DType::Float64, op, ": x has dtype ", x.dtype(),
-        ", float32 or float64 is wanted");
+        ", float32 or float64 is expected");
   check(x.numel() > 0, op, ": x of shape ", x.sizes(), " has no elements");
   const Interpolation how = interpolation_of(op, interpolation);
   const Tensor p = probabilities(op, x, q);
@@ -164,10 +164,10 @@ namespace {
 
 void check_weights(const char* argument, const Tensor& weights, bool integers, int64_t count) {
   check(weights.dim() == 1 && weights.numel() == count, "cov: ", argument, " has shape ",
-        weights.sizes(), ", one number for each of ", count, " observations is wanted");
+        weights.sizes(), ", one number for each of ", count, " observations is expected");
   check(integers ? is_integral(weights.dtype()) : is_floating(weights.dtype()), "cov: ", argument,
         " has dtype ", weights.dtype(), ", ", integers ? "integers are" : "a floating one is",
-        " wanted");
+        " expected");
   const NoGrad no_grad;
   if (count > 0) expect_all(ge(weights, 0.0), text("cov: ", argument, " has negative elements"));
 }
@@ -185,8 +185,8 @@ Tensor joined_weights(const Tensor& fweights, const Tensor& aweights, DType dtyp
 Tensor cov_composite(const Tensor& given, double correction, const Tensor& fweights,
                      const Tensor& aweights) {
   check(given.dim() <= 2, "cov: x has shape ", given.sizes(),
-        ", at most two dimensions are wanted");
-  check(given.dtype() != DType::Bool, "cov: x has dtype bool, numbers are wanted");
+        ", at most two dimensions are expected");
+  check(given.dtype() != DType::Bool, "cov: x has dtype bool, numbers are expected");
   DType dtype = is_differentiable(given.dtype()) ? given.dtype() : execution.default_dtype;
   if (aweights.defined()) dtype = promote(dtype, aweights.dtype());
   Tensor x = widened(to(given, dtype));
@@ -218,7 +218,7 @@ Tensor cov_composite(const Tensor& given, double correction, const Tensor& fweig
 }
 
 Tensor corrcoef_composite(const Tensor& x) {
-  check(x.dim() <= 2, "corrcoef: x has shape ", x.sizes(), ", at most two dimensions are wanted");
+  check(x.dim() <= 2, "corrcoef: x has shape ", x.sizes(), ", at most two dimensions are expected");
   const Tensor c = cov(x);
   if (c.dim() == 0) return div(c, c);
   const Tensor spread = sqrt(real(diagonal(c)));
@@ -240,7 +240,7 @@ static std::pair<double, double> histogram_range(const char* op, const Tensor& x
   }
   check(std::isfinite(low) && std::isfinite(high), op, ": the range from ", low, " to ", high,
         " is not finite");
-  check(low < high, op, ": min is ", low, " and max ", high, ", a larger max is wanted");
+  check(low < high, op, ": min is ", low, " and max ", high, ", a larger max is expected");
   return {low, high};
 }
 
@@ -255,8 +255,8 @@ static double range_unit(DType dtype, double low, double high, int64_t bins) {
 }
 
 // The same for each sample inside vmap, and from them which part each element is in, as
-// histogram_place.
-static Tensor own_histogram_places(const char* op, const Tensor& x, int64_t bins) {
+// histogram_position.
+static Tensor own_histogram_positions(const char* op, const Tensor& x, int64_t bins) {
   const Tensor least = amin(x), most = amax(x), same = eq(least, most);
   const Tensor low = where(same, sub(least, 1.0), least), high = where(same, add(most, 1.0), most);
   check(host_value<bool>(all(isfinite(all_samples(sub(high, low))))), op,
@@ -276,21 +276,21 @@ Tensor histogram_counts(const Tensor& x, const Tensor& edges, const Tensor& weig
   if (bins == 0) return zeros(Dims{0}, summed);
   const Tensor inside = logical_and(ge(x, select(edges, 0, 0)), le(x, select(edges, 0, -1)));
   // The number of edges up to the element; at the last one it is that of the part before.
-  const Tensor place =
+  const Tensor position =
       clamp(sub(searchsorted(edges, x, false, true), int64_t{1}), int64_t{1}, bins);
   const Tensor each = weight.defined()
                           ? where(inside, to(reshape(weight, {-1}), summed.dtype), int64_t{0})
                           : to(inside, summed.dtype);
-  return index_add(zeros(Dims{bins}, summed), 0, place, each);
+  return index_add(zeros(Dims{bins}, summed), 0, position, each);
 }
 
 // The edges of `bins` parts of equal width, of a range that is given or that of the elements.
 Tensor histogram_edges(const Tensor& x, int64_t bins, const std::vector<double>& range) {
   constexpr const char* op = "histogram";
   check(bins > 0 && bins < int64_t{1} << 48, op, ": bins is ", bins,
-        ", at least 1 and less than 2^48 are wanted");
+        ", at least 1 and less than 2^48 are expected");
   check(range.empty() || range.size() == 2, op, ": range holds ", range.size(),
-        " numbers, 2 are wanted");
+        " numbers, 2 are expected");
   Tensor low, high;
   if (!range.empty() || x.numel() == 0) {
     low = full({}, range.empty() ? 0.0 : range[0], options_of(x));
@@ -313,7 +313,7 @@ Tensor histogram_edges(const Tensor& x, int64_t bins, const std::vector<double>&
 std::tuple<Tensor, Tensor> histogram_between(const Tensor& given, const Tensor& edges,
                                              const Tensor& weight, bool density) {
   if (weight.defined()) {
-    shapes::expect_shape("histogram", "weight", weight.sizes(), given.sizes());
+    shapes::check_shape("histogram", "weight", weight.sizes(), given.sizes());
     check(weight.dtype() == given.dtype(), "histogram: weight has dtype ", weight.dtype(),
           " and x ", given.dtype());
   }
@@ -329,16 +329,18 @@ std::tuple<Tensor, Tensor> histogram_composite(const Tensor& x, int64_t bins,
                                                const std::vector<double>& range,
                                                const Tensor& weight, bool density) {
   const NoGrad no_grad;
-  check(is_floating(x.dtype()), "histogram: x has dtype ", x.dtype(), ", a floating one is wanted");
+  check(is_floating(x.dtype()), "histogram: x has dtype ", x.dtype(),
+        ", a floating one is expected");
   return histogram_between(x, histogram_edges(x, bins, range), weight, density);
 }
 
 std::tuple<Tensor, Tensor> histogram_at_composite(const Tensor& x, const Tensor& bins,
                                                   const Tensor& weight, bool density) {
   const NoGrad no_grad;
-  check(is_floating(x.dtype()), "histogram: x has dtype ", x.dtype(), ", a floating one is wanted");
+  check(is_floating(x.dtype()), "histogram: x has dtype ", x.dtype(),
+        ", a floating one is expected");
   check(bins.dim() == 1 && bins.numel() > 0, "histogram: the edges have shape ", bins.sizes(),
-        ", one dimension of at least one is wanted");
+        ", one dimension of at least one is expected");
   check(bins.dtype() == x.dtype(), "histogram: the edges have dtype ", bins.dtype(), " and x ",
         x.dtype());
   if (has_values(bins))
@@ -350,20 +352,20 @@ std::tuple<Tensor, Tensor> histogram_at_composite(const Tensor& x, const Tensor&
 Tensor histc_composite(const Tensor& given, int64_t bins, double min, double max) {
   const NoGrad no_grad;
   check(is_floating(given.dtype()), "histc: x has dtype ", given.dtype(),
-        ", a floating one is wanted");
+        ", a floating one is expected");
   check(bins > 0 && bins < int64_t{1} << 48, "histc: bins is ", bins,
-        ", at least 1 and less than 2^48 are wanted");
+        ", at least 1 and less than 2^48 are expected");
   const Tensor x = reshape(widened(given), {-1});
   // What is outside is counted in a part of its own, the first.
-  const Tensor place = [&] {
+  const Tensor position = [&] {
     if (min == max && x.numel() > 0 && !has_values(x))
-      return own_histogram_places("histc", x, bins);
+      return own_histogram_positions("histc", x, bins);
     const auto [low, high] = histogram_range("histc", x, min, max);
     const double unit = range_unit(x.dtype(), low, high, bins);
-    return histogram_place(unit == 1 ? x : mul(x, unit), low * unit, high * unit,
-                           static_cast<double>(bins));
+    return histogram_position(unit == 1 ? x : mul(x, unit), low * unit, high * unit,
+                              static_cast<double>(bins));
   }();
-  const Tensor at = to(place, DType::Int64);
+  const Tensor at = to(position, DType::Int64);
   const Tensor counts = index_add(zeros({bins + 1}, options_of(at)), 0, at, ones_like(at));
   return to(narrow(counts, 0, 1, bins), given.dtype());
 }

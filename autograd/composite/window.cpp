@@ -15,8 +15,8 @@ constexpr double kPi = 3.14159265358979323846;
 // of a symmetric window of so many points.
 template <class Make>
 Tensor window_of(int64_t length, bool periodic, Options options, const char* op, Make&& make) {
-  check(length >= 0, op, ": a window of ", length, " numbers; 0 or more wanted");
-  check(is_floating(options.dtype), op, ": dtype ", options.dtype, "; a floating one wanted");
+  check(length >= 0, op, ": a window of ", length, " numbers; 0 or more expected");
+  check(is_floating(options.dtype), op, ": dtype ", options.dtype, "; a floating one expected");
   if (length == 0) return empty_plain({0}, options, op);
   if (length == 1) return ones({1}, options);
   const Tensor n =
@@ -56,7 +56,7 @@ Tensor bartlett_window_composite(int64_t window_length, bool periodic, Options o
 
 Tensor kaiser_window_composite(int64_t window_length, bool periodic, double beta, Options options) {
   // Beyond, I0 leaves float64.
-  check(std::abs(beta) <= 700, "kaiser_window: beta ", beta, "; -700 to 700 wanted");
+  check(std::abs(beta) <= 700, "kaiser_window: beta ", beta, "; -700 to 700 expected");
   return window_of(window_length, periodic, options, "kaiser_window",
                    [=](const Tensor& n, double m) {
                      const Tensor t = sub(mul(n, 2 / (m - 1)), 1.0);
@@ -77,16 +77,16 @@ struct Frames {
 
 Frames frames_of(const char* op, const Tensor& x, int64_t n_fft, std::optional<int64_t> hop_length,
                  std::optional<int64_t> win_length, const Tensor& window) {
-  check(n_fft >= 1, op, ": n_fft is ", n_fft, "; 1 or more wanted");
+  check(n_fft >= 1, op, ": n_fft is ", n_fft, "; 1 or more expected");
   const int64_t hop = hop_length.value_or(n_fft / 4), wide = win_length.value_or(n_fft);
-  check(hop >= 1, op, ": hop_length is ", hop, "; 1 or more wanted");
+  check(hop >= 1, op, ": hop_length is ", hop, "; 1 or more expected");
   check(wide >= 1 && wide <= n_fft, op, ": win_length is ", wide, "; 1 to n_fft = ", n_fft,
-        " wanted");
+        " expected");
   if (!window.defined()) {
     if (wide == n_fft) return {op, n_fft, hop, {}};
   } else {
     check(window.dim() == 1 && window.size(0) == wide, op, ": window has shape ", window.sizes(),
-          "; (", wide, ",) wanted");
+          "; (", wide, ",) expected");
   }
   const Tensor given = window.defined() ? window : ones({wide}, {real_of(x.dtype()), x.device()});
   const int64_t before = (n_fft - wide) / 2;
@@ -111,9 +111,9 @@ Tensor stft_composite(const Tensor& x, int64_t n_fft, std::optional<int64_t> hop
                       std::optional<bool> return_complex) {
   const char* op = "stft";
   check(x.dim() == 1 || x.dim() == 2, op, ": the signal has shape ", x.sizes(),
-        "; (length) or (batch, length) wanted");
+        "; (length) or (batch, length) expected");
   check(is_differentiable(x.dtype()), op, ": dtype ", x.dtype(),
-        "; a floating or complex one wanted");
+        "; a floating or complex one expected");
   const Frames frames = frames_of(op, x, n_fft, hop_length, win_length, window);
   const bool complex = is_complex(x.dtype()) || (window.defined() && is_complex(window.dtype()));
   check(complex || return_complex, op, ": return_complex must be given for a real signal");
@@ -144,10 +144,10 @@ Tensor laid_over(const Tensor& parts, int64_t hop) {
 void check_spectrum(const Tensor& x, int64_t n_fft, bool half) {
   const char* op = "istft";
   check(x.dim() == 2 || x.dim() == 3, op, ": the spectrum has shape ", x.sizes(),
-        "; (frequencies, windows) or (batch, frequencies, windows) wanted");
+        "; (frequencies, windows) or (batch, frequencies, windows) expected");
   const int64_t wanted = half ? n_fft / 2 + 1 : n_fft;
   check(x.size(-2) == wanted, op, ": ", x.size(-2), " frequencies; ", wanted,
-        " wanted for n_fft = ", n_fft);
+        " expected for n_fft = ", n_fft);
   check(x.size(-1) >= 1, op, ": the spectrum has no windows");
 }
 
@@ -158,7 +158,7 @@ Tensor istft_composite(const Tensor& x, int64_t n_fft, std::optional<int64_t> ho
                        bool normalized, std::optional<bool> onesided, std::optional<int64_t> length,
                        bool return_complex) {
   const char* op = "istft";
-  check(is_complex(x.dtype()), op, ": dtype ", x.dtype(), "; a complex one wanted");
+  check(is_complex(x.dtype()), op, ": dtype ", x.dtype(), "; a complex one expected");
   const Frames frames = frames_of(op, x, n_fft, hop_length, win_length, window);
   const bool half = onesided.value_or(x.dim() < 2 || x.size(-2) != n_fft);
   check(!half || !return_complex, op, ": onesided is for real signals");

@@ -17,8 +17,8 @@ Tensor limited(const Tensor& x) {
 
 Tensor gelu_erf_grad_x_grad_x(const Tensor& g, const Tensor& grad, const Tensor& given) {
   const Tensor x2 = square(limited(given));
-  const Tensor bend = mul(sub(2.0, x2), 0.3989422804014327);
-  return mul(mul(widened(g), grad), mul(exp(mul(x2, -0.5)), bend));
+  const Tensor second = mul(sub(2.0, x2), 0.3989422804014327);
+  return mul(mul(widened(g), grad), mul(exp(mul(x2, -0.5)), second));
 }
 
 // For inner = k (x + c x^3): (1 - tanh^2) (inner' + x / 2 inner'' - x tanh inner'^2).
@@ -28,15 +28,15 @@ Tensor gelu_tanh_grad_x_grad_x(const Tensor& g, const Tensor& grad, const Tensor
   const Tensor x2 = square(x);
   const Tensor t = tanh(mul(mul(x, add(mul(x2, c), 1.0)), k));
   const Tensor inner = mul(add(mul(x2, 3 * c), 1.0), k);
-  const Tensor bend = sub(add(inner, mul(x2, 3 * k * c)), mul(mul(x, t), square(inner)));
-  return mul(mul(widened(g), grad), mul(sub(1.0, square(t)), bend));
+  const Tensor second = sub(add(inner, mul(x2, 3 * k * c)), mul(mul(x, t), square(inner)));
+  return mul(mul(widened(g), grad), mul(sub(1.0, square(t)), second));
 }
 
 Tensor silu_grad_x_grad_x(const Tensor& g, const Tensor& grad, const Tensor& given) {
   const Tensor x = limited(given);
   const Tensor s = sigmoid(x);
-  const Tensor bend = add(mul(x, sub(1.0, mul(s, 2.0))), 2.0);
-  return mul(mul(widened(g), grad), moonlet::conj(mul(mul(s, sub(1.0, s)), bend)));
+  const Tensor second = add(mul(x, sub(1.0, mul(s, 2.0))), 2.0);
+  return mul(mul(widened(g), grad), moonlet::conj(mul(mul(s, sub(1.0, s)), second)));
 }
 
 // For t = tanh(softplus(x)), whose derivative is s (1 - t^2) with s = sigmoid(x).
@@ -44,15 +44,15 @@ Tensor mish_grad_x_grad_x(const Tensor& g, const Tensor& grad, const Tensor& giv
   const Tensor x = limited(given);
   const Tensor s = sigmoid(x), t = tanh(softplus(x, 1.0, 20.0));
   const Tensor slope = mul(s, sub(1.0, square(t)));
-  const Tensor bend = mul(x, sub(1.0, mul(s, add(mul(t, 2.0), 1.0))));
-  return mul(mul(widened(g), grad), mul(slope, add(bend, 2.0)));
+  const Tensor second = mul(x, sub(1.0, mul(s, add(mul(t, 2.0), 1.0))));
+  return mul(mul(widened(g), grad), mul(slope, add(second, 2.0)));
 }
 
 Tensor softplus_grad_x_grad_x(const Tensor& g, const Tensor& grad, const Tensor& given,
                               const Scalar& beta, const Scalar& threshold) {
   const Tensor scaled = mul(widened(given), beta);
-  const Tensor bend = mul(sigmoid_grad_x(mul(widened(g), grad), sigmoid(scaled)), beta);
-  return where(gt(scaled, threshold), 0.0, bend);
+  const Tensor second = mul(sigmoid_grad_x(mul(widened(g), grad), sigmoid(scaled)), beta);
+  return where(gt(scaled, threshold), 0.0, second);
 }
 
 }  // namespace moonlet::formulas

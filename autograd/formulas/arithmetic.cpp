@@ -20,11 +20,11 @@ Tensor pow_grad_x(const Tensor& g, const Operand& x, const Operand& exponent) {
     const Scalar less = p.is_int() ? Scalar(p.to_int() - 1) : Scalar(p.to_double() - 1);
     return mul(g, moonlet::conj(mul(pow(x, less), p)));
   }
-  // At 0 the slopes 0 x^-1 and 1 x^0 are those of constants.
+  // At 0 the gradients 0 x^-1 and 1 x^0 are those of constants.
   const Tensor edge =
       logical_and(logical_or(eq(x, 0), ne(x, x)), logical_or(eq(exponent, 0), eq(exponent, 1)));
-  const Tensor slope = mul(exponent, pow(where(edge, 1, x), add(exponent, -1)));
-  return mul(g, moonlet::conj(where(edge, detach(exponent.tensor()), slope)));
+  const Tensor gradient = mul(exponent, pow(where(edge, 1, x), add(exponent, -1)));
+  return mul(g, moonlet::conj(where(edge, detach(exponent.tensor()), gradient)));
 }
 
 Tensor pow_grad_exponent(const Tensor& g, const Operand& x, const Operand& exponent,

@@ -12,7 +12,7 @@ Tensor pow_grad_exponent(const Tensor& g, const Operand& x, const Operand& expon
                          const Tensor& y);
 // What lerp leaves of its first end.
 Tensor lerp_grad_x(const Tensor& g, const Operand& weight);
-// The sign of a real number has no slope; that of a complex one turns with it.
+// The sign of a real number has no gradient; that of a complex one turns with it.
 Tensor sgn_grad_x(const Tensor& g, const Tensor& x);
 
 }  // namespace moonlet::formulas

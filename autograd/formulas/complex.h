@@ -5,7 +5,7 @@
 
 namespace moonlet::formulas {
 
-// The angle of a complex number turns across it; that of a real one has no slope.
+// The angle of a complex number turns across it; that of a real one has no gradient.
 Tensor angle_grad_x(const Tensor& g, const Tensor& x);
 
 }  // namespace moonlet::formulas

@@ -63,7 +63,7 @@ Tensor used(const Tensor& src, const Tensor& index) {
 }
 
 // Where elements go along `dim`: each to a position of its own (scatter), or by slices.
-struct Places {
+struct Positions {
   int64_t dim;
   const Tensor index;
   bool slices;
@@ -98,13 +98,13 @@ Tensor rank_in_group(const Tensor& index, int64_t dim) {
 // Of a product, each factor has the product of the others. All factors of a result stand in a row
 // of their own and none is divided by, so that these products have derivatives where factors are 0.
 std::tuple<Tensor, Tensor> product_grads_by_rows(const Tensor& g, const Tensor& x,
-                                                 const Places& places, const Tensor& src) {
-  const int64_t dim = places.dim;
+                                                 const Positions& positions, const Tensor& src) {
+  const int64_t dim = positions.dim;
   const int d = static_cast<int>(dim);
   Dims line = Dims::filled(x.dim(), 1);
-  line[d] = places.index.numel();
+  line[d] = positions.index.numel();
   const Tensor index =
-      to(places.slices ? expand(reshape(places.index, line), src.sizes()) : places.index,
+      to(positions.slices ? expand(reshape(positions.index, line), src.sizes()) : positions.index,
          DType::Int64);
   const Tensor rank = rank_in_group(index, dim);
   const bool known = has_values(rank) && rank.device().is_cpu();
@@ -127,22 +127,22 @@ bool has_no_zero(const Tensor& x) {
 }
 
 // The same in less memory, where the derivatives end here or no factor is 0.
-std::tuple<Tensor, Tensor> product_grads(const Tensor& g, const Tensor& x, const Places& places,
-                                         const Tensor& src) {
+std::tuple<Tensor, Tensor> product_grads(const Tensor& g, const Tensor& x,
+                                         const Positions& positions, const Tensor& src) {
   if (x.dim() == 0) {
-    const Places line{0, reshape(places.index, {places.index.numel()}), places.slices};
+    const Positions line{0, reshape(positions.index, {positions.index.numel()}), positions.slices};
     const auto [by_x, by_src] =
         product_grads(reshape(g, {1}), reshape(x, {1}), line, reshape(src, {src.numel()}));
     return {reshape(by_x, {}), reshape(by_src, src.sizes())};
   }
   if (derivatives_wanted() && x.numel() > 0 && src.numel() > 0 &&
       !(has_no_zero(x) && has_no_zero(src)))
-    return product_grads_by_rows(g, x, places, src);
+    return product_grads_by_rows(g, x, positions, src);
   const Tensor x_is_0 = eq(x, int64_t{0}), src_is_0 = eq(src, int64_t{0});
   const Tensor x_part = masked_fill(x, x_is_0, int64_t{1});
   const Tensor src_part = masked_fill(src, src_is_0, int64_t{1});
-  const Tensor zero_count = places.add(to(x_is_0, g.dtype()), to(src_is_0, g.dtype()));
-  const Tensor others = mul(g, places.multiply(x_part, src_part));
+  const Tensor zero_count = positions.add(to(x_is_0, g.dtype()), to(src_is_0, g.dtype()));
+  const Tensor others = mul(g, positions.multiply(x_part, src_part));
   // Where there is one 0 only that has a gradient, where there are two nothing has.
   const auto share = [&](const Tensor& count, const Tensor& product, const Tensor& is_0,
                          const Tensor& part) {
@@ -150,16 +150,17 @@ std::tuple<Tensor, Tensor> product_grads(const Tensor& g, const Tensor& x, const
     return where(eq(count, wanted), div(product, part), int64_t{0});
   };
   return {share(zero_count, others, x_is_0, x_part),
-          share(places.pick(zero_count), places.pick(others), src_is_0, src_part)};
+          share(positions.pick(zero_count), positions.pick(others), src_is_0, src_part)};
 }
 
 // Of the extremes y, what is one of them has the gradient, several equal ones a share of it each.
-std::tuple<Tensor, Tensor> extreme_grads(const Tensor& g, const Tensor& x_is, const Places& places,
-                                         const Tensor& src, const Tensor& y) {
-  const Tensor src_is = eq(src, places.pick(y));
-  const Tensor count = places.add(to(x_is, g.dtype()), to(src_is, g.dtype()));
+std::tuple<Tensor, Tensor> extreme_grads(const Tensor& g, const Tensor& x_is,
+                                         const Positions& positions, const Tensor& src,
+                                         const Tensor& y) {
+  const Tensor src_is = eq(src, positions.pick(y));
+  const Tensor count = positions.add(to(x_is, g.dtype()), to(src_is, g.dtype()));
   const Tensor share = div(g, clamp_min(count, int64_t{1}));
-  return {where(x_is, share, int64_t{0}), where(src_is, places.pick(share), int64_t{0})};
+  return {where(x_is, share, int64_t{0}), where(src_is, positions.pick(share), int64_t{0})};
 }
 
 // The gradient g of means, divided by how many slices are in each.
@@ -184,9 +185,9 @@ std::tuple<Tensor, Tensor> scatter_fold_grads(const Tensor& g, const Tensor& x, 
                                               const Tensor& index, const Tensor& given,
                                               std::string_view reduce, const Tensor& y) {
   const Tensor src = used(given, index);
-  const Places places{dim, index, false};
-  const auto [x_grad, src_grad] = reduce == "prod" ? product_grads(g, x, places, src)
-                                                   : extreme_grads(g, eq(x, y), places, src, y);
+  const Positions positions{dim, index, false};
+  const auto [x_grad, src_grad] = reduce == "prod" ? product_grads(g, x, positions, src)
+                                                   : extreme_grads(g, eq(x, y), positions, src, y);
   return {x_grad, behind_zeros(src_grad, given.sizes())};
 }
 
@@ -194,17 +195,18 @@ std::tuple<Tensor, Tensor> index_reduce_grads(const Tensor& g, const Tensor& x, 
                                               const Tensor& index, const Tensor& source,
                                               std::string_view reduce, bool include_self,
                                               const Tensor& y) {
-  const Places places{dim, index, true};
+  const Positions positions{dim, index, true};
   // What the slices replaced has no part in the results.
   const auto without_self = [&](const Tensor& all, Scalar value) {
     return include_self ? all : index_fill(all, dim, index, value);
   };
   if (reduce == "mean") {
     const Tensor share = mean_share(g, dim, index, include_self);
-    return {without_self(share, int64_t{0}), places.pick(share)};
+    return {without_self(share, int64_t{0}), positions.pick(share)};
   }
-  if (reduce != "prod") return extreme_grads(g, without_self(eq(x, y), false), places, source, y);
-  auto [x_grad, source_grad] = product_grads(g, without_self(x, int64_t{1}), places, source);
+  if (reduce != "prod")
+    return extreme_grads(g, without_self(eq(x, y), false), positions, source, y);
+  auto [x_grad, source_grad] = product_grads(g, without_self(x, int64_t{1}), positions, source);
   return {without_self(x_grad, int64_t{0}), source_grad};
 }
 

@@ -25,15 +25,15 @@ namespace {
 // What a distance's gradient g has for each difference of coordinates, by ops with derivatives.
 Tensor by_difference(const Tensor& g, const Tensor& difference, const Tensor& distance, double p) {
   if (p == 0) return mul(difference, 0.0);
-  const Tensor y = unsqueeze(distance, -1), slope = unsqueeze(g, -1), side = sign(difference);
-  if (p == 1) return mul(side, slope);
-  if (std::isinf(p)) return mul(mul(side, eq(abs(difference), y)), slope);
+  const Tensor y = unsqueeze(distance, -1), gradient = unsqueeze(g, -1), side = sign(difference);
+  if (p == 1) return mul(side, gradient);
+  if (std::isinf(p)) return mul(mul(side, eq(abs(difference), y)), gradient);
   // Equal points have no direction.
   const Tensor same = eq(y, 0.0), length = masked_fill(y, same, 1.0);
-  if (p == 2) return mul(difference, masked_fill(div(slope, length), same, 0.0));
+  if (p == 2) return mul(difference, masked_fill(div(gradient, length), same, 0.0));
   const Tensor none = eq(difference, 0.0), size = masked_fill(abs(difference), none, 1.0);
   const Tensor each = masked_fill(mul(side, pow(size, p - 1)), none, 0.0);
-  return mul(each, masked_fill(mul(slope, pow(length, 1 - p)), same, 0.0));
+  return mul(each, masked_fill(mul(gradient, pow(length, 1 - p)), same, 0.0));
 }
 
 }  // namespace

@@ -6,8 +6,8 @@
 
 namespace moonlet::formulas {
 
-std::tuple<Tensor, Tensor> bowl_grads(const Tensor& g, const Tensor& x, const Tensor& target,
-                                      const Scalar& width) {
+std::tuple<Tensor, Tensor> huber_backward_grads(const Tensor& g, const Tensor& x,
+                                                const Tensor& target, const Scalar& width) {
   const Tensor inside = where(lt(abs(sub(x, target)), width), g, 0.0);
   return {inside, neg(inside)};
 }
@@ -16,19 +16,19 @@ std::tuple<Tensor, Tensor> binary_cross_entropy_grads(const Tensor& g, const Ten
                                                       const Tensor& target) {
   const Tensor x = widened(given);
   const Tensor spread = clamp_min(mul(x, sub(1.0, x)), 1e-12);
-  const Tensor bend = add(sub(square(x), mul(mul(x, target), 2.0)), target);
-  return {mul(g, div(bend, square(spread))), neg(div(g, spread))};
+  const Tensor second = add(sub(square(x), mul(mul(x, target), 2.0)), target);
+  return {mul(g, div(second, square(spread))), neg(div(g, spread))};
 }
 
 std::tuple<Tensor, Tensor> soft_margin_grads(const Tensor& g, const Tensor& given,
                                              const Tensor& target) {
   const Tensor x = widened(given);
   const Tensor s = sigmoid(neg(mul(x, target)));
-  const Tensor bend = mul(s, sub(1.0, s));
-  return {mul(g, mul(square(target), bend)), mul(g, sub(mul(mul(x, target), bend), s))};
+  const Tensor second = mul(s, sub(1.0, s));
+  return {mul(g, mul(square(target), second)), mul(g, sub(mul(mul(x, target), second), s))};
 }
 
-Tensor kl_div_slope(const Tensor& given, const Tensor& target) {
+Tensor kl_div_target_grad(const Tensor& given, const Tensor& target) {
   const Tensor x = widened(given), present = gt(target, 0.0);
   return sub(add(log(where(present, target, 1.0)), present), x);
 }

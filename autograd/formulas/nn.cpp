@@ -115,12 +115,13 @@ Tensor attention(const Tensor& given_query, const Tensor& given_key, const Tenso
 
 namespace {
 
-// The weights of a chunk, and the gradient of its scores for the gradient `slope` of its results.
-std::tuple<Tensor, Tensor> chunk_grads(const Tensor& slope, const Tensor& query, const Tensor& key,
-                                       const Tensor& value, const Tensor& mask, bool is_causal,
-                                       const Chunk& c) {
+// The weights of a chunk, and the gradient of its scores for the gradient `gradient` of its
+// results.
+std::tuple<Tensor, Tensor> chunk_grads(const Tensor& gradient, const Tensor& query,
+                                       const Tensor& key, const Tensor& value, const Tensor& mask,
+                                       bool is_causal, const Chunk& c) {
   Tensor weights = chunk_weights(query, key, mask, is_causal, c);
-  const Tensor by_weights = matmul(slope, swapped(rows(value, 0, c.keys)));
+  const Tensor by_weights = matmul(gradient, swapped(rows(value, 0, c.keys)));
   // The values may have more entries in their batch than the weights.
   if (!(weights.sizes() == by_weights.sizes())) weights = expand(weights, by_weights.sizes());
   return {weights, softmax_grad_x(by_weights, weights, weights.dim() - 1)};
@@ -145,9 +146,9 @@ std::tuple<Tensor, Tensor, Tensor> attention_grads(const Tensor& given_g, const 
   std::vector<Tensor> by_query;
   Tensor by_key, by_value;
   for (const Chunk& c : chunks_of(query, key, is_causal)) {
-    const Tensor slope = rows(g, c.first, c.count);
-    const auto [weights, by_scores] = chunk_grads(slope, query, key, value, mask, is_causal, c);
-    add_rows(by_value, matmul(swapped(weights), slope), key.size(-2));
+    const Tensor gradient = rows(g, c.first, c.count);
+    const auto [weights, by_scores] = chunk_grads(gradient, query, key, value, mask, is_causal, c);
+    add_rows(by_value, matmul(swapped(weights), gradient), key.size(-2));
     by_query.push_back(mul(matmul(by_scores, rows(key, 0, c.keys)), scale));
     add_rows(by_key, matmul(swapped(by_scores), rows(query, c.first, c.count)), key.size(-2));
   }

@@ -134,10 +134,10 @@ bool made_together(const Tensor& x) {
 }
 }  // namespace
 
-std::tuple<Tensor, Tensor, Tensor> layer_norm_slopes(const Tensor& grad, const Tensor& x,
-                                                     const Tensor& mean, const Tensor& rstd,
-                                                     const Tensor& weight, int64_t dims,
-                                                     double eps) {
+std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const Tensor& x,
+                                                       const Tensor& mean, const Tensor& rstd,
+                                                       const Tensor& weight, int64_t dims,
+                                                       double eps) {
   constexpr int64_t kLongRow = 8192;  // longer ones leave the cache before they are read again
   if (made_together(x) && x.numel() <= kLongRow * mean.numel())
     return layer_norm_grads(grad, x, mean, rstd, weight, dims);
@@ -146,19 +146,19 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_slopes(const Tensor& grad, const T
           grad};
 }
 
-std::tuple<Tensor, Tensor, Tensor> batch_norm_slopes(const Tensor& grad, const Tensor& x,
-                                                     const Tensor& mean, const Tensor& rstd,
-                                                     const Tensor& weight, double eps) {
+std::tuple<Tensor, Tensor, Tensor> batch_norm_backward(const Tensor& grad, const Tensor& x,
+                                                       const Tensor& mean, const Tensor& rstd,
+                                                       const Tensor& weight, double eps) {
   if (made_together(x)) return batch_norm_grads(grad, x, mean, rstd, weight);
   return {batch_norm_grad_x(grad, x, mean, rstd, weight, eps),
           weight.defined() ? batch_norm_grad_weight(grad, x, mean, rstd, eps) : Tensor(),
           channel_sum(grad)};
 }
 
-std::tuple<Tensor, Tensor, Tensor> group_norm_slopes(const Tensor& grad, const Tensor& x,
-                                                     const Tensor& mean, const Tensor& rstd,
-                                                     const Tensor& weight, int64_t groups,
-                                                     double eps) {
+std::tuple<Tensor, Tensor, Tensor> group_norm_backward(const Tensor& grad, const Tensor& x,
+                                                       const Tensor& mean, const Tensor& rstd,
+                                                       const Tensor& weight, int64_t groups,
+                                                       double eps) {
   constexpr int64_t kLongRun = 8;  // shorter ones are normalised with a vector of weights
   if (made_together(x) && x.numel() >= kLongRun * x.size(0) * x.size(1))
     return group_norm_grads(grad, x, mean, rstd, weight, groups);

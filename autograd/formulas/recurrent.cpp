@@ -68,15 +68,15 @@ void check_recurrent(const Tensor& gates, const Tensor& hidden, const Tensor& ce
                      const Tensor& w_hh, const Tensor& b_hh, const std::vector<int64_t>& sizes,
                      int64_t mode) {
   const char* op = "native_recurrent";
-  check(mode >= kLstm && mode <= kRnnRelu, op, ": mode is ", mode, ", 0 to 3 is wanted");
+  check(mode >= kLstm && mode <= kRnnRelu, op, ": mode is ", mode, ", 0 to 3 is expected");
   const int64_t factors[] = {4, 3, 1, 1}, factor = factors[mode];
   check(gates.dim() == 2 && hidden.dim() == 2, op, ": gates has shape ", gates.sizes(),
-        " and hidden ", hidden.sizes(), ", two dimensions each are wanted");
+        " and hidden ", hidden.sizes(), ", two dimensions each are expected");
   const int64_t size = hidden.size(1), wide = gates.size(1);
   check(wide % factor == 0 && wide / factor == size, op, ": gates has shape ", gates.sizes(),
         " for a state of ", size);
   check(w_hh.sizes() == Dims{wide, size}, op, ": w_hh has shape ", w_hh.sizes(), ", (", wide, ", ",
-        size, ") is wanted");
+        size, ") is expected");
   check(!b_hh.defined() || (mode == kGru && b_hh.sizes() == Dims{wide}), op,
         ": b_hh is for gru alone, of shape (", wide, ",)");
   check(cell.defined() == (mode == kLstm) && (!cell.defined() || cell.sizes() == hidden.sizes()),
@@ -87,24 +87,24 @@ void check_recurrent(const Tensor& gates, const Tensor& hidden, const Tensor& ce
         " states");
 }
 
-std::tuple<Tensor, Tensor> lstm_step_slopes(const Tensor& grad_h, const Tensor& grad_c,
-                                            const Tensor& gates, const Tensor& cell,
-                                            const Tensor& c) {
+std::tuple<Tensor, Tensor> lstm_step_backward(const Tensor& grad_h, const Tensor& grad_c,
+                                              const Tensor& gates, const Tensor& cell,
+                                              const Tensor& c) {
   if (!derivatives_wanted()) return lstm_step_grads(grad_h, grad_c, gates, cell, c);
   const std::vector<Tensor> part = chunk(gates, 4, 1);
-  const Tensor enter = sigmoid(part[0]), keep = sigmoid(part[1]), next = tanh(part[2]),
-               leave = sigmoid(part[3]), shown = tanh(c);
-  const auto slope = [](const Tensor& s) { return mul(s, sub(1.0, s)); };
-  const Tensor g = add(grad_c, mul(mul(grad_h, leave), sub(1.0, square(shown))));
-  const Tensor all =
-      cat({mul(mul(g, next), slope(enter)), mul(mul(g, cell), slope(keep)),
-           mul(mul(g, enter), sub(1.0, square(next))), mul(mul(grad_h, shown), slope(leave))},
-          1);
-  return {all, mul(g, keep)};
+  const Tensor input = sigmoid(part[0]), forget = sigmoid(part[1]), candidate = tanh(part[2]),
+               output = sigmoid(part[3]), shown = tanh(c);
+  const auto gradient = [](const Tensor& s) { return mul(s, sub(1.0, s)); };
+  const Tensor g = add(grad_c, mul(mul(grad_h, output), sub(1.0, square(shown))));
+  const Tensor all = cat(
+      {mul(mul(g, candidate), gradient(input)), mul(mul(g, cell), gradient(forget)),
+       mul(mul(g, input), sub(1.0, square(candidate))), mul(mul(grad_h, shown), gradient(output))},
+      1);
+  return {all, mul(g, forget)};
 }
 
-std::tuple<Tensor, Tensor, Tensor> gru_step_slopes(const Tensor& grad, const Tensor& x_gates,
-                                                   const Tensor& h_gates, const Tensor& hidden) {
+std::tuple<Tensor, Tensor, Tensor> gru_step_backward(const Tensor& grad, const Tensor& x_gates,
+                                                     const Tensor& h_gates, const Tensor& hidden) {
   if (!derivatives_wanted()) return gru_step_grads(grad, x_gates, h_gates, hidden);
   const std::vector<Tensor> x = chunk(x_gates, 3, 1), h = chunk(h_gates, 3, 1);
   const Tensor reset = sigmoid(add(x[0], h[0])), update = sigmoid(add(x[1], h[1]));
@@ -299,9 +299,9 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> recurrent_grads(
   const Tensor cells_before = mode == kLstm ? states_before(cell, cells, steps) : Tensor();
   const Backward b = back_through_steps(grad_y, grad_h, grad_c, gates, sums, w_hh, before,
                                         cells_before, y, cells, steps, mode);
-  const Tensor& slopes = mode == kGru ? b.by_h_gates : b.by_gates;
-  return {b.by_gates, b.by_hidden, b.by_cell, mm(t(slopes), before),
-          b_hh.defined() ? sum(slopes, {0}) : Tensor()};
+  const Tensor& gradients = mode == kGru ? b.by_h_gates : b.by_gates;
+  return {b.by_gates, b.by_hidden, b.by_cell, mm(t(gradients), before),
+          b_hh.defined() ? sum(gradients, {0}) : Tensor()};
 }
 
 }  // namespace moonlet::formulas

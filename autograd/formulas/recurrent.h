@@ -19,11 +19,11 @@ void check_recurrent(const Tensor& gates, const Tensor& hidden, const Tensor& ce
                      int64_t mode);
 
 // The gradients of (gates, cell) and of (x_gates, h_gates, hidden).
-std::tuple<Tensor, Tensor> lstm_step_slopes(const Tensor& grad_h, const Tensor& grad_c,
-                                            const Tensor& gates, const Tensor& cell,
-                                            const Tensor& c);
-std::tuple<Tensor, Tensor, Tensor> gru_step_slopes(const Tensor& grad, const Tensor& x_gates,
-                                                   const Tensor& h_gates, const Tensor& hidden);
+std::tuple<Tensor, Tensor> lstm_step_backward(const Tensor& grad_h, const Tensor& grad_c,
+                                              const Tensor& gates, const Tensor& cell,
+                                              const Tensor& c);
+std::tuple<Tensor, Tensor, Tensor> gru_step_backward(const Tensor& grad, const Tensor& x_gates,
+                                                     const Tensor& h_gates, const Tensor& hidden);
 
 // native_recurrent: (y, h_n, c_n, cells, sums), unrecorded. `keep_sums` says whether a gradient
 // will want the last.

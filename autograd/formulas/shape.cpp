@@ -77,8 +77,8 @@ bool added_in_place(Tensor* so_far, const Tensor& g, Part&& part) {
   if (so_far == nullptr || !has_memory(*so_far) || so_far->dtype() != g.dtype() ||
       so_far->device() != g.device())
     return false;
-  Tensor place = part(*so_far);
-  add_(place, g);
+  Tensor position = part(*so_far);
+  add_(position, g);
   return true;
 }
 
@@ -131,12 +131,12 @@ Tensor as_strided_grad_x(const Tensor& g, const Dims& x_size, const Dims& x_stri
   if (is_contiguous(x_size, x_stride)) return reshape(slice(sums, 0, own, own + count, 1), x_size);
   if (!derivatives_wanted() && has_memory(g) && !overlaps_itself(x_size, x_stride))
     return part_of(sums, x_size, x_stride, own);
-  const Tensor places = strided_positions(x_size, x_stride, own, g.device().real());
-  Tensor out = index_select(sums, 0, places);
+  const Tensor positions = strided_positions(x_size, x_stride, own, g.device().real());
+  Tensor out = index_select(sums, 0, positions);
   if (overlaps_itself(x_size, x_stride)) {
     const Tensor zeros = plain_zeros({end - first}, options_of(g), kOp);
-    const Tensor sharers = index_add(zeros, 0, places, ones({count}, options_of(g)));
-    out = div(out, index_select(sharers, 0, places));
+    const Tensor sharers = index_add(zeros, 0, positions, ones({count}, options_of(g)));
+    out = div(out, index_select(sharers, 0, positions));
   }
   return reshape(out, x_size);
 }

@@ -19,7 +19,7 @@ Tensor diagonal_grad_x(Tensor* so_far, const Tensor& g, const Dims& size, int64_
 std::vector<int64_t> negated(const std::vector<int64_t>& values);
 // `g` with its dimensions put back to where permute(dims) took them from.
 Tensor permute_grad_x(const Tensor& g, const Dims& dims);
-// The sum, for each element of a tensor of that layout, of g over all places at which
+// The sum, for each element of a tensor of that layout, of g over all positions at which
 // as_strided(size, stride, offset) shows it; elements that lie on one another share the sum evenly.
 // Offsets count from the start of the storage.
 Tensor as_strided_grad_x(const Tensor& g, const Dims& x_size, const Dims& x_stride,

@@ -21,28 +21,29 @@ Tensor special_zeta_grad_other(const Tensor& g, const Operand& x, const Operand&
   return neg(mul(g, mul(x, special_zeta(add(x, 1.0), other))));
 }
 
-// slope(other), and 0 where x is 0 and `other` is at most `lowest`, whose logarithm is infinite.
+// gradient(other), and 0 where x is 0 and `other` is at most `lowest`, whose logarithm is infinite.
 template <class F>
-static Tensor log_slope(const Operand& x, const Operand& other, double lowest, F&& slope) {
+static Tensor log_gradient(const Operand& x, const Operand& other, double lowest, F&& gradient) {
   if (!other.is_tensor()) {
     const bool finite = !(other.scalar().to_double() <= lowest);
-    return finite ? slope(other) : where(eq(x, 0), 0.0, slope(other));
+    return finite ? gradient(other) : where(eq(x, 0), 0.0, gradient(other));
   }
   const Tensor none = logical_and(eq(x, 0), le(other, lowest));
-  return where(none, 0.0, slope(where(none, 1.0, other)));
+  return where(none, 0.0, gradient(where(none, 1.0, other)));
 }
 
 Tensor xlogy_grad_x(const Tensor& g, const Operand& x, const Operand& other) {
-  return log_slope(x, other, 0.0, [&](const Operand& safe) { return xlogy(g, safe); });
+  return log_gradient(x, other, 0.0, [&](const Operand& safe) { return xlogy(g, safe); });
 }
 
 Tensor special_xlog1py_grad_x(const Tensor& g, const Operand& x, const Operand& other) {
-  return log_slope(x, other, -1.0, [&](const Operand& safe) { return special_xlog1py(g, safe); });
+  return log_gradient(x, other, -1.0,
+                      [&](const Operand& safe) { return special_xlog1py(g, safe); });
 }
 
 // The same of `other`, x divided by `other - lowest`: there it has no derivatives either.
-static Tensor log_slope_of_other(const Tensor& g, const Operand& x, const Operand& other,
-                                 double lowest) {
+static Tensor log_gradient_of_other(const Tensor& g, const Operand& x, const Operand& other,
+                                    double lowest) {
   const Tensor from = lowest == 0 ? other.tensor() : sub(other, lowest);
   if (!x.is_tensor()) return div(mul(g, x), from);
   const Tensor none = logical_and(eq(x, 0), le(from, 0)), divisor = where(none, 1.0, from);
@@ -50,18 +51,18 @@ static Tensor log_slope_of_other(const Tensor& g, const Operand& x, const Operan
 }
 
 Tensor xlogy_grad_other(const Tensor& g, const Operand& x, const Operand& other) {
-  return log_slope_of_other(g, x, other, 0.0);
+  return log_gradient_of_other(g, x, other, 0.0);
 }
 
 Tensor special_xlog1py_grad_other(const Tensor& g, const Operand& x, const Operand& other) {
-  return log_slope_of_other(g, x, other, -1.0);
+  return log_gradient_of_other(g, x, other, -1.0);
 }
 
-// slope(divisor) for x other than 0, at which the divisor is 1 and the result `at_zero`.
+// gradient(divisor) for x other than 0, at which the divisor is 1 and the result `at_zero`.
 template <class F>
-static Tensor except_zero(const Tensor& g, const Tensor& x, double at_zero, F&& slope) {
+static Tensor except_zero(const Tensor& g, const Tensor& x, double at_zero, F&& gradient) {
   const Tensor zero = eq(x, 0);
-  return mul(g, moonlet::conj(where(zero, at_zero, slope(where(zero, 1.0, x)))));
+  return mul(g, moonlet::conj(where(zero, at_zero, gradient(where(zero, 1.0, x)))));
 }
 
 // With t = pi x, cos(t) / x - sin(t) / (t x); around 0, where that cancels, the first terms of

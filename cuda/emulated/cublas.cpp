@@ -114,7 +114,7 @@ cublasStatus_t gemm(cublasHandle_t handle, const Shape& s, const T* alpha, const
   return CUBLAS_STATUS_SUCCESS;
 }
 
-/// A product of each of `count` matrices whose places are on the device.
+/// A product of each of `count` matrices whose positions are on the device.
 template <class T>
 cublasStatus_t gemm_batched(cublasHandle_t handle, const Shape& s, const T* alpha,
                             const T* const a[], const T* const b[], const T* beta, T* const c[],

@@ -79,8 +79,8 @@ cudnnStatus_t shape_of(cudnnHandle_t handle, cudnnTensorDescriptor_t x, cudnnFil
   }
   for (std::size_t d = 0; d < 3; ++d) {
     const std::int64_t reach = s.conv.dilation[d] * (s.w.size[d + 2] - 1) + 1;
-    const std::int64_t room = s.x.size[d + 2] + 2 * s.conv.padding[d] - reach;
-    if (room < 0 || s.y.size[d + 2] != room / s.conv.stride[d] + 1) {
+    const std::int64_t extent = s.x.size[d + 2] + 2 * s.conv.padding[d] - reach;
+    if (extent < 0 || s.y.size[d + 2] != extent / s.conv.stride[d] + 1) {
       return CUDNN_STATUS_BAD_PARAM_SHAPE_MISMATCH;
     }
   }
@@ -166,13 +166,13 @@ const char* name(cudnnMathType_t math) {
 
 /// Checks the rest and puts the work into the stream.
 cudnnStatus_t run(Kind kind, cudnnHandle_t handle, const Shape& s, int number, const Data& at,
-                  void* room, std::size_t bytes, const void* alpha, const void* beta) {
-  std::size_t wanted = 0;
-  if (const cudnnStatus_t status = workspace(kind, s, number, &wanted)) return status;
-  if (!alpha || !beta || !at.x || !at.w || !at.y || (wanted > 0 && !room)) {
+                  void* memory, std::size_t bytes, const void* alpha, const void* beta) {
+  std::size_t needed = 0;
+  if (const cudnnStatus_t status = workspace(kind, s, number, &needed)) return status;
+  if (!alpha || !beta || !at.x || !at.w || !at.y || (needed > 0 && !memory)) {
     return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
   }
-  if (bytes < wanted) return CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT;
+  if (bytes < needed) return CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT;
   for (const void* data : {at.x, at.w, at.y}) {
     if (reinterpret_cast<std::uintptr_t>(data) % 16 != 0) {
       return CUDNN_STATUS_BAD_PARAM_MISALIGNED_POINTER;
@@ -180,7 +180,7 @@ cudnnStatus_t run(Kind kind, cudnnHandle_t handle, const Shape& s, int number, c
   }
   if (says("fussy") && number == known(kind)[0].number) return CUDNN_STATUS_NOT_SUPPORTED;
   if (!on_device(at.x, s.x.bytes()) || !on_device(at.w, s.w.bytes()) ||
-      !on_device(at.y, s.y.bytes()) || (wanted > 0 && !on_device(room, wanted))) {
+      !on_device(at.y, s.y.bytes()) || (needed > 0 && !on_device(memory, needed))) {
     return illegal_address();
   }
   if (says("log")) {
@@ -193,7 +193,7 @@ cudnnStatus_t run(Kind kind, cudnnHandle_t handle, const Shape& s, int number, c
   };
   enqueue(handle->stream, [=, by = scale(alpha), and_by = scale(beta)] {
     // What works in memory that it was given leaves something there.
-    if (wanted > 0) std::memset(room, 0xA5, wanted);
+    if (needed > 0) std::memset(memory, 0xA5, needed);
     compute(kind, s, at, by, and_by);
   });
   return CUDNN_STATUS_SUCCESS;
@@ -373,13 +373,13 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha,
                                       cudnnTensorDescriptor_t x, const void* x_data,
                                       cudnnFilterDescriptor_t w, const void* w_data,
                                       cudnnConvolutionDescriptor_t conv,
-                                      cudnnConvolutionFwdAlgo_t algorithm, void* room,
+                                      cudnnConvolutionFwdAlgo_t algorithm, void* workspace,
                                       std::size_t bytes, const void* beta,
                                       cudnnTensorDescriptor_t y, void* y_data) {
   MOONLET_MAY_FAIL("cudnnConvolutionForward");
   Shape s;
   if (const cudnnStatus_t status = shape_of(handle, x, w, conv, y, &s)) return status;
-  return run(Kind::Forward, handle, s, algorithm, {x_data, w_data, y_data}, room, bytes, alpha,
+  return run(Kind::Forward, handle, s, algorithm, {x_data, w_data, y_data}, workspace, bytes, alpha,
              beta);
 }
 
@@ -405,13 +405,13 @@ cudnnStatus_t cudnnConvolutionBackwardData(cudnnHandle_t handle, const void* alp
                                            cudnnFilterDescriptor_t w, const void* w_data,
                                            cudnnTensorDescriptor_t dy, const void* dy_data,
                                            cudnnConvolutionDescriptor_t conv,
-                                           cudnnConvolutionBwdDataAlgo_t algorithm, void* room,
+                                           cudnnConvolutionBwdDataAlgo_t algorithm, void* workspace,
                                            std::size_t bytes, const void* beta,
                                            cudnnTensorDescriptor_t dx, void* dx_data) {
   MOONLET_MAY_FAIL("cudnnConvolutionBackwardData");
   Shape s;
   if (const cudnnStatus_t status = shape_of(handle, dx, w, conv, dy, &s)) return status;
-  return run(Kind::Data, handle, s, algorithm, {dx_data, w_data, dy_data}, room, bytes, alpha,
+  return run(Kind::Data, handle, s, algorithm, {dx_data, w_data, dy_data}, workspace, bytes, alpha,
              beta);
 }
 
@@ -437,14 +437,14 @@ cudnnStatus_t cudnnConvolutionBackwardFilter(cudnnHandle_t handle, const void* a
                                              cudnnTensorDescriptor_t x, const void* x_data,
                                              cudnnTensorDescriptor_t dy, const void* dy_data,
                                              cudnnConvolutionDescriptor_t conv,
-                                             cudnnConvolutionBwdFilterAlgo_t algorithm, void* room,
-                                             std::size_t bytes, const void* beta,
+                                             cudnnConvolutionBwdFilterAlgo_t algorithm,
+                                             void* workspace, std::size_t bytes, const void* beta,
                                              cudnnFilterDescriptor_t dw, void* dw_data) {
   MOONLET_MAY_FAIL("cudnnConvolutionBackwardFilter");
   Shape s;
   if (const cudnnStatus_t status = shape_of(handle, x, dw, conv, dy, &s)) return status;
-  return run(Kind::Filter, handle, s, algorithm, {x_data, dw_data, dy_data}, room, bytes, alpha,
-             beta);
+  return run(Kind::Filter, handle, s, algorithm, {x_data, dw_data, dy_data}, workspace, bytes,
+             alpha, beta);
 }
 
 }  // extern "C"

@@ -42,7 +42,7 @@ void store(double x, void* to, cudnnDataType_t type, std::int64_t at) {
   }
 }
 
-/// Calls f(place among dense elements, place in memory).
+/// Calls f(position among dense elements, position in memory).
 template <class F>
 void each(const View& v, F&& f) {
   std::int64_t dense = 0;
@@ -101,7 +101,7 @@ void slide(const Shape& s, const std::array<std::int64_t, 3>& tap, double* x, do
 template <Kind kind>
 void convolve(const Shape& s, double* x, double* w, double* y) {
   const std::int64_t volume = s.x.size[2] * s.x.size[3] * s.x.size[4];
-  const std::int64_t places = s.y.size[2] * s.y.size[3] * s.y.size[4];
+  const std::int64_t positions = s.y.size[2] * s.y.size[3] * s.y.size[4];
   const std::int64_t window = s.w.size[2] * s.w.size[3] * s.w.size[4];
   const std::int64_t outputs = s.w.size[0] / s.conv.groups;
   for (std::int64_t n = 0; n < s.x.size[0]; ++n)
@@ -112,7 +112,7 @@ void convolve(const Shape& s, double* x, double* w, double* y) {
           slide<kind>(
               s, {k / s.w.size[4] / s.w.size[3], k / s.w.size[4] % s.w.size[3], k % s.w.size[4]},
               x + (n * s.x.size[1] + channel) * volume, w + (o * s.w.size[1] + c) * window + k,
-              y + (n * s.y.size[1] + o) * places);
+              y + (n * s.y.size[1] + o) * positions);
         }
 }
 
@@ -135,9 +135,9 @@ void compute(Kind kind, const Shape& s, const Data& at, double alpha, double bet
   const std::vector<double>& result = kind == Kind::Forward ? y : kind == Kind::Data ? x : w;
   const View& v = kind == Kind::Forward ? s.y : kind == Kind::Data ? s.x : s.w;
   void* to = const_cast<void*>(kind == Kind::Forward ? at.y : kind == Kind::Data ? at.x : at.w);
-  each(v, [&](std::int64_t dense, std::int64_t place) {
-    const double before = beta == 0 ? 0 : beta * load(to, v.type, place, false);
-    store(alpha * result[static_cast<std::size_t>(dense)] + before, to, v.type, place);
+  each(v, [&](std::int64_t dense, std::int64_t position) {
+    const double before = beta == 0 ? 0 : beta * load(to, v.type, position, false);
+    store(alpha * result[static_cast<std::size_t>(dense)] + before, to, v.type, position);
   });
 }
 

@@ -65,7 +65,7 @@ Wanted wanted(int64_t m, int64_t n, cudaDataType t) {
   return {static_cast<std::size_t>(m + 2 * n + 7) * width(t), static_cast<std::size_t>(n) + 3};
 }
 
-struct Rooms {
+struct Workspaces {
   void* device;
   std::size_t device_bytes;
   void* host;
@@ -96,12 +96,12 @@ cusolverStatus_t sizes(const char* call, cusolverDnHandle_t handle, cusolverDnPa
 /// What all factorizations check: a matrix, workspaces, info.
 cusolverStatus_t sound(const char* call, cusolverDnHandle_t handle, cusolverDnParams_t params,
                        int64_t m, int64_t n, const void* a, int64_t lda, cudaDataType type,
-                       cudaDataType compute, const Rooms& rooms, const int* info) {
+                       cudaDataType compute, const Workspaces& workspaces, const int* info) {
   if (const cusolverStatus_t status = ready(call, handle)) return status;
   if (!params || m < 0 || n < 0 || lda < std::max<int64_t>(1, m) || !is_known(type) ||
-      type != compute || !rooms.enough(wanted(m, n, type)))
+      type != compute || !workspaces.enough(wanted(m, n, type)))
     return CUSOLVER_STATUS_INVALID_VALUE;
-  if (!on_device(a, span(m, n, lda) * width(type)) || !rooms.in_memory() ||
+  if (!on_device(a, span(m, n, lda) * width(type)) || !workspaces.in_memory() ||
       !on_device(info, sizeof(int)))
     return illegal_address();
   return CUSOLVER_STATUS_SUCCESS;
@@ -200,12 +200,12 @@ cusolverStatus_t cusolverDnXpotrf(cusolverDnHandle_t handle, cusolverDnParams_t 
                                   int64_t lda, cudaDataType compute, void* device,
                                   std::size_t device_bytes, void* host, std::size_t host_bytes,
                                   int* info) {
-  const Rooms rooms{device, device_bytes, host, host_bytes};
+  const Workspaces workspaces{device, device_bytes, host, host_bytes};
   if (const cusolverStatus_t status =
-          sound("cusolverDnXpotrf", handle, params, n, n, a, lda, type, compute, rooms, info))
+          sound("cusolverDnXpotrf", handle, params, n, n, a, lda, type, compute, workspaces, info))
     return status;
   enqueue(handle->stream, [=] {
-    rooms.use();
+    workspaces.use();
     visit(type, [&]<class T>(T*) {
       *info = lapack::potrf(letter(uplo), as_int(n), static_cast<T*>(a), as_int(lda));
     });
@@ -226,14 +226,14 @@ cusolverStatus_t cusolverDnXgetrf(cusolverDnHandle_t handle, cusolverDnParams_t 
                                   int64_t* pivots, cudaDataType compute, void* device,
                                   std::size_t device_bytes, void* host, std::size_t host_bytes,
                                   int* info) {
-  const Rooms rooms{device, device_bytes, host, host_bytes};
+  const Workspaces workspaces{device, device_bytes, host, host_bytes};
   if (const cusolverStatus_t status =
-          sound("cusolverDnXgetrf", handle, params, m, n, a, lda, type, compute, rooms, info))
+          sound("cusolverDnXgetrf", handle, params, m, n, a, lda, type, compute, workspaces, info))
     return status;
   const auto swaps = static_cast<std::size_t>(std::min(m, n));
   if (!on_device(pivots, swaps * sizeof(int64_t))) return illegal_address();
   enqueue(handle->stream, [=] {
-    rooms.use();
+    workspaces.use();
     std::vector<int> found(swaps);
     visit(type, [&]<class T>(T*) {
       *info = lapack::getrf(as_int(m), as_int(n), static_cast<T*>(a), as_int(lda), found.data());
@@ -287,15 +287,15 @@ cusolverStatus_t cusolverDnXgeqrf(cusolverDnHandle_t handle, cusolverDnParams_t 
                                   cudaDataType tau_type, void* tau, cudaDataType compute,
                                   void* device, std::size_t device_bytes, void* host,
                                   std::size_t host_bytes, int* info) {
-  const Rooms rooms{device, device_bytes, host, host_bytes};
+  const Workspaces workspaces{device, device_bytes, host, host_bytes};
   if (const cusolverStatus_t status =
-          sound("cusolverDnXgeqrf", handle, params, m, n, a, lda, type, compute, rooms, info))
+          sound("cusolverDnXgeqrf", handle, params, m, n, a, lda, type, compute, workspaces, info))
     return status;
   if (tau_type != type) return CUSOLVER_STATUS_INVALID_VALUE;
   if (!on_device(tau, static_cast<std::size_t>(std::min(m, n)) * width(type)))
     return illegal_address();
   enqueue(handle->stream, [=] {
-    rooms.use();
+    workspaces.use();
     visit(type, [&]<class T>(T*) {
       *info = lapack::geqrf(as_int(m), as_int(n), static_cast<T*>(a), as_int(lda),
                             static_cast<T*>(tau));
@@ -320,14 +320,14 @@ cusolverStatus_t cusolverDnXsyevd(cusolverDnHandle_t handle, cusolverDnParams_t 
                                   void* values, cudaDataType compute, void* device,
                                   std::size_t device_bytes, void* host, std::size_t host_bytes,
                                   int* info) {
-  const Rooms rooms{device, device_bytes, host, host_bytes};
+  const Workspaces workspaces{device, device_bytes, host, host_bytes};
   if (const cusolverStatus_t status =
-          sound("cusolverDnXsyevd", handle, params, n, n, a, lda, type, compute, rooms, info))
+          sound("cusolverDnXsyevd", handle, params, n, n, a, lda, type, compute, workspaces, info))
     return status;
   if (real != real_of(type)) return CUSOLVER_STATUS_INVALID_VALUE;
   if (!on_device(values, static_cast<std::size_t>(n) * width(real))) return illegal_address();
   enqueue(handle->stream, [=] {
-    rooms.use();
+    workspaces.use();
     visit(type, [&]<class T>(T*) {
       *info =
           lapack::syev(mode == CUSOLVER_EIG_MODE_VECTOR ? 'V' : 'N', letter(uplo), as_int(n),
@@ -358,9 +358,9 @@ cusolverStatus_t cusolverDnXgesvd(cusolverDnHandle_t handle, cusolverDnParams_t 
                                   cudaDataType vh_type, void* vh, int64_t ldvh,
                                   cudaDataType compute, void* device, std::size_t device_bytes,
                                   void* host, std::size_t host_bytes, int* info) {
-  const Rooms rooms{device, device_bytes, host, host_bytes};
+  const Workspaces workspaces{device, device_bytes, host, host_bytes};
   if (const cusolverStatus_t status =
-          sound("cusolverDnXgesvd", handle, params, m, n, a, lda, type, compute, rooms, info))
+          sound("cusolverDnXgesvd", handle, params, m, n, a, lda, type, compute, workspaces, info))
     return status;
   const char job = static_cast<char>(job_u);
   if (m < n || job_u != job_vh || (job != 'A' && job != 'S' && job != 'N') ||
@@ -373,7 +373,7 @@ cusolverStatus_t cusolverDnXgesvd(cusolverDnHandle_t handle, cusolverDnParams_t 
       !on_device(vh, span(rows, n, ldvh) * width(type)))
     return illegal_address();
   enqueue(handle->stream, [=] {
-    rooms.use();
+    workspaces.use();
     visit(type, [&]<class T>(T*) {
       *info = lapack::gesvd(job, as_int(m), as_int(n), static_cast<T*>(a), as_int(lda),
                             static_cast<lapack::real_t<T>*>(s), static_cast<T*>(u), as_int(ldu),

@@ -11,7 +11,7 @@
 
 namespace moonlet::emulated {
 
-/// A stack with the place where its execution stopped. One without a mapping stands for the OS
+/// A stack with the position where its execution stopped. One without a mapping stands for the OS
 /// thread's own stack. Fibers never move between OS threads.
 struct Fiber {
   void* mapping = nullptr;

@@ -121,7 +121,7 @@ struct Rows {
 };
 
 /// Copies when the stream's turn comes. What is read of ordinary memory of the host is kept as it
-/// is now; what is written there is waited for, as is everything between two places of the host.
+/// is now; what is written there is waited for, as is everything between two positions of the host.
 cudaError_t copy(const Rows& rows, cudaMemcpyKind kind, cudaStream_t stream, bool waits) {
   if (const cudaError_t error = device_error()) return error;
   for (std::size_t row = 0; row < rows.height; ++row)

@@ -13,12 +13,13 @@ constexpr unsigned kWarp = 32;
 
 std::size_t SectorCounts::Hash::operator()(const Turn& turn) const {
   const std::uint64_t rest = std::uint64_t{turn.warp} << 32 | turn.number;
-  return std::hash<const void*>()(turn.place) ^ rest * 0x9e3779b97f4a7c15u;
+  return std::hash<const void*>()(turn.position) ^ rest * 0x9e3779b97f4a7c15u;
 }
 
-void SectorCounts::add(const void* place, unsigned thread, std::uintptr_t address, unsigned bytes) {
-  const std::uint32_t visit = visits_[{place, thread, 0}]++;
-  turns_[{place, thread / kWarp, visit}].emplace_back(address, bytes);
+void SectorCounts::add(const void* position, unsigned thread, std::uintptr_t address,
+                       unsigned bytes) {
+  const std::uint32_t visit = visits_[{position, thread, 0}]++;
+  turns_[{position, thread / kWarp, visit}].emplace_back(address, bytes);
 }
 
 void SectorCounts::close(const std::string& kernel) {

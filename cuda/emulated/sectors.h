@@ -12,9 +12,9 @@ namespace moonlet::emulated {
 
 class SectorCounts {
  public:
-  /// What lane's thread asks for at a place of the code; the n-th time that it comes there belongs
-  /// with the n-th time of the warp's other lanes.
-  void add(const void* place, unsigned thread, std::uintptr_t address, unsigned bytes);
+  /// What lane's thread asks for at a position of the code; the n-th time that it comes there
+  /// belongs with the n-th time of the warp's other lanes.
+  void add(const void* position, unsigned thread, std::uintptr_t address, unsigned bytes);
   /// The end of a block of this kernel.
   void close(const std::string& kernel);
   /// A line for each kernel: its name, sectors touched, sectors needed.
@@ -22,7 +22,7 @@ class SectorCounts {
 
  private:
   struct Turn {
-    const void* place;
+    const void* position;
     std::uint32_t warp, number;
     bool operator==(const Turn&) const = default;
   };
@@ -33,7 +33,7 @@ class SectorCounts {
     std::uint64_t touched = 0, needed = 0;
   };
 
-  std::unordered_map<Turn, std::uint32_t, Hash> visits_;  // by place and thread
+  std::unordered_map<Turn, std::uint32_t, Hash> visits_;  // by position and thread
   std::unordered_map<Turn, std::vector<std::pair<std::uintptr_t, unsigned>>, Hash> turns_;
   std::map<std::string, Totals> totals_;
 };

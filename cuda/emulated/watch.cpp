@@ -97,7 +97,7 @@ Range thread_locals(const void* code) {
   return search.found;
 }
 
-/// The command that names the line of a place in the code.
+/// The command that names the line of a position in the code.
 std::string line_of(const void* code) {
   Dl_info info{};
   if (!dladdr(code, &info) || !info.dli_fname) return "unknown";

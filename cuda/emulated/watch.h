@@ -1,7 +1,7 @@
 // cuda/emulated/watch.h: what kernels read and write, for a plug-in that the compiler has
-// instrumented (the option watch_kernels). Two threads that use one place of memory, one of them to
-// write, must be parted by a barrier of their block, by __syncwarp within a warp, or by the end of
-// the kernel; two blocks, by __threadfence and then an atomic that both change. What is not is a
+// instrumented (the option watch_kernels). Two threads that use one position of memory, one of them
+// to write, must be parted by a barrier of their block, by __syncwarp within a warp, or by the end
+// of the kernel; two blocks, by __threadfence and then an atomic that both change. What is not is a
 // race, and fails the launch with a text that says where. How a warp's accesses share the 32-byte
 // sectors that memory is read in is counted by kernel.
 #pragma once

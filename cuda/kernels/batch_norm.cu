@@ -61,12 +61,12 @@ struct JoinMoments {
 };
 // The sums of a gradient and of its product with the normalised elements.
 template <class C>
-struct Slopes {
+struct Gradients {
   C plain, product;
 };
-struct JoinSlopes {
+struct JoinGradients {
   template <class C>
-  __device__ Slopes<C> operator()(const Slopes<C>& a, const Slopes<C>& b) const {
+  __device__ Gradients<C> operator()(const Gradients<C>& a, const Gradients<C>& b) const {
     return {a.plain + b.plain, a.product + b.product};
   }
 };
@@ -115,22 +115,22 @@ struct TakeMoments {
 };
 
 template <class C, int kElement>
-struct TakeSlopes {
-  using Value = Slopes<C>;
-  using Join = JoinSlopes;
+struct TakeGradients {
+  using Value = Gradients<C>;
+  using Join = JoinGradients;
   PackSource grad, x;
   const C *mean, *rstd;
   __device__ static Value start() { return {C(0), C(0)}; }
   __device__ Value pack(int64_t at, int64_t count, int64_t channel) const {
     constexpr int kCount = 16 / kElement;
     const C m = mean[channel], r = rstd[channel];
-    const Words<16> slopes = load_pack<kElement>(grad, at, count);
+    const Words<16> gradients = load_pack<kElement>(grad, at, count);
     const Words<16> words = load_pack<kElement>(x, at, count);
     Value out = start();
     MOONLET_UNROLL
     for (int k = 0; k < kCount; ++k) {
       if (k >= count) continue;
-      const C g = decoded<C, kElement>(bits_at<kElement>(slopes, k), grad.code);
+      const C g = decoded<C, kElement>(bits_at<kElement>(gradients, k), grad.code);
       const C v = decoded<C, kElement>(bits_at<kElement>(words, k), x.code);
       out.plain += g;
       out.product += g * (v - m) * r;
@@ -139,12 +139,12 @@ struct TakeSlopes {
   }
   __device__ void each(int64_t at, int valid, int64_t channel, Value* values) const {
     constexpr int kCount = 16 / kElement;
-    const Words<16> slopes = load_pack<kElement>(grad, at, valid);
+    const Words<16> gradients = load_pack<kElement>(grad, at, valid);
     const Words<16> words = load_pack<kElement>(x, at, valid);
     MOONLET_UNROLL
     for (int k = 0; k < kCount; ++k) {
       if (k >= valid) continue;
-      const C g = decoded<C, kElement>(bits_at<kElement>(slopes, k), grad.code);
+      const C g = decoded<C, kElement>(bits_at<kElement>(gradients, k), grad.code);
       const C v = decoded<C, kElement>(bits_at<kElement>(words, k), x.code);
       values[k].plain += g;
       values[k].product += g * (v - mean[channel + k]) * rstd[channel + k];
@@ -218,10 +218,10 @@ __device__ __forceinline__ void update_running(const OptionalArray& running, int
 }
 
 // What becomes of a channel's elements: (x - center) scale + shift; in the gradient that plus grad,
-// times slope, as the product of slope and scale may be too small for C.
+// times gradient, as the product of gradient and scale may be too small for C.
 template <class C>
 struct alignas(16) Line {
-  C slope, center, scale, shift;
+  C gradient, center, scale, shift;
 };
 
 // The spread of a channel whose squares left the range of C, by a warp.
@@ -274,25 +274,26 @@ __global__ void finish_moments_kernel(Channels p, PackSource x, const Moments<C>
 // The same for sums: the product's is the gradient of the weight. That of x, with h = (x - mean)
 // rstd, is rstd weight (grad - mean(grad) - h mean(grad h)).
 template <class C>
-__global__ void finish_slopes_kernel(Channels p, const Slopes<C>* parts, int64_t count,
-                                     const double* mean, const double* rstd, OptionalArray weight,
-                                     Line<C>* lines, OptionalArray grad_weight) {
+__global__ void finish_gradients_kernel(Channels p, const Gradients<C>* parts, int64_t count,
+                                        const double* mean, const double* rstd,
+                                        OptionalArray weight, Line<C>* lines,
+                                        OptionalArray grad_weight) {
   const int lane = threadIdx.x % kWarp;
   const int64_t step = int64_t{gridDim.x} * (kBlock / kWarp);
   for (int64_t start = int64_t{blockIdx.x} * (kBlock / kWarp); start < p.channels; start += step) {
     const int64_t channel = start + threadIdx.x / kWarp;
-    Slopes<C> all = {C(0), C(0)};
+    Gradients<C> all = {C(0), C(0)};
     if (channel < p.channels)
       for (int64_t i = lane; i < p.pieces; i += kWarp)
-        all = JoinSlopes()(all, parts[channel * p.pieces + i]);
-    all = combine_lanes(all, kWarp, JoinSlopes());
+        all = JoinGradients()(all, parts[channel * p.pieces + i]);
+    all = combine_lanes(all, kWarp, JoinGradients());
     if (lane != 0 || channel >= p.channels) continue;
     const Center<C> center(mean[channel], rstd[channel], count);
     const C product = all.product - center.shift * all.plain, n = static_cast<C>(count);
     if (grad_weight.given) grad_weight.array.set<C>(channel, product);
     if (!lines) continue;
-    const C slope = center.rstd * weight.get<C>(channel, C(1));
-    lines[channel] = {slope, center.mean, -center.rstd * (product / n),
+    const C gradient = center.rstd * weight.get<C>(channel, C(1));
+    lines[channel] = {gradient, center.mean, -center.rstd * (product / n),
                       center.shift * (product / n) - all.plain / n};
   }
 }
@@ -308,8 +309,8 @@ __global__ void __launch_bounds__(kBlock, 2)
     const int64_t at = row * p.width + i, left = p.width - i;
     int64_t channel = i;
     if (!p.side_by_side) channel = row - int64_t{p.by_channels.quotient(row)} * p.channels;
-    Words<16> slopes{}, out{};
-    if constexpr (kWithGrad) slopes = load_pack<kElement>(grad, at, left);
+    Words<16> gradients{}, out{};
+    if constexpr (kWithGrad) gradients = load_pack<kElement>(grad, at, left);
     const Words<16> words = load_pack<kElement>(x, at, left);
     Line<C> line = lines[channel];
     MOONLET_UNROLL
@@ -319,7 +320,7 @@ __global__ void __launch_bounds__(kBlock, 2)
       C v = decoded<C, kElement>(bits_at<kElement>(words, k), x.code);
       v = (v - line.center) * line.scale + line.shift;
       if constexpr (kWithGrad)
-        v = (v + decoded<C, kElement>(bits_at<kElement>(slopes, k), grad.code)) * line.slope;
+        v = (v + decoded<C, kElement>(bits_at<kElement>(gradients, k), grad.code)) * line.gradient;
       set_bits<kElement>(out, k, encoded<C, kElement>(v, x.code));
     }
     store_pack<kElement>(y, x.aligned, at, left, out);
@@ -432,33 +433,33 @@ bool batch_norm_by_packs(const Call& call, const Tensor& input, const Tensor& we
   return true;
 }
 
-bool batch_norm_slopes_by_packs(const Call& call, const Tensor& slope, const Tensor& input,
-                                const Tensor& given_mean, const Tensor& given_rstd,
-                                const Tensor& weight, Tensor* y, Tensor* grad_weight) {
+bool batch_norm_backward_by_packs(const Call& call, const Tensor& gradient, const Tensor& input,
+                                  const Tensor& given_mean, const Tensor& given_rstd,
+                                  const Tensor& weight, Tensor* y, Tensor* grad_weight) {
   Channels p;
   const Tensor& like = y ? *y : input;
-  const bool alike = input.dtype() == slope.dtype() && input.dtype() == like.dtype();
+  const bool alike = input.dtype() == gradient.dtype() && input.dtype() == like.dtype();
   if (input.numel() == 0 || !alike || !plan_channels(like, p)) return false;
-  const Tensor x = laid_as(call, like, input), grad = laid_as(call, like, slope);
+  const Tensor x = laid_as(call, like, input), grad = laid_as(call, like, gradient);
   const DType compute = compute_dtype(x.dtype());
   const Tensor mean = converted(given_mean, compute), rstd = converted(given_rstd, compute);
   const Tensor exact_mean = converted(given_mean, DType::Float64),
                exact_rstd = converted(given_rstd, DType::Float64);
   const Tensor w = contiguous_if_given(weight);
   visit_floats(x.dtype(), [&]<class C, int kElement>() {
-    const PackSource source = row_source(x, p.width), slopes = row_source(grad, p.width);
+    const PackSource source = row_source(x, p.width), gradients = row_source(grad, p.width);
     const C *const means = mean.elements<C>(), *const scales = rstd.elements<C>();
-    const Tensor parts =
-        run_parts<TakeSlopes<C, kElement>, kElement>(call, p, {slopes, source, means, scales});
+    const Tensor parts = run_parts<TakeGradients<C, kElement>, kElement>(
+        call, p, {gradients, source, means, scales});
     const Tensor lines = y ? line_table<C>(call, p) : Tensor();
-    MOONLET_LAUNCH((finish_slopes_kernel<C>), blocks_for(p.channels * kWarp), kBlock, 0,
-                   call.stream(), p, reinterpret_cast<const Slopes<C>*>(parts.raw()),
+    MOONLET_LAUNCH((finish_gradients_kernel<C>), blocks_for(p.channels * kWarp), kBlock, 0,
+                   call.stream(), p, reinterpret_cast<const Gradients<C>*>(parts.raw()),
                    x.numel() / p.channels, exact_mean.elements<double>(),
                    exact_rstd.elements<double>(), optional(w),
                    y ? reinterpret_cast<Line<C>*>(lines.raw()) : nullptr,
                    optional(grad_weight ? *grad_weight : Tensor()));
     call.done();
-    if (y) run_lines<C, kElement, true>(call, p, lines, slopes, source, *y);
+    if (y) run_lines<C, kElement, true>(call, p, lines, gradients, source, *y);
   });
   return true;
 }

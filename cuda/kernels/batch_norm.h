@@ -19,8 +19,8 @@ bool batch_norm_by_packs(const Call& call, const Tensor& x, const Tensor& weight
                          Tensor& y, Tensor& mean, Tensor& rstd);
 
 // The gradients of x (to `y`) and of the weight, of which one may be null. False as above.
-bool batch_norm_slopes_by_packs(const Call& call, const Tensor& grad, const Tensor& x,
-                                const Tensor& mean, const Tensor& rstd, const Tensor& weight,
-                                Tensor* y, Tensor* grad_weight);
+bool batch_norm_backward_by_packs(const Call& call, const Tensor& grad, const Tensor& x,
+                                  const Tensor& mean, const Tensor& rstd, const Tensor& weight,
+                                  Tensor* y, Tensor* grad_weight);
 
 }  // namespace moonlet::cuda

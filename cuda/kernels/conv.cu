@@ -22,8 +22,8 @@ constexpr int kAxes = 3;
 struct Axes {
   int64_t of[kAxes];
   __host__ __device__ int64_t volume() const { return of[0] * of[1] * of[2]; }
-  // The place of coordinates.
-  __host__ __device__ int64_t place(const Axes& at) const {
+  // The position of coordinates.
+  __host__ __device__ int64_t position(const Axes& at) const {
     return (at.of[0] * of[1] + at.of[1]) * of[2] + at.of[2];
   }
 };
@@ -44,7 +44,7 @@ struct Split {
   }
 };
 
-// Places and their coordinates.
+// Positions and their coordinates.
 struct Grid3 {
   Axes sizes;
   int64_t volume = 1;
@@ -55,9 +55,9 @@ struct Grid3 {
         all(volume, narrow),
         width(a.of[2], narrow),
         height(a.of[1], narrow) {}
-  __device__ __forceinline__ Axes at(int64_t place) const {
+  __device__ __forceinline__ Axes at(int64_t position) const {
     Axes out;
-    const int64_t rows = width(place, out.of[2]);
+    const int64_t rows = width(position, out.of[2]);
     out.of[0] = height(rows, out.of[1]);
     return out;
   }
@@ -106,9 +106,9 @@ ConvShape shape_of(const Dims& x, const Dims& weight, const Dims& y, const Dims&
   return s;
 }
 
-// The place in the image that an output sees through a tap, or -1 outside.
-__device__ __forceinline__ int64_t seen_place(const ConvShape& s, const Axes& out,
-                                              const Axes& tap) {
+// The position in the image that an output sees through a tap, or -1 outside.
+__device__ __forceinline__ int64_t seen_position(const ConvShape& s, const Axes& out,
+                                                 const Axes& tap) {
   Axes at;
   bool inside = true;
   MOONLET_UNROLL
@@ -116,12 +116,12 @@ __device__ __forceinline__ int64_t seen_place(const ConvShape& s, const Axes& ou
     at.of[d] = out.of[d] * s.stride.of[d] - s.pad.of[d] + tap.of[d] * s.dilation.of[d];
     inside = inside && at.of[d] >= 0 && at.of[d] < s.in.sizes.of[d];
   }
-  return inside ? s.in.sizes.place(at) : -1;
+  return inside ? s.in.sizes.position(at) : -1;
 }
 
-// The place of the output that sees a place of the image through a tap, or -1.
-__device__ __forceinline__ int64_t seeing_place(const ConvShape& s, const Axes& in,
-                                                const Axes& tap) {
+// The position of the output that sees a position of the image through a tap, or -1.
+__device__ __forceinline__ int64_t seeing_position(const ConvShape& s, const Axes& in,
+                                                   const Axes& tap) {
   Axes at;
   bool inside = true;
   MOONLET_UNROLL
@@ -131,20 +131,20 @@ __device__ __forceinline__ int64_t seeing_place(const ConvShape& s, const Axes& 
     at.of[d] = s.step[d](from < 0 ? 0 : from, rest);
     inside = inside && from >= 0 && rest == 0 && at.of[d] < s.out.sizes.of[d];
   }
-  return inside ? s.out.sizes.place(at) : -1;
+  return inside ? s.out.sizes.position(at) : -1;
 }
 
 // What is multiplied: result (rows, columns) = a (rows, depth) b (depth, columns) for each group.
 // `fix` is told the column, of the weight's gradient the depth, and b the other one.
 
-// The way forward: output channels, places of all images, taps.
+// The way forward: output channels, positions of all images, taps.
 template <class E>
 struct Across {
   static constexpr bool kByDepth = false;
   const ConvShape& s;
   const E *x, *weight;
   int64_t group, image = 0;
-  Axes place{};
+  Axes position{};
 
   __device__ static int64_t rows(const ConvShape& s) { return s.outs; }
   __device__ static int64_t columns(const ConvShape& s) { return s.batch * s.out.volume; }
@@ -152,14 +152,14 @@ struct Across {
   __device__ __forceinline__ void fix(int64_t column) {
     int64_t rest;
     image = s.out.all(column, rest);
-    place = s.out.at(rest);
+    position = s.out.at(rest);
   }
   __device__ __forceinline__ E a(int64_t row, int64_t k) const {
     return weight[(group * s.outs + row) * s.ins * s.kernel.volume + k];
   }
   __device__ __forceinline__ E b(int64_t k) const {
     int64_t tap;
-    const int64_t channel = s.kernel.all(k, tap), at = seen_place(s, place, s.kernel.at(tap));
+    const int64_t channel = s.kernel.all(k, tap), at = seen_position(s, position, s.kernel.at(tap));
     const int64_t plane = (image * s.groups + group) * s.ins + channel;
     return at < 0 ? E() : x[plane * s.in.volume + at];
   }
@@ -171,14 +171,14 @@ struct Across {
   __device__ int64_t channel(int64_t row) const { return group * s.outs + row; }
 };
 
-// The transposed way: input channels, places of all inputs, output channels with taps.
+// The transposed way: input channels, positions of all inputs, output channels with taps.
 template <class E>
 struct Back {
   static constexpr bool kByDepth = false;
   const ConvShape& s;
   const E *x, *weight;
   int64_t group, image = 0;
-  Axes place{};
+  Axes position{};
 
   __device__ static int64_t rows(const ConvShape& s) { return s.ins; }
   __device__ static int64_t columns(const ConvShape& s) { return s.batch * s.in.volume; }
@@ -186,7 +186,7 @@ struct Back {
   __device__ __forceinline__ void fix(int64_t column) {
     int64_t rest;
     image = s.in.all(column, rest);
-    place = s.in.at(rest);
+    position = s.in.at(rest);
   }
   __device__ __forceinline__ E a(int64_t row, int64_t k) const {
     int64_t tap;
@@ -195,7 +195,8 @@ struct Back {
   }
   __device__ __forceinline__ E b(int64_t k) const {
     int64_t tap;
-    const int64_t channel = s.kernel.all(k, tap), at = seeing_place(s, place, s.kernel.at(tap));
+    const int64_t channel = s.kernel.all(k, tap),
+                  at = seeing_position(s, position, s.kernel.at(tap));
     const int64_t plane = (image * s.groups + group) * s.outs + channel;
     return at < 0 ? E() : x[plane * s.out.volume + at];
   }
@@ -208,21 +209,21 @@ struct Back {
 };
 
 // The gradient of the weight, whose part `weight` here is the gradient of the outputs: output
-// channels, taps, places of all outputs.
+// channels, taps, positions of all outputs.
 template <class E>
 struct ByWeight {
   static constexpr bool kByDepth = true;
   const ConvShape& s;
   const E *x, *weight;
   int64_t group, image = 0, at = 0;
-  Axes place{};
+  Axes position{};
 
   __device__ static int64_t rows(const ConvShape& s) { return s.outs; }
   __device__ static int64_t columns(const ConvShape& s) { return s.ins * s.kernel.volume; }
   __device__ static int64_t depth(const ConvShape& s) { return s.batch * s.out.volume; }
   __device__ __forceinline__ void fix(int64_t k) {
     image = s.out.all(k, at);
-    place = s.out.at(at);
+    position = s.out.at(at);
   }
   __device__ __forceinline__ E a(int64_t row, int64_t) const {
     return weight[((image * s.groups + group) * s.outs + row) * s.out.volume + at];
@@ -230,7 +231,7 @@ struct ByWeight {
   __device__ __forceinline__ E b(int64_t column) const {
     int64_t tap;
     const int64_t channel = s.kernel.all(column, tap),
-                  from = seen_place(s, place, s.kernel.at(tap));
+                  from = seen_position(s, position, s.kernel.at(tap));
     const int64_t plane = (image * s.groups + group) * s.ins + channel;
     return from < 0 ? E() : x[plane * s.in.volume + from];
   }
@@ -358,11 +359,12 @@ __global__ void __launch_bounds__(kBlock)
 // Thin groups' weights, a block for each.
 template <class C, class E>
 __global__ void __launch_bounds__(kBlock)
-    thin_weight_kernel(MOONLET_GRID_CONSTANT const ConvShape s, const E* x, const E* slope, E* y) {
+    thin_weight_kernel(MOONLET_GRID_CONSTANT const ConvShape s, const E* x, const E* gradient,
+                       E* y) {
   using Way = ByWeight<E>;
   const int64_t rows = Way::rows(s), columns = Way::columns(s), depth = Way::depth(s);
   for (int64_t i = blockIdx.x; i < s.groups * rows * columns; i += gridDim.x) {
-    Way way{s, x, slope, i / columns / rows};
+    Way way{s, x, gradient, i / columns / rows};
     const int64_t row = i / columns % rows, column = i % columns;
     C sum = C(0);
     for (int64_t k = threadIdx.x; k < depth; k += kBlock) {
@@ -467,13 +469,13 @@ void native_conv_grad_weight(const Tensor& grad, const Tensor& x, const Dims& si
   const Call call(result, "conv_grad_weight");
   const ConvShape s = shape_of(x.sizes(), size, grad.sizes(), stride, padding, dilation, groups);
   const DType t = result.dtype();
-  const Tensor image = converted(x, t), slope = converted(grad, t);
+  const Tensor image = converted(x, t), gradient = converted(grad, t);
   with_dense(result, [&](Tensor& y) {
     const int64_t count = y.numel();
     visit_units(t, tf32_allowed(), [&]<class U>() {
       using E = typename U::Element;
       using C = typename U::Sum;
-      const E *from = image.elements<E>(), *by = slope.elements<E>();
+      const E *from = image.elements<E>(), *by = gradient.elements<E>();
       if (s.is_thin()) {
         MOONLET_LAUNCH((thin_weight_kernel<C, E>), blocks_for(count * kBlock), kBlock, 0,
                        call.stream(), s, from, by, y.elements<E>());

@@ -33,7 +33,7 @@ int widest(const Geometry<N>& g, const char* const (&bases)[N], int element) {
   return static_cast<int>(joint & -joint);
 }
 
-// The same places counted in units of `wide` bytes in place of `element`.
+// The same positions counted in units of `wide` bytes in place of `element`.
 template <int N>
 Geometry<N> in_units(Geometry<N> g, int element, int wide) {
   if (wide == element) return g;
@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kBlock)
 // A copy whose two sides are dense along different dimensions: planes, of which the target has rows
 // side by side that lie in the source as columns.
 struct Planes {
-  Geometry<2> places;  // of the planes
+  Geometry<2> positions;  // of the planes
   int64_t count, rows, cols;
   int64_t to_row, from_col;  // the steps; the others are 1
 };
@@ -106,7 +106,7 @@ bool find_planes(const Geometry<2>& g, Planes& out) {
     out.count *= g.sizes[d];
     for (int t = 0; t < 2; ++t) rest.strides[t][at] = g.strides[t][d];
   }
-  out.places = collapse(rest);
+  out.positions = collapse(rest);
   return out.count < kDividerLimit;
 }
 
@@ -129,8 +129,8 @@ __global__ void __launch_bounds__(kBlock)
     const uint32_t down = across.quotient(in_plane);
     const int64_t row = int64_t{down} * kTile;
     const int64_t col = int64_t{in_plane - down * across.divisor} * kTile;
-    const Offsets<2> place = offsets(p.places, plane);
-    const T* source = from + place.at[1] + row + x;
+    const Offsets<2> position = offsets(p.positions, plane);
+    const T* source = from + position.at[1] + row + x;
     MOONLET_UNROLL
     for (int k = y; k < kTile; k += kTileRows)
       if (row + x < p.rows && col + k < p.cols)
@@ -138,7 +138,7 @@ __global__ void __launch_bounds__(kBlock)
             reinterpret_cast<char*>(tile + k * kPitch + x),
             load_words<kWidth>(reinterpret_cast<const char*>(source + (col + k) * p.from_col)));
     __syncthreads();
-    T* target = to + place.at[0] + col + x;
+    T* target = to + position.at[0] + col + x;
     MOONLET_UNROLL
     for (int k = y; k < kTile; k += kTileRows) {
       if (row + k >= p.rows || col + x >= p.cols) continue;
@@ -160,7 +160,8 @@ __global__ void __launch_bounds__(kBlock)
 template <class T, int kPer>
 bool planes_fit(const Planes& p, const T* to, const T* from) {
   int64_t joint = p.rows | p.cols | p.to_row | p.from_col;
-  for (int d = 0; d < p.places.rank; ++d) joint |= p.places.strides[0][d] | p.places.strides[1][d];
+  for (int d = 0; d < p.positions.rank; ++d)
+    joint |= p.positions.strides[0][d] | p.positions.strides[1][d];
   return joint % kPer == 0 && aligned_to(to, kPer * sizeof(T)) &&
          aligned_to(from, kPer * sizeof(T));
 }
@@ -326,7 +327,7 @@ __global__ void condition_kernel(int64_t count, const bool* holds, Reporter wron
 }
 
 __global__ void positions_kernel(int64_t count, Positions positions) {
-  for (MOONLET_EACH(i, count)) positions.place(i);
+  for (MOONLET_EACH(i, count)) positions.position(i);
 }
 
 }  // namespace

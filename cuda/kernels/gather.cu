@@ -12,7 +12,7 @@ namespace {
 // What a thread has on its way at once.
 constexpr int kFlight = 4;
 
-// y[i] = x[base + place of i * stride]; 0 where there is no such place.
+// y[i] = x[base + position of i * stride]; 0 where there is no such position.
 template <class T>
 __global__ void __launch_bounds__(kBlock)
     gather_kernel(const MOONLET_GRID_CONSTANT Geometry<1> base, int64_t count, int64_t stride,
@@ -21,7 +21,8 @@ __global__ void __launch_bounds__(kBlock)
   for (int64_t i = int64_t{blockIdx.x} * kBlock + threadIdx.x; i < count; i += kFlight * step) {
     int64_t at[kFlight];
     MOONLET_UNROLL
-    for (int f = 0; f < kFlight; ++f) at[f] = i + f * step < count ? index.place(i + f * step) : -1;
+    for (int f = 0; f < kFlight; ++f)
+      at[f] = i + f * step < count ? index.position(i + f * step) : -1;
     T held[kFlight];
     MOONLET_UNROLL
     for (int f = 0; f < kFlight; ++f)
@@ -49,8 +50,8 @@ __global__ void __launch_bounds__(kBlock)
       held[f] = T{};
       if (i + f * step >= s.count) continue;
       const Offsets<3> job = offsets(s.jobs, i + f * step);
-      const int64_t place = index.place(job.at[1]);
-      if (place >= 0) held[f] = x[(job.at[0] * s.size + place) * s.packs + job.at[2]];
+      const int64_t position = index.position(job.at[1]);
+      if (position >= 0) held[f] = x[(job.at[0] * s.size + position) * s.packs + job.at[2]];
     }
     MOONLET_UNROLL
     for (int f = 0; f < kFlight; ++f)
@@ -62,15 +63,16 @@ __global__ void __launch_bounds__(kBlock)
 unsigned flights_for(int64_t count) { return blocks_for((count + kFlight - 1) / kFlight); }
 
 void select(const Call& call, const Tensor& x, const DimSplit& s, const Tensor& index, Tensor& y) {
-  const Tensor positions = converted(index, DType::Int64);
-  const Positions places = positions_in(call.op(), positions, s.size);
-  const int64_t n = positions.numel();
-  if (y.numel() == 0) return check_positions(call, places, n);
+  const Tensor indices = converted(index, DType::Int64);
+  const Positions positions = positions_in(call.op(), indices, s.size);
+  const int64_t n = indices.numel();
+  if (y.numel() == 0) return check_positions(call, positions, n);
   const Tensor source = contiguous(x);
   visit_moves(s.inner, {source.raw(), y.raw()}, size_of(x.dtype()), [&]<class T>(int64_t packs) {
     const SliceJobs jobs{jobs_of(s.outer, n, packs), s.outer * n * packs, s.size, packs};
     MOONLET_LAUNCH((select_kernel<T>), flights_for(jobs.count), kBlock, 0, call.stream(), jobs,
-                   places, reinterpret_cast<const T*>(source.raw()), reinterpret_cast<T*>(y.raw()));
+                   positions, reinterpret_cast<const T*>(source.raw()),
+                   reinterpret_cast<T*>(y.raw()));
   });
   call.done();
 }
@@ -81,15 +83,15 @@ void gather(const Tensor& x, int64_t dim, const Tensor& index, Tensor& y) {
   if (index.numel() == 0) return;
   const Call call(x, "gather");
   const int d = static_cast<int>(dim);
-  const Tensor positions = converted(index, DType::Int64);
-  const Positions places = positions_in("gather", positions, x.dim() == 0 ? 1 : x.size(d));
+  const Tensor indices = converted(index, DType::Int64);
+  const Positions positions = positions_in("gather", indices, x.dim() == 0 ? 1 : x.size(d));
   Dims strides = x.strides();
   const int64_t stride = x.dim() == 0 ? 1 : strides[d];
   if (x.dim() > 0) strides[d] = 0;
   const Geometry<1> base = geometry(x.dim() == 0 ? Dims{} : index.sizes(), strides);
   visit_bytes<Bytes16>(x.dtype(), [&]<class T>() {
     MOONLET_LAUNCH((gather_kernel<T>), flights_for(y.numel()), kBlock, 0, call.stream(), base,
-                   y.numel(), stride, places, static_cast<const T*>(x.elements<T>()),
+                   y.numel(), stride, positions, static_cast<const T*>(x.elements<T>()),
                    y.elements<T>());
   });
   call.done();

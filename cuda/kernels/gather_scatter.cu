@@ -11,21 +11,21 @@ namespace moonlet::cuda {
 
 namespace {
 
-// `skip` stands for none among the places, without an error.
+// `skip` stands for none among the positions, without an error.
 __global__ void shift_kernel(int64_t count, Positions from, int64_t* to, int64_t skip) {
-  for (MOONLET_EACH(i, count)) to[i] = from.at[i] == skip && skip != 0 ? -1 : from.place(i);
+  for (MOONLET_EACH(i, count)) to[i] = from.at[i] == skip && skip != 0 ? -1 : from.position(i);
 }
 
 // Where in contiguous x each entry of `index` (contiguous, from 1) points along a dimension.
 __global__ void target_kernel(Geometry<1> g, int64_t count, int64_t stride, Positions index,
                               int64_t* to) {
   for (MOONLET_EACH(i, count)) {
-    const int64_t place = index.place(i);
-    to[i] = place < 0 ? -1 : offsets(g, i).at[0] + place * stride;
+    const int64_t position = index.position(i);
+    to[i] = position < 0 ? -1 : offsets(g, i).at[0] + position * stride;
   }
 }
 
-// Positions from 1 to size as places from 0; `skip`, where it is not 0, becomes -1.
+// Positions from 1 to size as positions from 0; `skip`, where it is not 0, becomes -1.
 Tensor shifted(const Call& call, const char* op, const Tensor& index, int64_t size, int64_t skip) {
   const Tensor positions = converted(index, DType::Int64);
   Tensor out = call.scratch({positions.numel()}, DType::Int64);
@@ -85,10 +85,10 @@ void put_slices(const char* op, Tensor& x, int64_t dim, const Tensor& index, con
   if (index.numel() == 0) return;
   const Call call(x, op);
   const int64_t size = x.dim() == 0 ? 1 : x.size(static_cast<int>(dim));
-  const Tensor places = shifted(call, op, index, size, 0);
+  const Tensor positions = shifted(call, op, index, size, 0);
   with_contiguous(x, [&](Tensor& whole) {
     const DimSplit s = split_at(x.sizes(), dim);
-    scatter_ordered(call, whole, s.outer, s.size, s.inner, places, converted(source, x.dtype()),
+    scatter_ordered(call, whole, s.outer, s.size, s.inner, positions, converted(source, x.dtype()),
                     join);
   });
 }

@@ -107,10 +107,10 @@ const Plan& plan_of(const Shape& shape, cublasLtHandle_t handle, const char* op)
     if (plan.shape == shape) return plan;
   Plan made = make_plan(shape, handle, op);
   if (plans.size() < kMost) return plans.emplace_back(std::move(made));
-  Plan& place = plans[oldest];
+  Plan& slot = plans[oldest];
   oldest = (oldest + 1) % kMost;
-  place = std::move(made);
-  return place;
+  slot = std::move(made);
+  return slot;
 }
 
 uint32_t alignment(const void* data) {

@@ -1,5 +1,5 @@
 // cuda/kernels/image.cu: windows of images as columns, and resizing along one dimension. The ways
-// back gather, so that no two threads add to one place and results repeat.
+// back gather, so that no two threads add to one position and results repeat.
 #include "cuda/kernels/common/geometry.cuh"
 #include "cuda/runtime/device.h"
 #include "tensor/functors/resample.h"

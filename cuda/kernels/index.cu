@@ -37,7 +37,7 @@ __global__ void search_kernel(SortedRows s, int64_t count, bool right, Array x, 
     for (int64_t left = s.count; left > 0;) {
       const int64_t half = (left + 1) / 2, middle = low + half - 1;
       left -= half;
-      const int64_t at = s.order.at != nullptr ? s.order.place(first + middle) : middle;
+      const int64_t at = s.order.at != nullptr ? s.order.position(first + middle) : middle;
       if (at < 0) break;
       const C other = s.values.get<C>(first + at);
       const bool is_less = right ? other <= v : other < v;

@@ -21,7 +21,7 @@ struct Classes {
     report(reporter, target, classes);
     return 0;
   }
-  __device__ int64_t place(int64_t i, int64_t target) const {
+  __device__ int64_t position(int64_t i, int64_t target) const {
     return (i / inner * classes + target - 1) * inner + i % inner;
   }
 };
@@ -53,7 +53,7 @@ struct Loss {
       return {0, 0};
     }
     const C factor = weighted ? weight.get<C>(t - 1) : C(1);
-    const C loss = -factor * log_probs.get<C>(c.place(i, t));
+    const C loss = -factor * log_probs.get<C>(c.position(i, t));
     if (reduction == 0) y.set<C>(i, loss);
     return {static_cast<double>(loss), static_cast<double>(factor)};
   }
@@ -73,7 +73,7 @@ __global__ void gradient_kernel(Classes c, const int64_t* target, Array grad, Ar
     const int64_t t = c.wanted(target[i]);
     if (t == 0) continue;
     const C factor = weighted ? weight.get<C>(t - 1) : C(1);
-    y.set<C>(c.place(i, t), -grad.get<C>(reduction == 0 ? i : 0) * factor / total);
+    y.set<C>(c.position(i, t), -grad.get<C>(reduction == 0 ? i : 0) * factor / total);
   }
 }
 
@@ -99,12 +99,12 @@ void nll_loss_grad_log_probs(const Tensor& grad, const Tensor& target, const Ten
   const Call call(y, "nll_loss_grad_log_probs");
   const Classes c = classes_of(call, size, target.numel(), ignore_index);
   fill(y, Scalar(0));
-  const Tensor targets = converted(target, DType::Int64), slope = contiguous(grad);
-  const Tensor factors = weight.defined() ? contiguous(weight) : slope;
+  const Tensor targets = converted(target, DType::Int64), gradient = contiguous(grad);
+  const Tensor factors = weight.defined() ? contiguous(weight) : gradient;
   if (c.count == 0) return;
   visit_device_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
     MOONLET_LAUNCH((gradient_kernel<C>), blocks_for(c.count), kBlock, 0, call.stream(), c,
-                   static_cast<const int64_t*>(targets.elements<int64_t>()), array(slope),
+                   static_cast<const int64_t*>(targets.elements<int64_t>()), array(gradient),
                    array(factors), weight.defined(), array(total_weight),
                    static_cast<int>(reduction), array(y));
   });

@@ -1,5 +1,5 @@
 // cuda/kernels/loss_ctc.cu: the connectionist temporal classification loss and its gradient: a
-// block for each entry of the batch, a thread for each place of the target; steps follow one
+// block for each entry of the batch, a thread for each position of the target; steps follow one
 // another.
 #include <algorithm>
 #include <vector>
@@ -22,7 +22,7 @@ using Lengths = std::vector<int64_t>;
 struct Batch {
   int64_t steps, entries, classes, blank, width;
   const int64_t *targets, *starts, *target_lengths, *input_lengths;
-  __device__ ctc::Places places(int64_t i) const {
+  __device__ ctc::Positions positions(int64_t i) const {
     return {targets + starts[i], target_lengths[i], blank};
   }
   __device__ int64_t row(int64_t step, int64_t entry) const {
@@ -44,67 +44,69 @@ __global__ void targets_kernel(Batch b, Reporter wrong, int64_t* to) {
 template <class C>
 __global__ void forward_kernel(Batch b, Array log_probs, C* log_alpha, Array y) {
   for (int64_t i = blockIdx.x; i < b.entries; i += gridDim.x) {
-    const ctc::Places places = b.places(i);
+    const ctc::Positions positions = b.positions(i);
     const int64_t steps = b.input_lengths[i];
     C* alpha = log_alpha + i * b.steps * b.width;
     for (int64_t t = 0; t < b.steps; ++t) {
       for (int64_t p = threadIdx.x; p < b.width; p += kBlock) {
         C* here = alpha + t * b.width + p;
-        if (t >= steps || p >= places.count())
+        if (t >= steps || p >= positions.count())
           *here = C(-HUGE_VAL);
         else
-          *here = (t > 0   ? ctc::into(places, alpha + (t - 1) * b.width, p)
+          *here = (t > 0   ? ctc::into(positions, alpha + (t - 1) * b.width, p)
                    : p < 2 ? C(0)
                            : C(-HUGE_VAL)) +
-                  log_probs.get<C>(b.row(t, i) + places.at(p));
+                  log_probs.get<C>(b.row(t, i) + positions.at(p));
       }
       __syncthreads();
     }
     if (threadIdx.x == 0)
-      y.set<C>(i, ctc::loss(places, static_cast<const C*>(alpha + (steps - 1) * b.width), steps));
+      y.set<C>(i,
+               ctc::loss(positions, static_cast<const C*>(alpha + (steps - 1) * b.width), steps));
     __syncthreads();
   }
 }
 
-// What the places of one class add to its gradient is summed by the thread of the first of them.
+// What the positions of one class add to its gradient is summed by the thread of the first of them.
 template <class C>
-__device__ void add_up(const ctc::Places& places, const C* shares, int64_t row, C slope,
+__device__ void add_up(const ctc::Positions& positions, const C* shares, int64_t row, C gradient,
                        const Array& y) {
-  for (int64_t p = threadIdx.x; p < places.count(); p += kBlock) {
-    const int64_t at = places.at(p);
+  for (int64_t p = threadIdx.x; p < positions.count(); p += kBlock) {
+    const int64_t at = positions.at(p);
     bool first = true;
-    for (int64_t q = 0; first && q < p; ++q) first = places.at(q) != at;
+    for (int64_t q = 0; first && q < p; ++q) first = positions.at(q) != at;
     if (!first) continue;
     C sum = C(0);
-    for (int64_t q = p; q < places.count(); ++q)
-      if (places.at(q) == at) sum += shares[q];
-    y.set<C>(row + at, -slope * sum);
+    for (int64_t q = p; q < positions.count(); ++q)
+      if (positions.at(q) == at) sum += shares[q];
+    y.set<C>(row + at, -gradient * sum);
   }
 }
 
-// `scratch` (entries, 3, width): the backward variables of two steps, and the shares of the places.
+// `scratch` (entries, 3, width): the backward variables of two steps, and the shares of the
+// positions.
 template <class C>
 __global__ void backward_kernel(Batch b, Array log_probs, Array grad, Array result,
                                 const C* log_alpha, C* scratch, Array y) {
   for (int64_t i = blockIdx.x; i < b.entries; i += gridDim.x) {
-    const ctc::Places places = b.places(i);
-    const int64_t steps = b.input_lengths[i], count = places.count();
-    const C slope = grad.get<C>(i), loss = result.get<C>(i);
+    const ctc::Positions positions = b.positions(i);
+    const int64_t steps = b.input_lengths[i], count = positions.count();
+    const C gradient = grad.get<C>(i), loss = result.get<C>(i);
     const C* alpha = log_alpha + i * b.steps * b.width;
     C *beta = scratch + i * 3 * b.width, *shares = beta + 2 * b.width;
     // An infinite loss that nobody asks for (zero_infinity) has no gradient.
-    for (int64_t t = slope == C(0) ? -1 : steps - 1; t >= 0; --t) {
+    for (int64_t t = gradient == C(0) ? -1 : steps - 1; t >= 0; --t) {
       const C* after = beta + (t + 1) % 2 * b.width;
       C* here = beta + t % 2 * b.width;
       for (int64_t p = threadIdx.x; p < count; p += kBlock) {
-        const C on = t + 1 < steps    ? ctc::onward(places, after, p)
+        const C on = t + 1 < steps    ? ctc::onward(positions, after, p)
                      : p + 2 >= count ? C(0)
                                       : C(-HUGE_VAL);
-        here[p] = on + log_probs.get<C>(b.row(t, i) + places.at(p));
+        here[p] = on + log_probs.get<C>(b.row(t, i) + positions.at(p));
         shares[p] = fn::vexp(alpha[t * b.width + p] + on + loss);
       }
       __syncthreads();
-      add_up(places, static_cast<const C*>(shares), b.row(t, i), slope, y);
+      add_up(positions, static_cast<const C*>(shares), b.row(t, i), gradient, y);
       __syncthreads();
     }
   }
@@ -171,12 +173,12 @@ void ctc_loss_grad_log_probs(const Tensor& grad, const Tensor& log_probs, const 
   fill(y, Scalar(0));
   if (b.batch.entries == 0) return;
   const DType compute = compute_dtype(log_probs.dtype());
-  const Tensor source = contiguous(log_probs), slopes = contiguous(grad),
+  const Tensor source = contiguous(log_probs), gradients = contiguous(grad),
                losses = contiguous(result), paths = converted(log_alpha, compute);
   const Tensor scratch = call.scratch({b.batch.entries, 3, width}, compute);
   visit_device_compute<dtypes::floating>(log_probs.dtype(), [&]<class C>() {
     MOONLET_LAUNCH((backward_kernel<C>), blocks_for(b.batch.entries * kBlock), kBlock, 0,
-                   call.stream(), b.batch, array(source), array(slopes), array(losses),
+                   call.stream(), b.batch, array(source), array(gradients), array(losses),
                    static_cast<const C*>(paths.elements<C>()), scratch.elements<C>(), array(y));
   });
   call.done();

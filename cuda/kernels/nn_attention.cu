@@ -75,8 +75,8 @@ __device__ __forceinline__ void attend(const Problem<typename T::Sum>& p, const 
   using C = typename T::Sum;
   auto *keys = own + T::kOwnSize, *values = keys + T::kOtherSize;
   auto* weights = values + T::kOtherSize + warp_rows() * T::kScoreStride;
-  const Offsets<kOperands> place = places(p.apart, w.entry);
-  const auto& at = place.at;
+  const Offsets<kOperands> position = positions(p.apart, w.entry);
+  const auto& at = position.at;
   const Pair x{rows_at<T>(p.rows[kQuery], at[kQuery]), rows_at<T>(p.rows[kKey], at[kKey])};
   const Rows value = rows_at<T>(p.rows[kValue], at[kValue]);
   const int64_t first = w.tile * kOwn, from = w.part * T::kWidth,
@@ -101,8 +101,9 @@ __device__ __forceinline__ void attend(const Problem<typename T::Sum>& p, const 
     T::Unit::template multiply<false>(sums, weights, T::kScoreStride, values, T::kStride, kOther,
                                       width);
   }
-  finish<T>(p, at[kEntry], first + warp_rows(), w.part, rows_at<T>(p.rows[kSlope], at[kSlope]), row,
-            sums, own + warp_rows() * T::kStride);
+  finish<T>(p, at[kEntry], first + warp_rows(), w.part,
+            rows_at<T>(p.rows[kGradient], at[kGradient]), row, sums,
+            own + warp_rows() * T::kStride);
 }
 
 template <class U, int kWidth>
@@ -133,7 +134,7 @@ void flash_attention(const Tensor& query, const Tensor& key, const Tensor& value
   }
   const Call call(y, "scaled_dot_product_attention");
   Batch batch(query, key, value, attn_mask, batch_of(y));
-  batch.set(kSlope, y);
+  batch.set(kGradient, y);
   visit_units(query.dtype(), tf32_allowed(), [&]<class Unit>() {
     visit_width<Unit>(std::max(key.size(-1), value.size(-1)), [&]<class U, int kWidth>() {
       using C = typename U::Sum;

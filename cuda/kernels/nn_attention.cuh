@@ -23,9 +23,9 @@ inline constexpr int kWarps = 4, kThreads = kWarps * kWarp;
 // The rows of a block's own tile, 16 for each warp, and of the tiles that pass by.
 inline constexpr int kOwn = 16 * kWarps, kOther = 32;
 
-// The tensors of which each entry of the batch has a part. kSlope is the gradient of the results,
-// on the way forward the results; kEntry counts queries; kFirst and kSecond are gradients.
-enum Operand { kQuery, kKey, kValue, kMask, kSlope, kEntry, kFirst, kSecond, kOperands };
+// The tensors of which each entry of the batch has a part. kGradient is the gradient of the
+// results, on the way forward the results; kEntry counts queries; kFirst and kSecond are gradients.
+enum Operand { kQuery, kKey, kValue, kMask, kGradient, kEntry, kFirst, kSecond, kOperands };
 
 // A tensor's rows, elements side by side; `packed` says that each begins at a multiple of 16 bytes.
 struct Rows {
@@ -162,13 +162,13 @@ __device__ __forceinline__ C hidden() {
 }
 
 template <class C>
-__device__ __forceinline__ C masked(const Mask& m, int64_t place, C score) {
+__device__ __forceinline__ C masked(const Mask& m, int64_t position, C score) {
   switch (m.kind) {
-    case MaskKind::kTruth: return m.data[place] != 0 ? score : hidden<C>();
-    case MaskKind::kHalf: return score + widened(reinterpret_cast<const half*>(m.data)[place]);
+    case MaskKind::kTruth: return m.data[position] != 0 ? score : hidden<C>();
+    case MaskKind::kHalf: return score + widened(reinterpret_cast<const half*>(m.data)[position]);
     case MaskKind::kBFloat16:
-      return score + widened(reinterpret_cast<const bfloat16*>(m.data)[place]);
-    case MaskKind::kPlain: return score + reinterpret_cast<const C*>(m.data)[place];
+      return score + widened(reinterpret_cast<const bfloat16*>(m.data)[position]);
+    case MaskKind::kPlain: return score + reinterpret_cast<const C*>(m.data)[position];
     default: return score;
   }
 }
@@ -197,7 +197,8 @@ __device__ __forceinline__ Rows rows_at(const Rows& x, int64_t offset) {
 
 // Where an entry's part of each operand begins, as by offsets(): its loops are unrolled, so that no
 // array is indexed.
-__device__ __forceinline__ Offsets<kOperands> places(const Geometry<kOperands>& g, int64_t entry) {
+__device__ __forceinline__ Offsets<kOperands> positions(const Geometry<kOperands>& g,
+                                                        int64_t entry) {
   Offsets<kOperands> out;
   MOONLET_UNROLL
   for (int t = 0; t < kOperands; ++t) out.at[t] = 0;

@@ -17,8 +17,8 @@ __global__ void __launch_bounds__(kThreads)
   const int lane = threadIdx.x % kWarp;
   for (int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp; row < count;
        row += static_cast<int64_t>(gridDim.x) * kWarps) {
-    const Offsets<2> place = offsets(batch, row / queries);
-    const auto& at = place.at;
+    const Offsets<2> position = offsets(batch, row / queries);
+    const auto& at = position.at;
     const auto* g =
         reinterpret_cast<const Element*>(grad.data) + at[0] + row % queries * grad.stride;
     const auto* r = reinterpret_cast<const Element*>(y.data) + at[1] + row % queries * y.stride;
@@ -61,23 +61,23 @@ struct Sides {
 template <class T, bool kByKeys>
 __device__ __forceinline__ Sides sides_at(const Problem<typename T::Sum>& p, int64_t entry,
                                           int64_t within) {
-  const auto apart = places(p.apart, entry), shared = places(p.shared, within);
+  const auto apart = positions(p.apart, entry), shared = positions(p.shared, within);
   const auto rows = [&](Operand o) { return rows_at<T>(p.rows[o], apart.at[o] + shared.at[o]); };
   const int64_t mask = apart.at[kMask] + shared.at[kMask],
                 first = apart.at[kEntry] + shared.at[kEntry];
   if constexpr (kByKeys)
-    return {{{rows(kKey), rows(kQuery)}, {rows(kValue), rows(kSlope)}}, mask, first};
+    return {{{rows(kKey), rows(kQuery)}, {rows(kValue), rows(kGradient)}}, mask, first};
   else
-    return {{{rows(kQuery), rows(kKey)}, {rows(kSlope), rows(kValue)}}, mask, first};
+    return {{{rows(kQuery), rows(kKey)}, {rows(kGradient), rows(kValue)}}, mask, first};
 }
 
 // The tile of scores that a warp has, of rows from `own` and columns from `other` on: the products
 // of both become weights and the gradients of the scores.
 template <class T, bool kByKeys>
-__device__ __forceinline__ void slopes(const Problem<typename T::Sum>& p, const Backward<T>& b,
-                                       const Sides& s, int64_t own, int64_t other,
-                                       Part<typename T::Sum, kOther>& weights,
-                                       Part<typename T::Sum, kOther>& by_weights) {
+__device__ __forceinline__ void gradients(const Problem<typename T::Sum>& p, const Backward<T>& b,
+                                          const Sides& s, int64_t own, int64_t other,
+                                          Part<typename T::Sum, kOther>& weights,
+                                          Part<typename T::Sum, kOther>& by_weights) {
   using C = typename T::Sum;
   C logsumexp[2] = {}, dots[2] = {};
   own += row_in_warp();
@@ -97,11 +97,11 @@ __device__ __forceinline__ void slopes(const Problem<typename T::Sum>& p, const 
         seen_score(p, s.mask, kByKeys ? passing : mine, kByKeys ? mine : passing, weights.v[n][i]);
     const C weight = vexp(score - (kByKeys ? b.logsumexp[col] : logsumexp[i / 2]));
     // What is not seen may be no number.
-    const C slope = weight == C(0)
-                        ? C(0)
-                        : weight * (by_weights.v[n][i] - (kByKeys ? b.dots[col] : dots[i / 2]));
+    const C gradient = weight == C(0)
+                           ? C(0)
+                           : weight * (by_weights.v[n][i] - (kByKeys ? b.dots[col] : dots[i / 2]));
     weights.v[n][i] = weight;
-    by_weights.v[n][i] = slope;
+    by_weights.v[n][i] = gradient;
   }
 }
 
@@ -144,7 +144,7 @@ __device__ __forceinline__ void pass(const Problem<typename T::Sum>& p, Backward
   by_weights.clear();
   add_products<T>(weights, b.own[0], b.other[0], s.x[0], first, end_own, other, end, resident);
   add_products<T>(by_weights, b.own[1], b.other[1], s.x[1], first, end_own, other, end, resident);
-  slopes<T, kByKeys>(p, b, s, first + warp_rows(), other, weights, by_weights);
+  gradients<T, kByKeys>(p, b, s, first + warp_rows(), other, weights, by_weights);
   if (!resident) {
     __syncthreads();
     MOONLET_UNROLL
@@ -182,8 +182,8 @@ __device__ __forceinline__ void attend_back(const Problem<typename T::Sum>& p, c
   }
   // A warp's rows of its own tiles are its alone once they are read for the last time.
   __syncthreads();
-  const Offsets<kOperands> place = places(p.apart, w.entry);
-  const auto& at = place.at;
+  const Offsets<kOperands> position = positions(p.apart, w.entry);
+  const auto& at = position.at;
   auto* staging = b.own[0] + warp_rows() * T::kStride;
   if (p.rows[kFirst].data != nullptr)
     store_part<T>(b.sums[0], staging, rows_at<T>(p.rows[kFirst], at[kFirst]), first + warp_rows(),
@@ -225,8 +225,8 @@ void compute_dots(const Call& call, const Batch& batch, const Rows& y, const Dim
   const int64_t count = dots.numel();
   const unsigned blocks = blocks_for((count + kWarps - 1) / kWarps * kBlock);
   MOONLET_LAUNCH((dots_kernel<C, Element>), blocks, kThreads, 0, call.stream(),
-                 geometry(batch.sizes, batch.strides[kSlope], y_strides), count, batch.queries,
-                 batch.rows[kSlope], y, dots.elements<C>());
+                 geometry(batch.sizes, batch.strides[kGradient], y_strides), count, batch.queries,
+                 batch.rows[kGradient], y, dots.elements<C>());
   call.done();
 }
 
@@ -267,7 +267,7 @@ void flash_attention_grads(const Tensor& grad, const Tensor& query, const Tensor
   const DType compute = compute_dtype(query.dtype());
   const Tensor sums = converted(logsumexp, compute), result = in_rows(converted(y, query.dtype()));
   Batch batch(query, key, value, attn_mask, batch_of(y));
-  batch.read(kSlope, converted(grad, query.dtype()));
+  batch.read(kGradient, converted(grad, query.dtype()));
   Tensor dots = call.scratch(sums.sizes(), compute);
   const SharedBatch by_query(batch.sizes, query), by_key(batch.sizes, key),
       by_value(batch.sizes, value);

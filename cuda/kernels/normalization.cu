@@ -247,17 +247,17 @@ __global__ void __launch_bounds__(kBlock, 2)
                          RowScales scales, char* y) {
   using Row = HeldRow<C, kElement>;
   for (MOONLET_EACH_ROW(p, row, me)) {
-    Row held, slope, weight;
+    Row held, gradient, weight;
     const bool mine = row < p.rows;
     C first = C(0), second = C(0);
     Center<C> center(0, 1, p.size);
     const auto e = [&](int h, int k) {
-      const C v = slope.at(grad, h, k);
+      const C v = gradient.at(grad, h, k);
       return scales.weighted ? v * weight.at(scales.weight, h, k) : v;
     };
     if (mine) {
       held.load(p, x, row, me);
-      slope.load(p, grad, row, me);
+      gradient.load(p, grad, row, me);
       if (scales.weighted) weight.load(p, scales.weight, 0, me);
       center = Center<C>(mean.get<double>(row), rstd.get<double>(row), p.size);
       each_held<kElement>(p, me, [&](int h, int k, int64_t) {
@@ -416,7 +416,7 @@ void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias
 void batch_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                        const Tensor& weight, double, Tensor& y) {
   const Call call(x, "batch_norm_grad_x");
-  if (batch_norm_slopes_by_packs(call, grad, x, mean, rstd, weight, &y, nullptr)) return;
+  if (batch_norm_backward_by_packs(call, grad, x, mean, rstd, weight, &y, nullptr)) return;
   gradient_of_x(call, channels_of(x), GradientInputs(grad, x, mean, rstd), weight, y);
 }
 
@@ -425,7 +425,7 @@ void batch_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& m
   const Call call(x, "batch_norm_grad_weight");
   if (y.numel() == 0) return;
   if (x.numel() == 0) return fill(y, Scalar(0));
-  if (batch_norm_slopes_by_packs(call, grad, x, mean, rstd, {}, nullptr, &y)) return;
+  if (batch_norm_backward_by_packs(call, grad, x, mean, rstd, {}, nullptr, &y)) return;
   const GradientInputs in(grad, x, mean, rstd);
   const Groups groups = channels_of(x);
   visit_device_compute<dtypes::floating>(y.dtype(), [&]<class C>() {

@@ -24,34 +24,36 @@ using TensorList = std::vector<Tensor>;
 constexpr int64_t kListChunk = 64 * kBlock;
 constexpr int kFlight = 4;  // packs that a thread reads before it uses them
 
-struct ListPlace {
+struct ListPosition {
   char* data;
   int64_t count, first_block;
 };
 
-// Tensors in the device's memory: the count of blocks that are done, then the places.
+// Tensors in the device's memory: the count of blocks that are done, then the positions.
 class ListTable {
  public:
   // Tensors that do not fill their stretch of memory are copied, and `store` writes them back.
   ListTable(const Call& call, const TensorList& x) {
-    std::vector<ListPlace> places(1, ListPlace{});
+    std::vector<ListPosition> positions(1, ListPosition{});
     for (const Tensor& each : x) {
       if (each.numel() == 0) continue;
       const bool dense = is_dense(each.sizes(), each.strides());
       const Tensor whole = dense ? each : contiguous(each);
       if (!dense) copies_.emplace_back(each, whole);
-      places.push_back({whole.raw(), whole.numel(), blocks_});
+      positions.push_back({whole.raw(), whole.numel(), blocks_});
       blocks_ += (whole.numel() + kListChunk - 1) / kListChunk;
     }
     if (blocks_ == 0) return;
     check(blocks_ <= INT32_MAX, call.op(), ": too many elements for one launch");
-    count_ = static_cast<int64_t>(places.size()) - 1;
-    const auto bytes = static_cast<int64_t>(places.size() * sizeof(ListPlace));
+    count_ = static_cast<int64_t>(positions.size()) - 1;
+    const auto bytes = static_cast<int64_t>(positions.size() * sizeof(ListPosition));
     memory_ = call.scratch({bytes}, DType::UInt8);
-    upload(call, memory_.raw(), places.data(), static_cast<size_t>(bytes));
+    upload(call, memory_.raw(), positions.data(), static_cast<size_t>(bytes));
   }
   unsigned* done() const { return reinterpret_cast<unsigned*>(memory_.raw()); }
-  const ListPlace* places() const { return reinterpret_cast<ListPlace*>(memory_.raw()) + 1; }
+  const ListPosition* positions() const {
+    return reinterpret_cast<ListPosition*>(memory_.raw()) + 1;
+  }
   int64_t count() const { return count_; }
   int64_t blocks() const { return blocks_; }
   void store() {
@@ -69,15 +71,15 @@ struct Chunk {
   PackSource x;
   int64_t first, last;
 };
-__device__ __forceinline__ Chunk chunk_of(const ListPlace* table, int64_t places, Code code) {
-  const ListPlace place = table[place_of(table, places, blockIdx.x)];
+__device__ __forceinline__ Chunk chunk_of(const ListPosition* table, int64_t positions, Code code) {
+  const ListPosition position = table[position_of(table, positions, blockIdx.x)];
 #ifdef __CUDA_ARCH__
   // A pointer that is read from memory might be one of shared memory for all the compiler knows.
-  __builtin_assume(__isGlobal(place.data));
+  __builtin_assume(__isGlobal(position.data));
 #endif
-  const int64_t first = (blockIdx.x - place.first_block) * kListChunk;
-  const int64_t last = first + kListChunk < place.count ? first + kListChunk : place.count;
-  return {{place.data, code, reinterpret_cast<uintptr_t>(place.data) % 16 == 0}, first, last};
+  const int64_t first = (blockIdx.x - position.first_block) * kListChunk;
+  const int64_t last = first + kListChunk < position.count ? first + kListChunk : position.count;
+  return {{position.data, code, reinterpret_cast<uintptr_t>(position.data) % 16 == 0}, first, last};
 }
 
 // How elements make a norm: each is taken, these are combined, and the end is finished.
@@ -137,10 +139,10 @@ __device__ __forceinline__ bool is_last_block(unsigned* done) {
 
 template <class C, int kElement, class Norm>
 __global__ void __launch_bounds__(kBlock, 2)
-    list_norm_kernel(const ListPlace* table, int64_t places, Code code, Norm norm, C* parts,
+    list_norm_kernel(const ListPosition* table, int64_t positions, Code code, Norm norm, C* parts,
                      unsigned* done, Array y) {
   constexpr int kCount = 16 / kElement, kStep = kBlock * kCount;
-  const Chunk chunk = chunk_of(table, places, code);
+  const Chunk chunk = chunk_of(table, positions, code);
   C total = C(0);
   for (int64_t i = chunk.first + int64_t{threadIdx.x} * kCount; i < chunk.last;
        i += kFlight * kStep) {
@@ -208,9 +210,9 @@ struct LimitRange {
 
 template <class C, int kElement, class Limit>
 __global__ void __launch_bounds__(kBlock, 2)
-    list_limit_kernel(const ListPlace* table, int64_t places, Code code, Limit limit) {
+    list_limit_kernel(const ListPosition* table, int64_t positions, Code code, Limit limit) {
   constexpr int kCount = 16 / kElement, kStep = kBlock * kCount;
-  const Chunk chunk = chunk_of(table, places, code);
+  const Chunk chunk = chunk_of(table, positions, code);
   const C number = limit.template ready<C>(code, kElement);
   for (int64_t i = chunk.first + int64_t{threadIdx.x} * kCount; i < chunk.last;
        i += kFlight * kStep) {
@@ -239,7 +241,7 @@ void run_norm(const Call& call, const ListTable& table, DType dtype, const Norm&
   visit_floats(dtype, [&]<class C, int kElement>() {
     const Tensor parts = call.scratch({table.blocks()}, compute_dtype(dtype));
     MOONLET_LAUNCH((list_norm_kernel<C, kElement, Norm>), static_cast<unsigned>(table.blocks()),
-                   kBlock, 0, call.stream(), table.places(), table.count(), code_of(dtype), norm,
+                   kBlock, 0, call.stream(), table.positions(), table.count(), code_of(dtype), norm,
                    parts.elements<C>(), table.done(), array(y));
     call.done();
   });
@@ -252,7 +254,8 @@ void run_limit(const Call& call, const TensorList& x, const Limit& limit) {
   const DType dtype = x[0].dtype();
   visit_floats(dtype, [&]<class C, int kElement>() {
     MOONLET_LAUNCH((list_limit_kernel<C, kElement, Limit>), static_cast<unsigned>(table.blocks()),
-                   kBlock, 0, call.stream(), table.places(), table.count(), code_of(dtype), limit);
+                   kBlock, 0, call.stream(), table.positions(), table.count(), code_of(dtype),
+                   limit);
     call.done();
   });
   table.store();

@@ -90,31 +90,31 @@ __global__ void max_kernel(PoolWindow w, int64_t count, Array x, Array values, i
 
 // One thread a plane, in the order of the outputs.
 template <class C>
-__global__ void unpool_kernel(int64_t planes, int64_t size, int64_t places, Array grad,
+__global__ void unpool_kernel(int64_t planes, int64_t size, int64_t positions, Array grad,
                               Positions indices, Array y) {
   for (MOONLET_EACH(p, planes)) {
-    for (int64_t i = p * places; i < (p + 1) * places; ++i) {
-      const int64_t place = indices.place(i), at = p * size + place;
-      if (place < 0) continue;
+    for (int64_t i = p * positions; i < (p + 1) * positions; ++i) {
+      const int64_t position = indices.position(i), at = p * size + position;
+      if (position < 0) continue;
       y.set<C>(at, y.get<C>(at) + grad.get<C>(i));
     }
   }
 }
 
-__global__ void plane_targets_kernel(int64_t count, int64_t size, int64_t places, Positions indices,
-                                     int64_t* to) {
+__global__ void plane_targets_kernel(int64_t count, int64_t size, int64_t positions,
+                                     Positions indices, int64_t* to) {
   for (MOONLET_EACH(i, count)) {
-    const int64_t place = indices.place(i);
-    to[i] = place < 0 ? -1 : i / places * size + place;
+    const int64_t position = indices.position(i);
+    to[i] = position < 0 ? -1 : i / positions * size + position;
   }
 }
 
 template <class T>
-__global__ void plane_gather_kernel(int64_t count, int64_t size, int64_t places, Positions indices,
-                                    const T* x, T* y) {
+__global__ void plane_gather_kernel(int64_t count, int64_t size, int64_t positions,
+                                    Positions indices, const T* x, T* y) {
   for (MOONLET_EACH(i, count)) {
-    const int64_t place = indices.place(i);
-    y[i] = place < 0 ? T{} : x[i / places * size + place];
+    const int64_t position = indices.position(i);
+    y[i] = position < 0 ? T{} : x[i / positions * size + position];
   }
 }
 
@@ -165,13 +165,13 @@ void maximum(const char* op, const Tensor& x, const PoolWindow& w, Tensor& resul
              Tensor& indices) {
   if (result.numel() == 0) return;
   with_contiguous(result, [&](Tensor& values) {
-    with_contiguous(indices, [&](Tensor& places) {
+    with_contiguous(indices, [&](Tensor& positions) {
       const Call call(x, op);
       const Tensor source = contiguous(x);
       visit_device_compute<dtypes::real>(x.dtype(), [&]<class C>() {
         const C nothing = maximum_of_nothing<C>(x.dtype());
         MOONLET_LAUNCH((max_kernel<C>), blocks_for(values.numel()), kBlock, 0, call.stream(), w,
-                       values.numel(), array(source), array(values), places.elements<int64_t>(),
+                       values.numel(), array(source), array(values), positions.elements<int64_t>(),
                        nothing);
       });
       call.done();
@@ -197,24 +197,24 @@ void max_pool2d_grad_x(const Tensor& grad, const Tensor& indices, const Dims&, T
     const Call call(y, "max_pool2d_grad_x");
     fill(y, Scalar(0));
     if (grad.numel() == 0) return;
-    const int64_t size = plane_size(y), places = plane_size(grad), planes = grad.numel() / places;
-    const Tensor slope = contiguous(grad);
+    const int64_t size = plane_size(y), pixels = plane_size(grad), planes = grad.numel() / pixels;
+    const Tensor gradient = contiguous(grad);
     const Tensor positions = converted(indices, DType::Int64);
     const Positions at = positions_in("max_pool2d_grad_x", positions, size);
     // With few planes a thread each would leave the device idle.
     if (planes < 256) {
       Tensor targets = call.scratch({grad.numel()}, DType::Int64);
       MOONLET_LAUNCH(plane_targets_kernel, blocks_for(grad.numel()), kBlock, 0, call.stream(),
-                     grad.numel(), size, places, at, targets.elements<int64_t>());
+                     grad.numel(), size, pixels, at, targets.elements<int64_t>());
       call.done();
-      return scatter_ordered(call, y, 1, y.numel(), 1, targets, slope, ScatterFold::Add);
+      return scatter_ordered(call, y, 1, y.numel(), 1, targets, gradient, ScatterFold::Add);
     }
     const bool narrow = sum_dtype(y.dtype()) != y.dtype();
     Tensor sums = narrow ? call.scratch(y.sizes(), sum_dtype(y.dtype())) : y;
     if (narrow) fill(sums, Scalar(0));
     visit_device_compute<dtypes::real>(y.dtype(), [&]<class C>() {
       MOONLET_LAUNCH((unpool_kernel<C>), blocks_for(planes), kBlock, 0, call.stream(), planes, size,
-                     places, array(slope), at, array(sums));
+                     pixels, array(gradient), at, array(sums));
     });
     call.done();
     if (narrow) copy(y, sums);

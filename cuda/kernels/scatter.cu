@@ -1,5 +1,5 @@
-// cuda/kernels/scatter.cu: what several entries do at one place: the places are sorted, and each
-// run of equal ones is joined in pieces of a fixed length, and these by a block.
+// cuda/kernels/scatter.cu: what several entries do at one position: the positions are sorted, and
+// each run of equal ones is joined in pieces of a fixed length, and these by a block.
 #include "cuda/kernels/scatter.h"
 
 #include <algorithm>
@@ -13,17 +13,17 @@ namespace moonlet::cuda {
 
 namespace {
 
-// Entries by the places they go to, in their own order where that is the same; the entries of the
-// place number `places` go nowhere.
+// Entries by the positions they go to, in their own order where that is the same; the entries of
+// the position number `positions` go nowhere.
 struct Entries {
-  int64_t count, places;
-  Numbers place, order;
+  int64_t count, positions;
+  Numbers position, order;
 };
 
 // A thread joins up to so many entries: pieces end where a run ends and at multiples of this.
 constexpr int64_t kPiece = 32;
 
-// What is joined, and how. Tensors are seen as (outer, places or entries, packs of elements).
+// What is joined, and how. Tensors are seen as (outer, positions or entries, packs of elements).
 struct Scatter {
   int64_t outer, packs;
   ScatterFold fold;
@@ -57,9 +57,9 @@ struct Single {
   __device__ void store(int64_t pack, const Held<C, 1>& h) const { x.set<C>(pack, h.v[0]); }
   // As it is once it is in x: integers wrap.
   __device__ C stored(C v) const {
-    alignas(16) char room[16];
-    moonlet::cuda::store<C>(room, x.dtype, v);
-    return moonlet::cuda::load<C>(room, x.dtype);
+    alignas(16) char bytes[16];
+    moonlet::cuda::store<C>(bytes, x.dtype, v);
+    return moonlet::cuda::load<C>(bytes, x.dtype);
   }
 };
 
@@ -127,17 +127,18 @@ __global__ void __launch_bounds__(kBlock)
   for (MOONLET_EACH(job, s.outer * e.count * s.packs)) {
     const Offsets<3> at = offsets(jobs, job);
     const int64_t outer = at.at[0], first = at.at[1], pack = at.at[2];
-    const int64_t place = e.place.get(first);
-    const bool starts = first == 0 || e.place.get(first - 1) != place, cut = first % kPiece == 0;
-    if (place == e.places || (!starts && !cut)) continue;
+    const int64_t position = e.position.get(first);
+    const bool starts = first == 0 || e.position.get(first - 1) != position,
+               cut = first % kPiece == 0;
+    if (position == e.positions || (!starts && !cut)) continue;
     const int64_t chunk = first / kPiece;
     const int64_t end = (chunk + 1) * kPiece < e.count ? (chunk + 1) * kPiece : e.count;
-    const bool whole = starts && (end == e.count || e.place.get(end) != place);
-    const int64_t to = (outer * e.places + place) * s.packs + pack;
+    const bool whole = starts && (end == e.count || e.position.get(end) != position);
+    const int64_t to = (outer * e.positions + position) * s.packs + pack;
     HeldBy<A> total;
     if (whole && s.include_self) total = x.load(to);
     int64_t k = first;
-    for (; k < end && e.place.get(k) == place; ++k) {
+    for (; k < end && e.position.get(k) == position; ++k) {
       HeldBy<A> v = source.load((outer * e.count + e.order.get(k)) * s.packs + pack);
       if (s.fold == ScatterFold::Add) {
         MOONLET_UNROLL
@@ -158,7 +159,7 @@ __global__ void __launch_bounds__(kBlock)
 // A run of several pieces: the entries from `begin` to `end`, whose first piece is in chunk
 // `chunk`.
 struct LongRun {
-  int64_t begin = 0, end = 0, place = 0;
+  int64_t begin = 0, end = 0, position = 0;
 };
 
 // The one that begins in a chunk and goes beyond it; none where end is 0.
@@ -166,15 +167,15 @@ __device__ inline LongRun run_from(const Entries& e, int64_t chunk) {
   LongRun run;
   const int64_t first = chunk * kPiece, next = first + kPiece;
   if (next >= e.count) return run;
-  run.place = e.place.get(next - 1);
-  if (run.place == e.places || e.place.get(next) != run.place) return run;
-  if (first > 0 && e.place.get(first - 1) == run.place) return run;
+  run.position = e.position.get(next - 1);
+  if (run.position == e.positions || e.position.get(next) != run.position) return run;
+  if (first > 0 && e.position.get(first - 1) == run.position) return run;
   run.begin = next - 1;
-  while (run.begin > first && e.place.get(run.begin - 1) == run.place) --run.begin;
+  while (run.begin > first && e.position.get(run.begin - 1) == run.position) --run.begin;
   int64_t low = next + 1, high = e.count;
   while (low < high) {
     const int64_t middle = low + (high - low) / 2;
-    if (e.place.get(middle) == run.place)
+    if (e.position.get(middle) == run.position)
       low = middle + 1;
     else
       high = middle;
@@ -199,7 +200,7 @@ __global__ void __launch_bounds__(kBlock)
     const LongRun run = run_from(e, chunk);
     if (run.end == 0) continue;
     const int64_t pieces = (run.end - 1) / kPiece - chunk + 1, share = (pieces + teams - 1) / teams;
-    const int64_t to = (outer * e.places + run.place) * s.packs + pack;
+    const int64_t to = (outer * e.positions + run.position) * s.packs + pack;
     const bool there = pack < s.packs && team * share < pieces;
     HeldBy<A> total;
     if (there && team == 0 && s.include_self) total = x.load(to);
@@ -224,23 +225,23 @@ __global__ void __launch_bounds__(kBlock)
   }
 }
 
-// Of the entries of a place the last one.
+// Of the entries of a position the last one.
 template <class T>
 __global__ void put_kernel(int64_t count, Entries e, const MOONLET_GRID_CONSTANT Geometry<3> jobs,
                            int64_t packs, T* x, const T* source) {
   for (MOONLET_EACH(job, count)) {
     const Offsets<3> at = offsets(jobs, job);
-    const int64_t outer = at.at[0], k = at.at[1], pack = at.at[2], place = e.place.get(k);
-    if (place == e.places || (k + 1 < e.count && e.place.get(k + 1) == place)) continue;
-    x[(outer * e.places + place) * packs + pack] =
+    const int64_t outer = at.at[0], k = at.at[1], pack = at.at[2], position = e.position.get(k);
+    if (position == e.positions || (k + 1 < e.count && e.position.get(k + 1) == position)) continue;
+    x[(outer * e.positions + position) * packs + pack] =
         source[(outer * e.count + e.order.get(k)) * packs + pack];
   }
 }
 
-__global__ void place_keys_kernel(int64_t count, int64_t places, const int64_t* from, Numbers keys,
-                                  Numbers order) {
+__global__ void position_keys_kernel(int64_t count, int64_t positions, const int64_t* from,
+                                     Numbers keys, Numbers order) {
   for (MOONLET_EACH(i, count)) {
-    keys.set(i, from[i] < 0 ? places : from[i]);
+    keys.set(i, from[i] < 0 ? positions : from[i]);
     order.set(i, i);
   }
 }
@@ -251,9 +252,9 @@ void join_entries(const Call& call, const Scatter& s, const Entries& e, const Sc
   using C = typename A::C;
   const int64_t chunks = (e.count + kPiece - 1) / kPiece;
   const int64_t parts = chunks > 1 ? s.outer * 2 * chunks * s.packs : 0;
-  const Tensor room =
+  const Tensor workspace =
       call.scratch({parts * static_cast<int64_t>(sizeof(HeldBy<A>)) + 16}, DType::UInt8);
-  auto* held = reinterpret_cast<HeldBy<A>*>(room.raw());
+  auto* held = reinterpret_cast<HeldBy<A>*>(workspace.raw());
   const int64_t jobs = s.outer * e.count * s.packs;
   MOONLET_LAUNCH((join_pieces_kernel<A>), blocks_for(jobs), kBlock, 0, call.stream(), s, e,
                  jobs_of(s.outer, e.count, s.packs), scalar_as<C>(scale), x, source, held);
@@ -280,20 +281,20 @@ void put_entries(const Call& call, int64_t outer, int64_t inner, const Entries& 
 
 }  // namespace
 
-void scatter_ordered(const Call& call, Tensor& x, int64_t outer, int64_t places, int64_t inner,
+void scatter_ordered(const Call& call, Tensor& x, int64_t outer, int64_t size, int64_t inner,
                      const Tensor& positions, const Tensor& source, const ScatterJoin& how) {
   const int64_t count = positions.numel();
   if (count * outer * inner == 0) return;
   const DType numbers = unsigned_below(count);
   Tensor order = call.scratch({count}, numbers);
   Tensor keys =
-      call.scratch({count}, numbers == DType::Int64 ? DType::Int64 : unsigned_below(places + 1));
-  MOONLET_LAUNCH(place_keys_kernel, blocks_for(count), kBlock, 0, call.stream(), count, places,
+      call.scratch({count}, numbers == DType::Int64 ? DType::Int64 : unsigned_below(size + 1));
+  MOONLET_LAUNCH(position_keys_kernel, blocks_for(count), kBlock, 0, call.stream(), count, size,
                  static_cast<const int64_t*>(positions.elements<int64_t>()), Numbers(keys),
                  Numbers(order));
   call.done();
-  sort_pairs(call, keys, order, bits_below(places + 1));
-  const Entries entries{count, places, Numbers(keys), Numbers(order)};
+  sort_pairs(call, keys, order, bits_below(size + 1));
+  const Entries entries{count, size, Numbers(keys), Numbers(order)};
   if (how.fold == ScatterFold::Put) return put_entries(call, outer, inner, entries, x, source);
   const Scatter s{outer, inner, how.fold, how.include_self};
   const auto bytes = static_cast<int64_t>(size_of(x.dtype()));

@@ -7,7 +7,7 @@
 
 namespace moonlet::cuda {
 
-// What entries do at their places: what is there counts unless include_self is false, and each
+// What entries do at their positions: what is there counts unless include_self is false, and each
 // entry is multiplied by `scale` first.
 struct ScatterJoin {
   ScatterJoin(ScatterFold given, bool keeps = true, Scalar factor = int64_t{1})
@@ -17,11 +17,11 @@ struct ScatterJoin {
   Scalar scale;
 };
 
-// x is contiguous, seen as (outer, places, inner); `source` contiguous, of x's dtype, seen as
-// (outer, count, inner); `positions` holds `count` int64 places from 0, all valid. Writes source
-// entry e to place positions[e], or joins it there, entries in their order (in x's compute type);
-// of those put the last for a place stays. A position of -1 is left out.
-void scatter_ordered(const Call& call, Tensor& x, int64_t outer, int64_t places, int64_t inner,
+// x is contiguous, seen as (outer, size, inner); `source` contiguous, of x's dtype, seen as
+// (outer, count, inner); `positions` holds `count` int64 positions from 0, all valid. Writes source
+// entry e to position positions[e], or joins it there, entries in their order (in x's compute
+// type); of those put the last for a position stays. A position of -1 is left out.
+void scatter_ordered(const Call& call, Tensor& x, int64_t outer, int64_t size, int64_t inner,
                      const Tensor& positions, const Tensor& source, const ScatterJoin& join);
 
 }  // namespace moonlet::cuda

@@ -141,21 +141,21 @@ __global__ void __launch_bounds__(kBlock, 2)
     gradient_rows_kernel(RowPlan p, bool log, PackSource grad, PackSource x, char* y) {
   using Row = HeldRow<C, kElement>;
   for (MOONLET_EACH_ROW(p, row, me)) {
-    Row held, slope;
+    Row held, gradient;
     C sum = C(0);
     const bool mine = row < p.rows;
     if (mine) {
       held.load(p, x, row, me);
-      slope.load(p, grad, row, me);
+      gradient.load(p, grad, row, me);
       each_held<kElement>(p, me, [&](int h, int k, int64_t) {
-        const C g = slope.at(grad, h, k);
+        const C g = gradient.at(grad, h, k);
         sum += log ? g : g * held.at(x, h, k);
       });
     }
     sum = combine_team(sum, p.team, AddUp());
     if (!mine) continue;
     store_held<C, kElement>(p, x, y, row, me, [&](int h, int k, int64_t) {
-      const C g = slope.at(grad, h, k), r = held.at(x, h, k);
+      const C g = gradient.at(grad, h, k), r = held.at(x, h, k);
       return log ? g - vexp(r) * sum : r * (g - sum);
     });
   }
@@ -226,22 +226,22 @@ __global__ void __launch_bounds__(kBlock, 2)
           load_pack<kElement>(x, row * p.size + i, p.size - i));
     };
     C sum = C(0);
-    each([&](int64_t i, const Words<16>& slopes, const Words<16>& results) {
+    each([&](int64_t i, const Words<16>& gradients, const Words<16>& results) {
       C round = C(0);
       MOONLET_UNROLL
       for (int k = 0; k < kCount; ++k) {
-        const C g = decoded<C, kElement>(bits_at<kElement>(slopes, k), grad.code);
+        const C g = decoded<C, kElement>(bits_at<kElement>(gradients, k), grad.code);
         const C r = decoded<C, kElement>(bits_at<kElement>(results, k), x.code);
         if (i + k < p.size) round += log ? g : g * r;
       }
       sum += round;
     });
     sum = combine_block(sum, AddUp());
-    each([&](int64_t i, const Words<16>& slopes, const Words<16>& results) {
+    each([&](int64_t i, const Words<16>& gradients, const Words<16>& results) {
       Words<16> out{};
       MOONLET_UNROLL
       for (int k = 0; k < kCount; ++k) {
-        const C g = decoded<C, kElement>(bits_at<kElement>(slopes, k), grad.code);
+        const C g = decoded<C, kElement>(bits_at<kElement>(gradients, k), grad.code);
         const C r = decoded<C, kElement>(bits_at<kElement>(results, k), x.code);
         set_bits<kElement>(out, k,
                            encoded<C, kElement>(log ? g - vexp(r) * sum : r * (g - sum), x.code));
@@ -268,12 +268,12 @@ Columns columns_of(const DimSplit& s, int kCount) {
 }
 
 // Where a thread is in a tile of columns; `valid` columns are its own, maybe none.
-struct ColumnPlace {
+struct ColumnPosition {
   int64_t base;
   int team, teams, valid;
 };
 template <int kCount>
-__device__ __forceinline__ ColumnPlace column_place(const Columns& c, int64_t job) {
+__device__ __forceinline__ ColumnPosition column_position(const Columns& c, int64_t job) {
   const int64_t outer = job / c.tiles;
   const int64_t column = ((job - outer * c.tiles) * c.lanes + threadIdx.x % c.lanes) * kCount;
   const int64_t left = c.inner - column;
@@ -287,15 +287,16 @@ __device__ __forceinline__ ColumnPlace column_place(const Columns& c, int64_t jo
 // The combination of the teams' values of each column, at every team.
 template <class T, int kCount, class Combine>
 __device__ __forceinline__ void combine_teams(T* values, T* shared, const Columns& c,
-                                              const ColumnPlace& place, const Combine& combine) {
-  if (place.teams == 1) return;
+                                              const ColumnPosition& position,
+                                              const Combine& combine) {
+  if (position.teams == 1) return;
   MOONLET_UNROLL
   for (int k = 0; k < kCount; ++k) {
     T* mine = shared + threadIdx.x;
     *mine = values[k];
     __syncthreads();
-    for (int half_way = place.teams / 2; half_way > 0; half_way /= 2) {
-      if (place.team < half_way) *mine = combine(*mine, mine[half_way * c.lanes]);
+    for (int half_way = position.teams / 2; half_way > 0; half_way /= 2) {
+      if (position.team < half_way) *mine = combine(*mine, mine[half_way * c.lanes]);
       __syncthreads();
     }
     values[k] = shared[threadIdx.x % c.lanes];
@@ -309,15 +310,17 @@ __global__ void __launch_bounds__(kBlock, 2)
   constexpr int kCount = 16 / kElement, kFlight = 4;
   __shared__ SharedArray<Online<C>, kBlock> memory;
   for (int64_t job = blockIdx.x; job < c.outer * c.tiles; job += gridDim.x) {
-    const ColumnPlace place = column_place<kCount>(c, job);
+    const ColumnPosition position = column_position<kCount>(c, job);
     Online<C> all[kCount];
     for (int k = 0; k < kCount; ++k) all[k] = {C(-HUGE_VAL), C(0)};
-    for (int64_t i = place.team; place.valid > 0 && i < c.size; i += kFlight * place.teams) {
+    for (int64_t i = position.team; position.valid > 0 && i < c.size;
+         i += kFlight * position.teams) {
       Words<16> packs[kFlight];
       MOONLET_UNROLL
       for (int f = 0; f < kFlight; ++f) {
-        const int64_t at = i + int64_t{f} * place.teams;
-        if (at < c.size) packs[f] = load_pack<kElement>(x, place.base + at * c.inner, place.valid);
+        const int64_t at = i + int64_t{f} * position.teams;
+        if (at < c.size)
+          packs[f] = load_pack<kElement>(x, position.base + at * c.inner, position.valid);
       }
       MOONLET_UNROLL
       for (int k = 0; k < kCount; ++k) {
@@ -325,21 +328,21 @@ __global__ void __launch_bounds__(kBlock, 2)
         C values[kFlight];
         MOONLET_UNROLL
         for (int f = 0; f < kFlight; ++f) {
-          if (i + int64_t{f} * place.teams >= c.size) continue;
+          if (i + int64_t{f} * position.teams >= c.size) continue;
           values[f] = decoded<C, kElement>(bits_at<kElement>(packs[f], k), x.code);
           now.largest = TakeLargest()(now.largest, values[f]);
         }
         MOONLET_UNROLL
         for (int f = 0; f < kFlight; ++f)
-          if (i + int64_t{f} * place.teams < c.size) now.sum += vexp(values[f] - now.largest);
+          if (i + int64_t{f} * position.teams < c.size) now.sum += vexp(values[f] - now.largest);
         all[k] = JoinOnline()(all[k], now);
       }
     }
-    combine_teams<Online<C>, kCount>(all, memory.get(), c, place, JoinOnline());
-    if (place.valid == 0) continue;
-    for (int64_t i = place.team; i < c.size; i += place.teams) {
-      const int64_t at = place.base + i * c.inner;
-      const Words<16> pack = load_pack<kElement>(x, at, place.valid);
+    combine_teams<Online<C>, kCount>(all, memory.get(), c, position, JoinOnline());
+    if (position.valid == 0) continue;
+    for (int64_t i = position.team; i < c.size; i += position.teams) {
+      const int64_t at = position.base + i * c.inner;
+      const Words<16> pack = load_pack<kElement>(x, at, position.valid);
       Words<16> out{};
       MOONLET_UNROLL
       for (int k = 0; k < kCount; ++k) {
@@ -348,7 +351,7 @@ __global__ void __launch_bounds__(kBlock, 2)
             out, k,
             encoded<C, kElement>(log ? v - vlog(all[k].sum) : vexp(v) / all[k].sum, x.code));
       }
-      store_pack<kElement>(y, x.aligned, at, place.valid, out);
+      store_pack<kElement>(y, x.aligned, at, position.valid, out);
     }
   }
 }
@@ -359,47 +362,48 @@ __global__ void __launch_bounds__(kBlock, 2)
   constexpr int kCount = 16 / kElement;
   __shared__ SharedArray<C, kBlock> memory;
   for (int64_t job = blockIdx.x; job < c.outer * c.tiles; job += gridDim.x) {
-    const ColumnPlace place = column_place<kCount>(c, job);
+    const ColumnPosition position = column_position<kCount>(c, job);
     C sums[kCount] = {};
-    for (int64_t i = place.team; place.valid > 0 && i < c.size; i += place.teams) {
-      const Words<16> slopes = load_pack<kElement>(grad, place.base + i * c.inner, place.valid);
-      const Words<16> results = load_pack<kElement>(x, place.base + i * c.inner, place.valid);
+    for (int64_t i = position.team; position.valid > 0 && i < c.size; i += position.teams) {
+      const Words<16> gradients =
+          load_pack<kElement>(grad, position.base + i * c.inner, position.valid);
+      const Words<16> results = load_pack<kElement>(x, position.base + i * c.inner, position.valid);
       MOONLET_UNROLL
       for (int k = 0; k < kCount; ++k) {
-        const C g = decoded<C, kElement>(bits_at<kElement>(slopes, k), grad.code);
+        const C g = decoded<C, kElement>(bits_at<kElement>(gradients, k), grad.code);
         sums[k] += log ? g : g * decoded<C, kElement>(bits_at<kElement>(results, k), x.code);
       }
     }
-    combine_teams<C, kCount>(sums, memory.get(), c, place, AddUp());
-    if (place.valid == 0) continue;
-    for (int64_t i = place.team; i < c.size; i += place.teams) {
-      const int64_t at = place.base + i * c.inner;
-      const Words<16> slopes = load_pack<kElement>(grad, at, place.valid);
-      const Words<16> results = load_pack<kElement>(x, at, place.valid);
+    combine_teams<C, kCount>(sums, memory.get(), c, position, AddUp());
+    if (position.valid == 0) continue;
+    for (int64_t i = position.team; i < c.size; i += position.teams) {
+      const int64_t at = position.base + i * c.inner;
+      const Words<16> gradients = load_pack<kElement>(grad, at, position.valid);
+      const Words<16> results = load_pack<kElement>(x, at, position.valid);
       Words<16> out{};
       MOONLET_UNROLL
       for (int k = 0; k < kCount; ++k) {
-        const C g = decoded<C, kElement>(bits_at<kElement>(slopes, k), grad.code);
+        const C g = decoded<C, kElement>(bits_at<kElement>(gradients, k), grad.code);
         const C r = decoded<C, kElement>(bits_at<kElement>(results, k), x.code);
         set_bits<kElement>(
             out, k, encoded<C, kElement>(log ? g - vexp(r) * sums[k] : r * (g - sums[k]), x.code));
       }
-      store_pack<kElement>(y, x.aligned, at, place.valid, out);
+      store_pack<kElement>(y, x.aligned, at, position.valid, out);
     }
   }
 }
 
 void run_columns(const Call& call, const DimSplit& s, bool log, bool backward, const Tensor& grad,
                  const Tensor& x, Tensor& y) {
-  PackSource source = row_source(x, s.inner), slope = row_source(grad, s.inner);
-  source.aligned = source.aligned && slope.aligned && aligned_to(y.raw(), 16);
-  slope.aligned = source.aligned;
+  PackSource source = row_source(x, s.inner), gradient = row_source(grad, s.inner);
+  source.aligned = source.aligned && gradient.aligned && aligned_to(y.raw(), 16);
+  gradient.aligned = source.aligned;
   visit_floats(y.dtype(), [&]<class C, int kElement>() {
     const Columns c = columns_of(s, 16 / kElement);
     const unsigned blocks = blocks_for(c.outer * c.tiles * kBlock);
     if (backward)
       MOONLET_LAUNCH((gradient_columns_kernel<C, kElement>), blocks, kBlock, 0, call.stream(), c,
-                     log, slope, source, y.raw());
+                     log, gradient, source, y.raw());
     else
       MOONLET_LAUNCH((softmax_columns_kernel<C, kElement>), blocks, kBlock, 0, call.stream(), c,
                      log, source, y.raw());
@@ -408,9 +412,9 @@ void run_columns(const Call& call, const DimSplit& s, bool log, bool backward, c
 
 void run_rows(const Call& call, const DimSplit& s, bool log, bool backward, const Tensor& grad,
               const Tensor& x, Tensor& y) {
-  PackSource source = row_source(x, s.size), slope = row_source(grad, s.size);
-  source.aligned = source.aligned && slope.aligned && aligned_to(y.raw(), 16);
-  slope.aligned = source.aligned;
+  PackSource source = row_source(x, s.size), gradient = row_source(grad, s.size);
+  source.aligned = source.aligned && gradient.aligned && aligned_to(y.raw(), 16);
+  gradient.aligned = source.aligned;
   visit_floats(y.dtype(), [&]<class C, int kElement>() {
     RowPlan p;
     const bool held = plan_rows(s.outer, s.size, kElement, p);
@@ -418,10 +422,10 @@ void run_rows(const Call& call, const DimSplit& s, bool log, bool backward, cons
     if (!held) p = {s.outer, s.size, kBlock};
     if (backward && !held)
       MOONLET_LAUNCH((gradient_long_kernel<C, kElement>), blocks, kBlock, 0, call.stream(), p, log,
-                     slope, source, y.raw());
+                     gradient, source, y.raw());
     else if (backward)
       MOONLET_LAUNCH((gradient_rows_kernel<C, kElement>), blocks, kBlock, 0, call.stream(), p, log,
-                     slope, source, y.raw());
+                     gradient, source, y.raw());
     else if (held)
       MOONLET_LAUNCH((softmax_rows_kernel<C, kElement>), blocks, kBlock, 0, call.stream(), p, log,
                      source, y.raw());

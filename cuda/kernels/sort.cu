@@ -64,10 +64,10 @@ __device__ void put_rank(const SortedRows& s, const KeyCode& code, int64_t row,
   s.template put<C>(row, row, items[s.rank(numbers)].at);
 }
 
-// What a tile holds of each row: all, or `length` elements at the `places`.
+// What a tile holds of each row: all, or `length` elements at the `positions`.
 struct TileRows {
   int length, width;  // width: the power of two that a row takes of a tile
-  const uint32_t* places;
+  const uint32_t* positions;
 };
 
 // Rows of which tiles hold at most kTile elements.
@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kBlock)
       items[i].key = static_cast<Key>(~Key{0});
       items[i].at = ~0u;
       if (row >= s.rows || at >= t.length) continue;
-      items[i].at = t.places ? t.places[row * t.length + at] : static_cast<uint32_t>(at);
+      items[i].at = t.positions ? t.positions[row * t.length + at] : static_cast<uint32_t>(at);
       items[i].key = key_of<Key>(s.x.template get<C>(row * s.size + items[i].at), code);
     }
     __syncthreads();
@@ -165,14 +165,14 @@ __global__ void rank_kernel(SortedRows s, Numbers order) {
   }
 }
 
-// Rows of `length` elements: whole short rows, or those at the places.
+// Rows of `length` elements: whole short rows, or those at the positions.
 template <class C, class Key>
 void sort_tiles(const Call& call, const SortedRows& s, const KeyCode& code, int64_t length,
-                const uint32_t* places) {
+                const uint32_t* positions) {
   const auto width = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(length)));
   const int64_t tiles = (s.rows + kTile / width - 1) / (kTile / width);
   MOONLET_LAUNCH((sort_tiles_kernel<C, Key>), blocks_for(tiles * kBlock), kBlock, 0, call.stream(),
-                 s, TileRows{static_cast<int>(length), width, places}, code);
+                 s, TileRows{static_cast<int>(length), width, positions}, code);
   call.done();
 }
 
@@ -193,12 +193,12 @@ void select_from(const Call& call, const SortedRows& s, const KeyCode& code) {
     return call.done();
   }
   const int64_t pieces = (s.size + kSelectPiece - 1) / kSelectPiece;
-  Tensor places = call.scratch({s.rows * s.wanted.count}, DType::Int32);
+  Tensor positions = call.scratch({s.rows * s.wanted.count}, DType::Int32);
   MOONLET_LAUNCH((collect_kernel<C, Key>), blocks_for(s.rows * pieces * kBlock), kBlock, 0,
                  call.stream(), s, RowPieces{s.rows * pieces, pieces}, code, rows,
-                 places.elements<uint32_t>());
+                 positions.elements<uint32_t>());
   call.done();
-  sort_tiles<C, Key>(call, s, code, s.wanted.count, places.elements<uint32_t>());
+  sort_tiles<C, Key>(call, s, code, s.wanted.count, positions.elements<uint32_t>());
 }
 
 // So many rows at once that their elements have numbers of 32 bits.
@@ -273,8 +273,8 @@ void sort_along(const char* op, const Tensor& x, int64_t dim, const Wanted& want
   const Tensor rows = contiguous(with_last(x, dim));
   const int64_t size = x.dim() == 0 ? 1 : x.size(static_cast<int>(dim));
   with_rows(call, kept ? with_last(values, dim) : values, [&](Tensor& found) {
-    with_rows(call, kept ? with_last(indices, dim) : indices, [&](Tensor& places) {
-      sort_rows(call, rows, size, wanted, descending, found, &places);
+    with_rows(call, kept ? with_last(indices, dim) : indices, [&](Tensor& positions) {
+      sort_rows(call, rows, size, wanted, descending, found, &positions);
     });
   });
 }

@@ -1,5 +1,5 @@
-// cuda/kernels/sort_pairs.cu: CUB's radix sort: the one place that includes CUB, which is slow to
-// compile.
+// cuda/kernels/sort_pairs.cu: CUB's radix sort: the one position that includes CUB, which is slow
+// to compile.
 #include <cub/device/device_radix_sort.cuh>
 #include <utility>
 

@@ -69,7 +69,7 @@ Tensor laid_out(const Tensor& t, MemoryFormat format, const char* op) {
   return out;
 }
 
-// Sizes of images or bodies; a line is an image of one row.
+// Sizes of images or volumes; a line is an image of one row.
 std::array<int32_t, 5> sizes_of(const Tensor& t) {
   std::array<int32_t, 5> out{};
   size_t to = 0;

@@ -189,7 +189,7 @@ Plan make_plan(const Problem& p, cudnnHandle_t handle, const char* op) {
 
 // Runs one algorithm in memory that is large enough.
 cudnnStatus_t compute(cudnnHandle_t handle, const Problem& p, const Plan& d, const Algorithm& by,
-                      void* room, const Operands& at) {
+                      void* workspace, const Operands& at) {
   const Library& lib = *library();
   const float one = 1, zero = 0;
   const double wide_one = 1, wide_zero = 0;
@@ -202,19 +202,19 @@ cudnnStatus_t compute(cudnnHandle_t handle, const Problem& p, const Plan& d, con
     case Kind::Forward:
       return lib.cudnnConvolutionForward(handle, alpha, d.x.get(), at.x, d.weight.get(), at.weight,
                                          d.conv.get(),
-                                         static_cast<cudnnConvolutionFwdAlgo_t>(by.number), room,
-                                         by.workspace, beta, d.y.get(), at.y);
+                                         static_cast<cudnnConvolutionFwdAlgo_t>(by.number),
+                                         workspace, by.workspace, beta, d.y.get(), at.y);
     case Kind::Data:
       return lib.cudnnConvolutionBackwardData(handle, alpha, d.weight.get(), at.weight, d.y.get(),
                                               at.y, d.conv.get(),
                                               static_cast<cudnnConvolutionBwdDataAlgo_t>(by.number),
-                                              room, by.workspace, beta, d.x.get(), at.x);
+                                              workspace, by.workspace, beta, d.x.get(), at.x);
     case Kind::Filter: break;
   }
-  return lib.cudnnConvolutionBackwardFilter(handle, alpha, d.x.get(), at.x, d.y.get(), at.y,
-                                            d.conv.get(),
-                                            static_cast<cudnnConvolutionBwdFilterAlgo_t>(by.number),
-                                            room, by.workspace, beta, d.weight.get(), at.weight);
+  return lib.cudnnConvolutionBackwardFilter(
+      handle, alpha, d.x.get(), at.x, d.y.get(), at.y, d.conv.get(),
+      static_cast<cudnnConvolutionBwdFilterAlgo_t>(by.number), workspace, by.workspace, beta,
+      d.weight.get(), at.weight);
 }
 
 enum class Outcome { Done, NoMemory, NoWay };
@@ -222,9 +222,9 @@ enum class Outcome { Done, NoMemory, NoWay };
 Outcome attempt(const Call& call, cudnnHandle_t handle, const Problem& p, const Plan& plan,
                 const Algorithm& by, const Operands& at) {
   try {
-    const Tensor room = call.scratch({static_cast<int64_t>(by.workspace)}, DType::UInt8);
-    return went_well(compute(handle, p, plan, by, room.raw(), at), call.op()) ? Outcome::Done
-                                                                              : Outcome::NoWay;
+    const Tensor workspace = call.scratch({static_cast<int64_t>(by.workspace)}, DType::UInt8);
+    return went_well(compute(handle, p, plan, by, workspace.raw(), at), call.op()) ? Outcome::Done
+                                                                                   : Outcome::NoWay;
   } catch (const OutOfMemory&) {
     // Another one may work in less.
     return Outcome::NoMemory;

@@ -170,9 +170,9 @@ bool library_fft(const Call& call, FftKind kind, const Dims& sizes, int64_t coun
   Plan* const plan =
       plan_of({call.device().index, kind, x.dtype(), sizes, count}, captured, call.op());
   if (plan == nullptr || !plan->usable) return false;
-  const Tensor room = call.scratch({static_cast<int64_t>(plan->workspace)}, DType::UInt8);
+  const Tensor workspace = call.scratch({static_cast<int64_t>(plan->workspace)}, DType::UInt8);
   ensure(f->cufftSetStream(plan->handle, call.stream()), call.op());
-  if (plan->workspace > 0) ensure(f->cufftSetWorkArea(plan->handle, room.raw()), call.op());
+  if (plan->workspace > 0) ensure(f->cufftSetWorkArea(plan->handle, workspace.raw()), call.op());
   plan->recorded = plan->recorded || captured;
   ensure(f->cufftXtExec(plan->handle, x.raw(), y.raw(), forward ? CUFFT_FORWARD : CUFFT_INVERSE),
          call.op());

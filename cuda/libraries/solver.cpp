@@ -146,7 +146,7 @@ const Handle& handle_of(const Call& call) {
 }
 
 // Workspaces on both sides; the device's is a block of the current stream.
-struct Room {
+struct Workspace {
   size_t on_device = 0, on_host = 0;
   Tensor device;
   std::vector<char> host;
@@ -158,7 +158,7 @@ struct Room {
   void* device_bytes() { return device.raw(); }
 };
 
-// The place of entry i, whose matrices have `each` elements.
+// The position of entry i, whose matrices have `each` elements.
 void* entry(void* first, int64_t i, int64_t each, DType dtype) {
   return static_cast<char*>(first) + i * each * static_cast<int64_t>(size_of(dtype));
 }
@@ -209,25 +209,26 @@ void CuSolver::potrf(const Call& call, DType dtype, bool upper, int64_t n, int64
   const int size = static_cast<int>(n);
   if (count == 1) {
     const cudaDataType type = blas_type(dtype);
-    Room room;
+    Workspace workspace;
     ensure(f_.cusolverDnXpotrf_bufferSize(handle.solver, handle.params, triangle(upper), n, type, a,
-                                          n, type, &room.on_device, &room.on_host),
+                                          n, type, &workspace.on_device, &workspace.on_host),
            call.op());
-    room.get(call);
+    workspace.get(call);
     return ensure(f_.cusolverDnXpotrf(handle.solver, handle.params, triangle(upper), n, type, a, n,
-                                      type, room.device_bytes(), room.on_device, room.host.data(),
-                                      room.on_host, info),
+                                      type, workspace.device_bytes(), workspace.on_device,
+                                      workspace.host.data(), workspace.on_host, info),
                   call.op());
   }
   const int64_t bytes = n * n * static_cast<int64_t>(size_of(dtype));
   each_chunk(count, [&](int64_t begin, int64_t part) {
-    const Tensor places = places_of(call, static_cast<char*>(a) + begin * bytes, bytes, part);
+    const Tensor positions = positions_of(call, static_cast<char*>(a) + begin * bytes, bytes, part);
     visit_typed(
         dtype,
         [&]<class T>(auto function, T*) {
-          ensure(function(handle.solver, triangle(upper), size, reinterpret_cast<T**>(places.raw()),
-                          size, info + begin, static_cast<int>(part)),
-                 call.op());
+          ensure(
+              function(handle.solver, triangle(upper), size, reinterpret_cast<T**>(positions.raw()),
+                       size, info + begin, static_cast<int>(part)),
+              call.op());
         },
         f_.cusolverDnSpotrfBatched, f_.cusolverDnDpotrfBatched, f_.cusolverDnCpotrfBatched,
         f_.cusolverDnZpotrfBatched);
@@ -238,15 +239,16 @@ void CuSolver::getrf(const Call& call, DType dtype, int64_t m, int64_t n, int64_
                      int64_t* pivots, int* info) {
   const Handle& handle = handle_of(call);
   const cudaDataType type = blas_type(dtype);
-  Room room;
+  Workspace workspace;
   ensure(f_.cusolverDnXgetrf_bufferSize(handle.solver, handle.params, m, n, type, a, m, type,
-                                        &room.on_device, &room.on_host),
+                                        &workspace.on_device, &workspace.on_host),
          call.op());
-  room.get(call);
+  workspace.get(call);
   for (int64_t i = 0; i < count; ++i) {
     ensure(f_.cusolverDnXgetrf(handle.solver, handle.params, m, n, type, entry(a, i, m * n, dtype),
-                               m, pivots + i * std::min(m, n), type, room.device_bytes(),
-                               room.on_device, room.host.data(), room.on_host, info + i),
+                               m, pivots + i * std::min(m, n), type, workspace.device_bytes(),
+                               workspace.on_device, workspace.host.data(), workspace.on_host,
+                               info + i),
            call.op());
   }
 }
@@ -269,17 +271,17 @@ void CuSolver::geqrf(const Call& call, DType dtype, int64_t m, int64_t n, int64_
   const Handle& handle = handle_of(call);
   const cudaDataType type = blas_type(dtype);
   const Tensor info = call.scratch({1}, DType::Int32);
-  Room room;
+  Workspace workspace;
   ensure(f_.cusolverDnXgeqrf_bufferSize(handle.solver, handle.params, m, n, type, a, m, type, tau,
-                                        type, &room.on_device, &room.on_host),
+                                        type, &workspace.on_device, &workspace.on_host),
          call.op());
-  room.get(call);
+  workspace.get(call);
   for (int64_t i = 0; i < count; ++i) {
-    ensure(
-        f_.cusolverDnXgeqrf(handle.solver, handle.params, m, n, type, entry(a, i, m * n, dtype), m,
-                            type, entry(tau, i, std::min(m, n), dtype), type, room.device_bytes(),
-                            room.on_device, room.host.data(), room.on_host, info.elements<int>()),
-        call.op());
+    ensure(f_.cusolverDnXgeqrf(handle.solver, handle.params, m, n, type, entry(a, i, m * n, dtype),
+                               m, type, entry(tau, i, std::min(m, n), dtype), type,
+                               workspace.device_bytes(), workspace.on_device, workspace.host.data(),
+                               workspace.on_host, info.elements<int>()),
+           call.op());
   }
 }
 
@@ -299,14 +301,14 @@ void CuSolver::orgqr(const Call& call, DType dtype, int64_t rows, int64_t cols, 
       },
       f_.cusolverDnSorgqr_bufferSize, f_.cusolverDnDorgqr_bufferSize,
       f_.cusolverDnCungqr_bufferSize, f_.cusolverDnZungqr_bufferSize);
-  const Tensor room = call.scratch({std::max(size, 1)}, dtype);
+  const Tensor workspace = call.scratch({std::max(size, 1)}, dtype);
   for (int64_t i = 0; i < count; ++i) {
     visit_typed(
         dtype,
         [&]<class T>(auto function, T*) {
           ensure(function(handle.solver, m, n, k, static_cast<T*>(entry(q, i, rows * cols, dtype)),
                           m, static_cast<const T*>(entry(tau, i, reflections, dtype)),
-                          reinterpret_cast<T*>(room.raw()), size, info.elements<int>()),
+                          reinterpret_cast<T*>(workspace.raw()), size, info.elements<int>()),
                  call.op());
         },
         f_.cusolverDnSorgqr, f_.cusolverDnDorgqr, f_.cusolverDnCungqr, f_.cusolverDnZungqr);
@@ -319,17 +321,17 @@ void CuSolver::syevd(const Call& call, DType dtype, bool vectors, bool upper, in
   const DType real = real_of(dtype);
   const cudaDataType type = blas_type(dtype), real_type = blas_type(real);
   const cusolverEigMode_t mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
-  Room room;
-  ensure(
-      f_.cusolverDnXsyevd_bufferSize(handle.solver, handle.params, mode, triangle(upper), n, type,
-                                     a, n, real_type, values, type, &room.on_device, &room.on_host),
-      call.op());
-  room.get(call);
+  Workspace workspace;
+  ensure(f_.cusolverDnXsyevd_bufferSize(handle.solver, handle.params, mode, triangle(upper), n,
+                                        type, a, n, real_type, values, type, &workspace.on_device,
+                                        &workspace.on_host),
+         call.op());
+  workspace.get(call);
   for (int64_t i = 0; i < count; ++i) {
     ensure(f_.cusolverDnXsyevd(handle.solver, handle.params, mode, triangle(upper), n, type,
                                entry(a, i, n * n, dtype), n, real_type, entry(values, i, n, real),
-                               type, room.device_bytes(), room.on_device, room.host.data(),
-                               room.on_host, info + i),
+                               type, workspace.device_bytes(), workspace.on_device,
+                               workspace.host.data(), workspace.on_host, info + i),
            call.op());
   }
 }
@@ -341,18 +343,18 @@ void CuSolver::gesvd(const Call& call, DType dtype, char job, int64_t m, int64_t
   const cudaDataType type = blas_type(dtype), real_type = blas_type(real);
   const auto wish = static_cast<signed char>(job);
   const int64_t columns = job == 'N' ? 0 : job == 'S' ? n : m, rows = job == 'N' ? 0 : n;
-  Room room;
+  Workspace workspace;
   ensure(f_.cusolverDnXgesvd_bufferSize(handle.solver, handle.params, wish, wish, m, n, type, a, m,
                                         real_type, s, type, u, m, type, vh, n, type,
-                                        &room.on_device, &room.on_host),
+                                        &workspace.on_device, &workspace.on_host),
          call.op());
-  room.get(call);
+  workspace.get(call);
   for (int64_t i = 0; i < count; ++i) {
-    ensure(f_.cusolverDnXgesvd(handle.solver, handle.params, wish, wish, m, n, type,
-                               entry(a, i, m * n, dtype), m, real_type, entry(s, i, n, real), type,
-                               entry(u, i, m * columns, dtype), m, type,
-                               entry(vh, i, rows * n, dtype), n, type, room.device_bytes(),
-                               room.on_device, room.host.data(), room.on_host, info + i),
+    ensure(f_.cusolverDnXgesvd(
+               handle.solver, handle.params, wish, wish, m, n, type, entry(a, i, m * n, dtype), m,
+               real_type, entry(s, i, n, real), type, entry(u, i, m * columns, dtype), m, type,
+               entry(vh, i, rows * n, dtype), n, type, workspace.device_bytes(),
+               workspace.on_device, workspace.host.data(), workspace.on_host, info + i),
            call.op());
   }
 }

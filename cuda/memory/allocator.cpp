@@ -26,7 +26,7 @@ void* CachingAllocator::allocate(size_t bytes, Device device, void** context) {
   DeviceMemory& memory = of(device.index);
   require_code_for(device.index);
   if (bytes > (size_t{1} << 62))
-    throw OutOfMemory(text("cuda: out of memory: ", bytes, " bytes wanted on ", device));
+    throw OutOfMemory(text("cuda: out of memory: ", bytes, " bytes expected on ", device));
   const DeviceGuard guard(device.index, "cuda");
   DeviceMemory::Block* block = memory.allocate(bytes, current_stream(device.index));
   *context = block;

@@ -91,7 +91,7 @@ DeviceMemory::Block* DeviceMemory::new_segment(size_t size, cudaStream_t stream)
   counters_.segment.change(block->small, 1);
   counters_.reserved_bytes.change(block->small, count(bytes));
   if (bytes >= memory_settings().max_split_size) counters_.oversize_segments.change(1);
-  note("segment_alloc", number(data), bytes, stream, place_of(history_.places));
+  note("segment_alloc", number(data), bytes, stream, position_of(history_.positions));
   return block.release();
 }
 
@@ -158,13 +158,13 @@ void DeviceMemory::take(Block* block, size_t size) {
 DeviceMemory::Block* DeviceMemory::allocate(size_t bytes, cudaStream_t stream) {
   const size_t size = rounded_size(bytes);
   const std::lock_guard lock(mutex_);
-  const MemoryPlace place = place_of(history_.places);
+  const MemoryPosition position = position_of(history_.positions);
   Block* block = obtain(size, stream);
   if (!block) out_of_memory(bytes, stream);
   take(block, size);
   ++allocations_;
   block->requested = bytes;
-  block->place = place;
+  block->position = position;
   active_.emplace(block->data, block);
   counters_.allocation.change(block->small, 1);
   counters_.active.change(block->small, 1);
@@ -172,7 +172,7 @@ DeviceMemory::Block* DeviceMemory::allocate(size_t bytes, cudaStream_t stream) {
   counters_.active_bytes.change(block->small, count(block->size));
   counters_.requested_bytes.change(block->small, count(bytes));
   if (block->size >= memory_settings().max_split_size) counters_.oversize_allocations.change(1);
-  note("alloc", number(block->data), block->size, stream, place);
+  note("alloc", number(block->data), block->size, stream, position);
   show(block->data, bytes);
   return block;
 }
@@ -198,13 +198,13 @@ size_t DeviceMemory::join(Block* block, Block* neighbour) {
 // Makes a block that nothing uses any more free.
 void DeviceMemory::give_back(Block* block) {
   const size_t size = block->size;
-  note("free_completed", number(block->data), size, block->stream, block->place);
+  note("free_completed", number(block->data), size, block->stream, block->position);
   active_.erase(block->data);
   counters_.active.change(block->small, -1);
   counters_.active_bytes.change(block->small, -count(size));
   counters_.requested_bytes.change(block->small, -count(block->requested));
   block->requested = 0;
-  block->place = nullptr;
+  block->position = nullptr;
   block->freed_at = allocations_;
   int64_t splits = 0, split_bytes = 0;
   for (Block* neighbour : {block->before, block->after}) {
@@ -225,7 +225,7 @@ void DeviceMemory::give_back(Block* block) {
 void DeviceMemory::deallocate(Block* block) noexcept {
   const std::lock_guard lock(mutex_);
   note("free_requested", number(block->data), block->size, block->stream,
-       history_.event_places ? place_of(true) : block->place);
+       history_.event_positions ? position_of(true) : block->position);
   block->allocated = false;
   counters_.allocation.change(block->small, -1);
   counters_.allocated_bytes.change(block->small, -count(block->size));

@@ -35,7 +35,7 @@ class DeviceMemory {
     size_t requested = 0;            // bytes asked for
     size_t freed_at = 0;             // the count of allocations then, for garbage collection
     std::vector<cudaStream_t> uses;  // other streams that work with it
-    MemoryPlace place;
+    MemoryPosition position;
 
     bool is_split() const { return before != nullptr || after != nullptr; }
     bool is_free() const { return !allocated && events == 0 && uses.empty(); }
@@ -67,7 +67,7 @@ class DeviceMemory {
   void add_to(MemorySnapshot& snapshot);
 
  private:
-  // Free blocks by stream, then size, then place.
+  // Free blocks by stream, then size, then position.
   struct Order {
     bool operator()(const Block* a, const Block* b) const;
   };
@@ -99,8 +99,8 @@ class DeviceMemory {
   void collect_garbage(size_t size);
 
   void note(const char* action, uint64_t address, size_t size, cudaStream_t stream,
-            const MemoryPlace& place);
-  MemoryPlace place_of(bool wanted) const;
+            const MemoryPosition& position);
+  MemoryPosition position_of(bool wanted) const;
 
   const int device_;
   mutable std::mutex mutex_;

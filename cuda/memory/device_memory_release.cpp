@@ -173,9 +173,9 @@ void DeviceMemory::out_of_memory(size_t bytes, cudaStream_t stream) {
   size_t free_bytes = 0, total = 0;
   if (cudaMemGetInfo(&free_bytes, &total) != cudaSuccess) cudaGetLastError();
   ++counters_.num_ooms;
-  note("oom", free_bytes, bytes, stream, place_of(history_.places));
+  note("oom", free_bytes, bytes, stream, position_of(history_.positions));
   const int64_t held = counters_.active_bytes.all.current;
-  std::string message = text("cuda: out of memory: ", bytes, " bytes wanted on cuda:", device_,
+  std::string message = text("cuda: out of memory: ", bytes, " bytes expected on cuda:", device_,
                              ", ", free_bytes, " of ", total, " free; ", held, " held by tensors, ",
                              counters_.reserved_bytes.all.current - held, " cached");
   if (limit_ <= total) message += text(", at most ", limit_, " allowed in this process");
@@ -186,12 +186,12 @@ void DeviceMemory::out_of_memory(size_t bytes, cudaStream_t stream) {
                     [](const Block* a, const Block* b) { return a->size > b->size; });
   for (size_t i = 0; i < shown; ++i) {
     message += text(i == 0 ? "; the largest: " : ", ", holders[i]->size);
-    if (holders[i]->place && !holders[i]->place->empty()) {
-      const MemoryFrame& frame = holders[i]->place->front();
+    if (holders[i]->position && !holders[i]->position->empty()) {
+      const MemoryFrame& frame = holders[i]->position->front();
       message += text(" (", frame.filename, ":", frame.line, ")");
     }
   }
-  if (shown > 0 && !history_.places)
+  if (shown > 0 && !history_.positions)
     message += "; ml.cuda.record_memory_history() tells the lines that made them";
   throw OutOfMemory(message);
 }

@@ -59,16 +59,16 @@ void DeviceMemory::record_history(const MemoryHistory& history) {
   while (count(trace_.size()) > history_.max_entries) trace_.pop_front();
 }
 
-MemoryPlace DeviceMemory::place_of(bool wanted) const {
+MemoryPosition DeviceMemory::position_of(bool wanted) const {
   return wanted && history_.where ? history_.where() : nullptr;
 }
 
 // Freeing must not fail: an event that there is no memory for is left out.
 void DeviceMemory::note(const char* action, uint64_t address, size_t size, cudaStream_t stream,
-                        const MemoryPlace& place) {
+                        const MemoryPosition& position) {
   if (!history_.events) return;
   try {
-    trace_.push_back({action, address, count(size), number(stream), now_us(), place});
+    trace_.push_back({action, address, count(size), number(stream), now_us(), position});
   } catch (const std::bad_alloc&) {
     return;
   }
@@ -95,7 +95,7 @@ MemorySegment described(int device, const DeviceMemory::Block* first) {
     if (!block->is_free()) out.active_size += size;
     out.requested_size += count(block->requested);
     out.blocks.push_back(
-        {number(block->data), size, count(block->requested), state_of(*block), block->place});
+        {number(block->data), size, count(block->requested), state_of(*block), block->position});
   }
   return out;
 }

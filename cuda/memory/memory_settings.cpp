@@ -59,7 +59,7 @@ size_t divisions(std::string_view name, std::string_view value) {
   return out;
 }
 
-// The place of sizes of `bytes` in the table of divisions.
+// The position of sizes of `bytes` in the table of divisions.
 size_t interval_of(size_t bytes) {
   const int log = std::bit_width(bytes) - 1;
   return static_cast<size_t>(std::clamp(log - 20, 0, 15));
@@ -96,7 +96,7 @@ double share(std::string_view name, std::string_view value) {
 
 void read_part(std::string_view part, MemorySettings& out) {
   const size_t colon = part.find(':');
-  check(colon != part.npos, kVariable, ": NAME:VALUE is wanted, got '", part, "'");
+  check(colon != part.npos, kVariable, ": NAME:VALUE is expected, got '", part, "'");
   const std::string_view name = trimmed(part.substr(0, colon));
   const std::string_view value = trimmed(part.substr(colon + 1));
   if (name == "max_split_size_mb") {

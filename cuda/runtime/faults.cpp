@@ -84,7 +84,7 @@ size_t own_slot(Table& table) {
 // What the op would have thrown, had it been able to.
 std::string text_of(const FaultSlot& slot) {
   switch (slot.fault) {
-    case Fault::Position: try { shapes::bad_position(slot.op, slot.value, slot.size);
+    case Fault::Position: try { shapes::fail_position(slot.op, slot.value, slot.size);
       } catch (const Error& error) {
         return error.what();
       }

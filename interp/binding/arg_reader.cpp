@@ -137,7 +137,7 @@ bool ArgReader::bind_positional(int count, int table) {
     const int index = at(position++, table);
     if (lua_type(L_, index) != LUA_TNIL) slot_[i] = index;
   }
-  if (takes_dtype) place_device();
+  if (takes_dtype) position_device();
   while (position <= count && lua_isnil(L_, at(position, table))) ++position;
   if (position > count) return true;
   if (quiet_) return false;
@@ -170,7 +170,7 @@ void ArgReader::refuse_nil(int i, int item) const {
   for (int k = i + 1; k < signature_.count; ++k)
     if (!signature_.args[k].named_only) return;
   fail(signature_.op, ": item ", item, " of '", spec.name, "' is nil, ",
-       spec.type == ArgType::TensorList ? "a tensor" : "an integer", " is wanted");
+       spec.type == ArgType::TensorList ? "a tensor" : "an integer", " is expected");
 }
 
 bool ArgReader::names_device(int i) const {
@@ -181,7 +181,7 @@ bool ArgReader::names_device(int i) const {
 
 // `x:to("cuda")`, `x:to("cuda", "float64")`: a device where a dtype comes first; and PyTorch's
 // order of what may follow, `x:to("cuda", "float64", non_blocking, copy)`.
-void ArgReader::place_device() {
+void ArgReader::position_device() {
   const auto is_boolean = [this](int i) {
     return slot_[i] != 0 && lua_type(L_, slot_[i]) == LUA_TBOOLEAN;
   };

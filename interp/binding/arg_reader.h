@@ -105,7 +105,7 @@ class ArgReader {
   DType dtype(int i);
   Device device(int i);
   MemoryFormat memory_format(int i);
-  // A list of integers; a plain one fills `length` places of int[N].
+  // A list of integers; a plain one fills `length` positions of int[N].
   Dims ints(int i);
   std::vector<int64_t> integers(int i);
   std::vector<double> numbers(int i);
@@ -137,7 +137,7 @@ class ArgReader {
   bool find_gathered(int i, int& position, int count, int table);
   void refuse_nil(int i, int item) const;
   bool names_device(int i) const;
-  void place_device();
+  void position_device();
   bool check_required();
   bool matches(int i);
   bool list_matches(int i);

@@ -25,7 +25,7 @@ char letter_of(lua_State* L, int index) {
 // The term of an equation for the list of labels at `index`.
 std::string term_of(lua_State* L, int index) {
   check(lua_type(L, index) == LUA_TTABLE && tensor_cell(L, index) == nullptr,
-        "einsum: a list of labels is wanted after each operand, got ", type_name(L, index));
+        "einsum: a list of labels is expected after each operand, got ", type_name(L, index));
   std::string out;
   const lua_Integer count = luaL_len(L, index);
   for (lua_Integer i = 1; i <= count; ++i) {
@@ -72,7 +72,7 @@ void einsum_lists(lua_State* L) {
   const int operands = lua_gettop(L);
   int at = 1, count = 0;
   for (; at < operands && tensor_cell(L, at) != nullptr; at += 2) {
-    check(at + 1 < operands, "einsum: a list of labels is wanted after each operand");
+    check(at + 1 < operands, "einsum: a list of labels is expected after each operand");
     if (count > 0) equation += ',';
     equation += term_of(L, at + 1);
     lua_pushvalue(L, at);

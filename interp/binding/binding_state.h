@@ -49,7 +49,7 @@ struct BindingState {
   // have some, whether an object watches the collector's cycles for them, and whether dead tensors
   // are kept in this cycle.
   int homes_ref = 0;
-  int places_ref = 0;
+  int positions_ref = 0;
   int needed_ref = 0;
   int homes = 0;
   bool reviewing = false;

@@ -253,7 +253,7 @@ io::CsvColumn column_at(lua_State* L) {
     for (lua_Integer i = 1; i <= count; ++i) {
       size_t size = 0;
       if (lua_rawgeti(L, -1, i) != LUA_TSTRING)
-        fail("write_csv: column '", out.name, "', row ", int64_t{i}, ": a text is wanted, got ",
+        fail("write_csv: column '", out.name, "', row ", int64_t{i}, ": a text is expected, got ",
              type_name(L, -1));
       const char* text = lua_tolstring(L, -1, &size);
       out.texts.emplace_back(text, size);
@@ -284,7 +284,7 @@ int l_date_fields(lua_State* L) {
   constexpr const char* kOp = "date_fields";
   const Tensor given = io::host_rows(check_tensor(L, 1, kOp), kOp);
   if (given.dim() != 1 || (given.dtype() != DType::Int64 && given.dtype() != DType::Float64))
-    fail(kOp, ": a 1-D tensor of int64 or float64 is wanted, got ", name(given.dtype()),
+    fail(kOp, ": a 1-D tensor of int64 or float64 is expected, got ", name(given.dtype()),
          " of shape ", given.sizes());
   const int64_t count = given.size(0);
   Tensor out = empty_plain({8, count}, {given.dtype(), {}}, kOp);

@@ -29,7 +29,7 @@ Part part_argument(lua_State* L, int index, const io::InputFile& file) {
   const lua_Integer at = luaL_checkinteger(L, index), count = luaL_checkinteger(L, index + 1);
   const auto size = static_cast<lua_Integer>(file.size());
   if (at < 0 || at > size || count < 0)
-    file.refuse(text("it has no place ", int64_t{at}, " for ", int64_t{count}, " bytes"));
+    file.refuse(text("it has no position ", int64_t{at}, " for ", int64_t{count}, " bytes"));
   return {static_cast<uint64_t>(at), static_cast<size_t>(std::min(count, size - at))};
 }
 

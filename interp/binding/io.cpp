@@ -40,8 +40,8 @@ Dims shape_argument(lua_State* L, int index, const char* op) {
 // from_bytes(bytes, dtype, shape?) -> tensor; without a shape, one dimension.
 int l_from_bytes(lua_State* L) {
   constexpr const char* kOp = "from_bytes";
-  if (lua_type(L, 1) != LUA_TSTRING) fail(kOp, ": a string is wanted, got ", type_name(L, 1));
-  if (lua_type(L, 2) != LUA_TSTRING) fail(kOp, ": a dtype is wanted, got ", type_name(L, 2));
+  if (lua_type(L, 1) != LUA_TSTRING) fail(kOp, ": a string is expected, got ", type_name(L, 1));
+  if (lua_type(L, 2) != LUA_TSTRING) fail(kOp, ": a dtype is expected, got ", type_name(L, 2));
   size_t size = 0;
   const char* bytes = lua_tolstring(L, 1, &size);
   const DType dtype = dtype_from_name(lua_tostring(L, 2));
@@ -232,7 +232,8 @@ void register_io(lua_State* L) {
 }
 
 std::string path_argument(lua_State* L, int index, const char* op) {
-  if (lua_type(L, index) != LUA_TSTRING) fail(op, ": a path is wanted, got ", type_name(L, index));
+  if (lua_type(L, index) != LUA_TSTRING)
+    fail(op, ": a path is expected, got ", type_name(L, index));
   size_t size = 0;
   const char* text = lua_tolstring(L, index, &size);
   std::string path(text, size);

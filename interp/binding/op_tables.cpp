@@ -158,7 +158,7 @@ int l_list(lua_State* L) {
 }
 
 int l_info(lua_State* L) {
-  check(lua_type(L, 1) == LUA_TSTRING, "ops.info: the name of an op is wanted, got ",
+  check(lua_type(L, 1) == LUA_TSTRING, "ops.info: the name of an op is expected, got ",
         type_name(L, 1));
   const std::string_view wanted = lua_tostring(L, 1);
   const OpInfo* op = find_op(wanted);

@@ -254,7 +254,7 @@ class Reader {
 void check_count(const OpInfo& op, int given, size_t wanted, const char* what) {
   if (given != static_cast<int>(wanted))
     fail(op.name, ": the handler of ml.override gives ", given, " ", what, ", ", wanted,
-         wanted == 1 ? " is" : " are", " wanted");
+         wanted == 1 ? " is" : " are", " expected");
 }
 
 }  // namespace
@@ -328,7 +328,7 @@ BoxedValues arguments_at(lua_State* L, int table, const OpInfo& op, const BoxedV
   lua_rawgeti(L, table, static_cast<lua_Integer>(schema.size() + 1));
   const bool more = !lua_isnil(L, -1);
   lua_pop(L, 1);
-  check(!more, op.name, ": too many arguments, ", schema.size(), " are wanted");
+  check(!more, op.name, ": too many arguments, ", schema.size(), " are expected");
   return out;
 }
 
@@ -336,7 +336,7 @@ BoxedValues arguments_from(lua_State* L, int first, int count, const OpInfo& op,
                            const BoxedValues& before) {
   const std::vector<SchemaArgument> schema = arguments_of(op);
   check(count <= static_cast<int>(schema.size()), op.name, ": too many arguments, ", schema.size(),
-        " are wanted, got ", count);
+        " are expected, got ", count);
   lua_settop(L, first - 1 + static_cast<int>(schema.size()));
   BoxedValues out;
   for (size_t i = 0; i < schema.size(); ++i)

@@ -21,7 +21,7 @@ struct GeneratorValue {
 
 Generator& check_generator(lua_State* L, int index, const char* op) {
   Generator* generator = test_generator(L, index);
-  if (generator == nullptr) fail(op, ": a generator is wanted, got ", type_name(L, index));
+  if (generator == nullptr) fail(op, ": a generator is expected, got ", type_name(L, index));
   return *generator;
 }
 
@@ -67,7 +67,7 @@ void push_state(lua_State* L, const Generator& generator) {
 
 // Reads the table that push_state makes.
 void read_state(lua_State* L, int index, Generator& generator, const char* op, const char* source) {
-  check(lua_istable(L, index), op, ": the table of ", source, " is wanted, got ",
+  check(lua_istable(L, index), op, ": the table of ", source, " is expected, got ",
         type_name(L, index));
   static constexpr const char* kNames[] = {"seed", "offset"};
   lua_pushnil(L);

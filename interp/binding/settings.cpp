@@ -12,9 +12,9 @@ namespace {
 
 int l_set_default_dtype(lua_State* L) {
   check(lua_type(L, 1) == LUA_TSTRING,
-        "set_default_dtype: a dtype such as ml.float32 is wanted, got ", type_name(L, 1));
+        "set_default_dtype: a dtype such as ml.float32 is expected, got ", type_name(L, 1));
   const DType dtype = dtype_from_name(lua_tostring(L, 1));
-  check(is_floating(dtype), "set_default_dtype: a floating dtype is wanted, got ", dtype);
+  check(is_floating(dtype), "set_default_dtype: a floating dtype is expected, got ", dtype);
   execution.default_dtype = dtype;
   return 0;
 }
@@ -23,7 +23,7 @@ int l_get_default_dtype(lua_State* L) { return push_string(L, name(execution.def
 
 int l_set_default_device(lua_State* L) {
   check(lua_type(L, 1) == LUA_TSTRING,
-        "set_default_device: a device such as \"cuda:0\" is wanted, got ", type_name(L, 1));
+        "set_default_device: a device such as \"cuda:0\" is expected, got ", type_name(L, 1));
   const std::string_view wanted = lua_tostring(L, 1);
   execution.default_device = device_from_name(wanted);
   device_state.default_follows = wanted == "cuda";
@@ -40,13 +40,14 @@ int l_set_num_threads(lua_State* L) {
 int l_get_num_threads(lua_State* L) { return push_result(L, static_cast<int64_t>(num_threads())); }
 
 int l_set_flush_denormal(lua_State* L) {
-  check(lua_isboolean(L, 1), "set_flush_denormal: true or false is wanted, got ", type_name(L, 1));
+  check(lua_isboolean(L, 1), "set_flush_denormal: true or false is expected, got ",
+        type_name(L, 1));
   return push_result(L, set_flush_denormal(lua_toboolean(L, 1) != 0));
 }
 
 int l_set_float32_matmul_precision(lua_State* L) {
   check(lua_type(L, 1) == LUA_TSTRING,
-        "set_float32_matmul_precision: \"highest\", \"high\" or \"medium\" is wanted, got ",
+        "set_float32_matmul_precision: \"highest\", \"high\" or \"medium\" is expected, got ",
         type_name(L, 1));
   set_float32_precision(float32_precision_from_name(lua_tostring(L, 1)));
   return 0;

@@ -21,7 +21,7 @@ std::string_view first_name(std::string_view& path) {
 
 // Pushes what stands before the last dot of a path, from the globals on, and the name behind it.
 // `op` and the path are for messages.
-void push_place(lua_State* L, std::string_view path, const char* op) {
+void push_position(lua_State* L, std::string_view path, const char* op) {
   const std::string_view whole = path;
   lua_pushglobaltable(L);
   std::string_view name = first_name(path);
@@ -39,7 +39,7 @@ void push_place(lua_State* L, std::string_view path, const char* op) {
 
 // Pushes what a path such as "model.layers" leads to.
 void push_path(lua_State* L, std::string_view path, const char* op) {
-  push_place(L, path, op);
+  push_position(L, path, op);
   lua_gettable(L, -2);
   lua_remove(L, -2);
 }
@@ -125,7 +125,7 @@ Value Interpreter::get(const std::string& path) {
 void Interpreter::set(const std::string& path, const Value& value) {
   Session& session = this->session();
   session.protect([&](lua_State* L) {
-    push_place(L, path, "set");
+    push_position(L, path, "set");
     session.push(L, value);
     lua_settable(L, -3);
   });
@@ -167,7 +167,7 @@ void Interpreter::register_function(const std::string& path, HostFunction functi
   check(function != nullptr, "register_function: '", path, "' is an empty function");
   Session& session = this->session();
   session.protect([&](lua_State* L) {
-    push_place(L, path, "register_function");
+    push_position(L, path, "register_function");
     detail::push_host_function(L, std::move(function));
     lua_settable(L, -3);
   });

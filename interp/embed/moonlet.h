@@ -309,8 +309,8 @@ template <class T>
 const char* integer_name() {
   constexpr const char* kSigned[] = {"int8", "int16", "int32", "int64"};
   constexpr const char* kUnsigned[] = {"uint8", "uint16", "uint32", "uint64"};
-  constexpr int kPlace = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
-  return std::is_signed_v<T> ? kSigned[kPlace] : kUnsigned[kPlace];
+  constexpr int kPosition = sizeof(T) == 1 ? 0 : sizeof(T) == 2 ? 1 : sizeof(T) == 4 ? 2 : 3;
+  return std::is_signed_v<T> ? kSigned[kPosition] : kUnsigned[kPosition];
 }
 }  // namespace detail
 

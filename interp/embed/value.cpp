@@ -10,7 +10,7 @@ namespace {
 template <class T>
 const T& expect(const Value& value, const char* wanted) {
   const T* held = std::get_if<T>(&value.variant());
-  if (held == nullptr) fail("value: a ", value.type_name(), " came, a ", wanted, " was wanted");
+  if (held == nullptr) fail("value: a ", value.type_name(), " came, a ", wanted, " was expected");
   return *held;
 }
 
@@ -30,7 +30,7 @@ int64_t Value::integer() const {
   if (number == nullptr) return expect<int64_t>(*this, "integer");
   // Every double in this range without a fraction is an int64.
   check(std::floor(*number) == *number && *number >= -0x1p63 && *number < 0x1p63,
-        "value: ", *number, " came, an integer was wanted");
+        "value: ", *number, " came, an integer was expected");
   return static_cast<int64_t>(*number);
 }
 

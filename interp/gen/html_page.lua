@@ -4,7 +4,7 @@
 local html_page = {}
 
 --- The hand-written pages, by their files in docs/.
-html_page.guides = { "guide", "porting", "architecture", "op-table" }
+html_page.guides = { "guide", "porting", "architecture", "glossary", "op-table" }
 
 local Site = {}
 Site.__index = Site

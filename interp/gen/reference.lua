@@ -143,7 +143,7 @@ function reference.by_name(entries)
   return out
 end
 
-local function place(entries)
+local function position(entries)
   local known = {}
   for _, title in ipairs(titles) do known[title[1]] = true end
   for _, entry in ipairs(entries) do entry.page = entry.page or page_of(entry.name, known) end
@@ -192,7 +192,7 @@ function reference.entries(rows, root)
   local headers = cpp_docs.headers(root .. "/interp/embed", "moonlet.h")
   for _, entry in ipairs(cpp_docs.entries(headers)) do add(out, by_name, entry) end
   describe_layers(out)
-  place(out)
+  position(out)
   check_links(out)
   built = out
   return out

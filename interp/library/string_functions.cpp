@@ -53,7 +53,7 @@ const char* find_plain(const char* from, const char* to, std::string_view wanted
   return nullptr;
 }
 
-int push_place(lua_State* L, std::string_view text, const char* from, const char* to) {
+int push_position(lua_State* L, std::string_view text, const char* from, const char* to) {
   lua_pushinteger(L, from - text.data() + 1);
   lua_pushinteger(L, to - text.data());
   return 2;
@@ -71,7 +71,7 @@ int find_or_match(lua_State* L, bool find) {
   const char* const end = text.data() + text.size();
   if (find && (lua_toboolean(L, 4) != 0 || is_plain(pattern))) {
     const char* found = find_plain(at, end, pattern);
-    if (found != nullptr) return push_place(L, text, found, found + pattern.size());
+    if (found != nullptr) return push_position(L, text, found, found + pattern.size());
     luaL_pushfail(L);
     return 1;
   }
@@ -82,7 +82,7 @@ int find_or_match(lua_State* L, bool find) {
     const char* const to = matcher.match(at);
     if (to == nullptr) continue;
     if (!find) return matcher.push_captures(at, to);
-    push_place(L, text, at, to);
+    push_position(L, text, at, to);
     return matcher.push_captures(nullptr, nullptr) + 2;
   } while (at++ < end && !anchored);
   luaL_pushfail(L);

@@ -53,35 +53,35 @@ int l_insert(lua_State* L) {
   const lua_Integer next = plus(check_length(L, 1, kRead | kWrite), 1);
   const int given = lua_gettop(L);
   if (given != 2 && given != 3) return luaL_error(L, "wrong number of arguments to 'insert'");
-  lua_Integer place = next;
+  lua_Integer position = next;
   if (given == 3) {
-    place = luaL_checkinteger(L, 2);
-    luaL_argcheck(L, as_unsigned(place) - 1u < as_unsigned(next), 2, "position out of bounds");
+    position = luaL_checkinteger(L, 2);
+    luaL_argcheck(L, as_unsigned(position) - 1u < as_unsigned(next), 2, "position out of bounds");
     Poll poll(L);
-    for (lua_Integer i = next; i > place; --i) {
+    for (lua_Integer i = next; i > position; --i) {
       poll.spend(1);
       lua_geti(L, 1, i - 1);
       lua_seti(L, 1, i);
     }
   }
-  lua_seti(L, 1, place);
+  lua_seti(L, 1, position);
   return 0;
 }
 
 int l_remove(lua_State* L) {
   const lua_Integer size = check_length(L, 1, kRead | kWrite);
-  lua_Integer place = luaL_optinteger(L, 2, size);
-  if (lua_gettop(L) >= 2 && place != size)
-    luaL_argcheck(L, as_unsigned(place) - 1u <= as_unsigned(size), 1, "position out of bounds");
-  lua_geti(L, 1, place);
+  lua_Integer position = luaL_optinteger(L, 2, size);
+  if (lua_gettop(L) >= 2 && position != size)
+    luaL_argcheck(L, as_unsigned(position) - 1u <= as_unsigned(size), 1, "position out of bounds");
+  lua_geti(L, 1, position);
   Poll poll(L);
-  for (; place < size; ++place) {
+  for (; position < size; ++position) {
     poll.spend(1);
-    lua_geti(L, 1, place + 1);
-    lua_seti(L, 1, place);
+    lua_geti(L, 1, position + 1);
+    lua_seti(L, 1, position);
   }
   lua_pushnil(L);
-  lua_seti(L, 1, place);
+  lua_seti(L, 1, position);
   return 1;
 }
 

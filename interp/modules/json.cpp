@@ -30,12 +30,12 @@ struct EncodeOptions {
 };
 
 // A text that grows as a Lua value, so that it counts in the script's memory while it does. Takes a
-// place of the stack.
+// position of the stack.
 class GrowingText {
  public:
   explicit GrowingText(lua_State* L) : L_(L) {
     lua_pushnil(L);
-    place_ = lua_gettop(L);
+    position_ = lua_gettop(L);
   }
   void add(std::string_view piece) {
     stop_if_requested();
@@ -43,7 +43,7 @@ class GrowingText {
       const size_t room = std::max(2 * room_, size_ + piece.size());
       auto* const moved = static_cast<char*>(lua_newuserdatauv(L_, room, 0));
       std::copy_n(data_, size_, moved);
-      lua_replace(L_, place_);
+      lua_replace(L_, position_);
       data_ = moved;
       room_ = room;
     }
@@ -54,7 +54,7 @@ class GrowingText {
 
  private:
   lua_State* L_;
-  int place_;
+  int position_;
   char* data_ = nullptr;
   size_t size_ = 0, room_ = 0;
 };
@@ -67,23 +67,23 @@ class TableBuilder : public io::JsonHandler {
 
   void null() override {
     lua_pushvalue(L_, null_);
-    place();
+    position();
   }
   void boolean(bool value) override {
     lua_pushboolean(L_, value);
-    place();
+    position();
   }
   void integer(int64_t value) override {
     lua_pushinteger(L_, value);
-    place();
+    position();
   }
   void number(double value) override {
     lua_pushnumber(L_, value);
-    place();
+    position();
   }
   void string(std::string value) override {
     lua_pushlstring(L_, value.data(), value.size());
-    place();
+    position();
   }
   void begin_array() override { open(false); }
   void end_array() override { close(); }
@@ -109,9 +109,9 @@ class TableBuilder : public io::JsonHandler {
       lua_rawset(L_, kArrays);
     }
     levels_.pop_back();
-    place();
+    position();
   }
-  void place() {
+  void position() {
     if (++placed_ % kStopStep == 0) stop_if_requested();
     if (levels_.empty()) return;
     if (levels_.back().object)
@@ -299,7 +299,7 @@ int l_encode(lua_State* L) {
 // given; errors name the byte.
 int l_decode(lua_State* L) {
   static constexpr const char* kNames[] = {"max_bytes", "null"};
-  check(lua_type(L, 1) == LUA_TSTRING, "json: a string is wanted, got ", luaL_typename(L, 1));
+  check(lua_type(L, 1) == LUA_TSTRING, "json: a string is expected, got ", luaL_typename(L, 1));
   lua_settop(L, 2);
   lua_Integer most = std::numeric_limits<lua_Integer>::max();
   int null = kNull;

@@ -24,17 +24,17 @@ struct Loaded {
 
 Loaded load() {
   Loaded out;
-  for (const std::string& place :
-       plugin_places("moonlet-onnx.so", "interp/onnx", "MOONLET_ONNX_PLUGIN")) {
-    void* handle = ::dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
+  for (const std::string& position :
+       plugin_paths("moonlet-onnx.so", "interp/onnx", "MOONLET_ONNX_PLUGIN")) {
+    void* handle = ::dlopen(position.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (handle == nullptr) {
       const std::string reason = ::dlerror();
-      if (reason.find(place + ": cannot open") == reason.npos) out.reason = reason;
+      if (reason.find(position + ": cannot open") == reason.npos) out.reason = reason;
       continue;
     }
     const auto* codec = static_cast<const OnnxCodec*>(::dlsym(handle, kOnnxCodec));
     if (codec != nullptr && codec->version == kOnnxVersion) return {codec, {}};
-    out.reason = place + " was built for another Moonlet; build or install both together";
+    out.reason = position + " was built for another Moonlet; build or install both together";
     ::dlclose(handle);
   }
   if (out.reason.empty())

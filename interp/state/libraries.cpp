@@ -57,10 +57,10 @@ int l_set_upvalue(lua_State* L) {
 // C functions rely on their arguments staying where they are while they run.
 int l_set_local(lua_State* L) {
   lua_State* of = lua_isthread(L, 1) ? lua_tothread(L, 1) : L;
-  const int place = lua_isthread(L, 1) ? 2 : 1;
+  const int position = lua_isthread(L, 1) ? 2 : 1;
   lua_Debug info;
   // Here this function is level 0, where the original would be.
-  const lua_Integer level = luaL_checkinteger(L, place);
+  const lua_Integer level = luaL_checkinteger(L, position);
   if (level >= 0 && level < 1'000'000 && lua_getstack(of, static_cast<int>(level), &info) != 0) {
     lua_getinfo(of, "S", &info);
     if (*info.what == 'C') return luaL_error(L, "debug.setlocal: a C function keeps its values");
@@ -68,7 +68,7 @@ int l_set_local(lua_State* L) {
   // One call more lies between the script and the original.
   if (of == L) {
     lua_pushinteger(L, level + 1);
-    lua_replace(L, place);
+    lua_replace(L, position);
   }
   return call_original(L);
 }

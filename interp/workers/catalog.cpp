@@ -120,7 +120,7 @@ class Walk {
       descend_table(number, value);
     } else if (lua_isfunction(L, value) && lua_iscfunction(L, value) == 0) {
       for (int i = 1; lua_getupvalue(L, value, i) != nullptr; ++i)
-        add({.kind = Step::Kind::Upvalue, .parent = number, .place = i});
+        add({.kind = Step::Kind::Upvalue, .parent = number, .position = i});
     }
   }
 
@@ -154,7 +154,7 @@ class Walk {
       if (named)
         step.name = lua_tostring(L, -2);
       else
-        step.place = lua_tointeger(L, -2);
+        step.position = lua_tointeger(L, -2);
       add(std::move(step));
     }
     if (lua_getmetatable(L, value) != 0) add({.kind = Step::Kind::Metatable, .parent = number});
@@ -226,7 +226,8 @@ void push_found(lua_State* L, const Step& step, int values) {
   lua_rawgeti(L, values, step.parent);
   bool found = true;
   if (step.kind == Kind::Upvalue) {
-    found = lua_isfunction(L, -1) && lua_getupvalue(L, -1, static_cast<int>(step.place)) != nullptr;
+    found =
+        lua_isfunction(L, -1) && lua_getupvalue(L, -1, static_cast<int>(step.position)) != nullptr;
   } else if (step.kind == Kind::Metatable) {
     found = lua_istable(L, -1) && lua_getmetatable(L, -1) != 0;
   } else if (!lua_istable(L, -1)) {
@@ -234,7 +235,7 @@ void push_found(lua_State* L, const Step& step, int values) {
   } else if (step.kind == Kind::Field) {
     push_field(L, step.name.c_str());
   } else {
-    lua_rawgeti(L, -1, step.place);
+    lua_rawgeti(L, -1, step.position);
   }
   if (!found) lua_pushnil(L);
   lua_remove(L, -2);
@@ -271,7 +272,7 @@ std::string name_of(const Catalog& catalog, int number) {
     case Kind::Shapes: return "the metatable of shapes";
     case Kind::Field: return text(name_of(catalog, step.parent), ".", step.name);
     case Kind::Item:
-      return text(name_of(catalog, step.parent), "[", static_cast<int64_t>(step.place), "]");
+      return text(name_of(catalog, step.parent), "[", static_cast<int64_t>(step.position), "]");
     case Kind::Metatable: return text("the metatable of ", name_of(catalog, step.parent));
     case Kind::Upvalue: return text("a local of ", name_of(catalog, step.parent));
   }

@@ -24,11 +24,11 @@ struct Step {
     Upvalue
   };
   Kind kind = Kind::Module;
-  int type = 0;           // of Lua: a table, a function or a userdata
-  int parent = 0;         // a number of the catalog; 0: none
-  lua_Integer place = 0;  // of an item or an upvalue
-  std::string name{};     // of a module or a field
-  size_t code = 0;        // where the text of a Lua function stands, hashed
+  int type = 0;              // of Lua: a table, a function or a userdata
+  int parent = 0;            // a number of the catalog; 0: none
+  lua_Integer position = 0;  // of an item or an upvalue
+  std::string name{};        // of a module or a field
+  size_t code = 0;           // where the text of a Lua function stands, hashed
 };
 
 // The value with number i has the way steps[i - 1].
@@ -41,10 +41,10 @@ struct Catalog {
 
 // What an interpreter keeps for each other one that it deals with, in a Lua table: four tables.
 enum Shared : int {
-  kNumbers = 1,  // the number of each value of the catalog
-  kValues,       // the value of each number
-  kSentPlaces,   // of what crossed at the start, the place in that message
-  kSent,         // and by place
+  kNumbers = 1,    // the number of each value of the catalog
+  kValues,         // the value of each number
+  kSentPositions,  // of what crossed at the start, the position in that message
+  kSent,           // and by position
 };
 
 // How a script reaches the value of that number: "moonlet.nn.Linear".

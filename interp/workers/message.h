@@ -53,12 +53,12 @@ struct StorageObject {
 struct ComplexObject {
   double real, imaginary;
 };
-// A value that both have: of their catalog, or at a place of the message of the start.
+// A value that both have: of their catalog, or at a position of the message of the start.
 struct LibraryObject {
   int number;
 };
 struct SentObject {
-  uint32_t place;
+  uint32_t position;
 };
 // A C function of a module that the script has loaded: module, field, field of that ...
 struct PathObject {

@@ -42,7 +42,7 @@ Cell* first_cell(lua_State* L, const char& metatable) {
 
 Pool& check_pool(lua_State* L) {
   auto* cell = first_cell<PoolCell>(L, kPoolMetatable);
-  if (cell == nullptr || cell->pool == nullptr) fail("workers: a pool is wanted");
+  if (cell == nullptr || cell->pool == nullptr) fail("workers: a pool is expected");
   return *cell->pool;
 }
 
@@ -352,11 +352,11 @@ int l_seed(lua_State* L) {
 
 SeededCell& check_kept(lua_State* L) {
   auto* cell = first_cell<SeededCell>(L, kSeededMetatable);
-  if (cell == nullptr) fail("workers: what `kept` gave is wanted");
+  if (cell == nullptr) fail("workers: what `kept` gave is expected");
   return *cell;
 }
 
-// kept(): what gives the random numbers back their places when it is closed.
+// kept(): what gives the random numbers back their positions when it is closed.
 int l_kept(lua_State* L) {
   auto* cell = new (lua_newuserdatauv(L, sizeof(SeededCell), 0)) SeededCell;
   keep(L, *cell);
@@ -365,7 +365,7 @@ int l_kept(lua_State* L) {
   return 1;
 }
 
-// exchange(kept): the places that it holds and those of now change places.
+// exchange(kept): the positions that it holds and those of now change places.
 int l_exchange(lua_State* L) {
   SeededCell& cell = check_kept(L);
   SeededCell now;

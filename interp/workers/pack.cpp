@@ -126,13 +126,13 @@ bool Packer::find_shared(int index, Trace::Kind kind, Object& out) {
   if (in_library) out = LibraryObject{static_cast<int>(lua_tointeger(L, -1))};
   lua_pop(L, 2);
   if (in_library || lua_isuserdata(L, index)) return in_library;
-  push_shared(L, shared_, kSentPlaces);
+  push_shared(L, shared_, kSentPositions);
   lua_pushvalue(L, index);
   const bool sent = lua_rawget(L, -2) != LUA_TNIL;
-  const auto place = static_cast<uint32_t>(lua_tointeger(L, -1));
+  const auto position = static_cast<uint32_t>(lua_tointeger(L, -1));
   lua_pop(L, 2);
   if (!sent || !keeps_identity(index, kind)) return false;
-  out = SentObject{place};
+  out = SentObject{position};
   return true;
 }
 
@@ -386,9 +386,10 @@ Value Packer::add(const std::string& name) {
 
 void Packer::add_values(int first, int last, const char* const* names, size_t count) {
   for (int i = first; i <= last; ++i) {
-    const auto place = static_cast<size_t>(i - first);
+    const auto position = static_cast<size_t>(i - first);
     lua_pushvalue(L, i);
-    message_.values.push_back(add(place < count ? names[place] : text("value ", i - first + 1)));
+    message_.values.push_back(
+        add(position < count ? names[position] : text("value ", i - first + 1)));
   }
 }
 
@@ -461,7 +462,7 @@ void Packer::roll_back(size_t mark) {
 }
 
 void Packer::note_sent() {
-  push_shared(L, shared_, kSentPlaces);
+  push_shared(L, shared_, kSentPositions);
   push_shared(L, shared_, kSent);
   for (size_t number = 1; number <= message_.objects.size(); ++number) {
     const Object& object = message_.objects[number - 1];

@@ -206,9 +206,9 @@ void Unpacker::make_path(const PathObject& path) {
 }
 
 // What crossed at the start and comes back.
-void Unpacker::push_sent(uint32_t place) {
+void Unpacker::push_sent(uint32_t position) {
   push_shared(L, shared_, kSent);
-  const int type = lua_rawgeti(L, -1, place);
+  const int type = lua_rawgeti(L, -1, position);
   if (type != LUA_TTABLE && type != LUA_TFUNCTION)
     fail("workers: what was handed over at the start is not there any more");
   lua_remove(L, -2);
@@ -233,7 +233,7 @@ void Unpacker::make(size_t number) {
   } else if (const auto* library = std::get_if<LibraryObject>(&object)) {
     push_library_value(L, shared_, catalog_, library->number);
   } else if (const auto* sent = std::get_if<SentObject>(&object)) {
-    push_sent(sent->place);
+    push_sent(sent->position);
   } else if (const auto* path = std::get_if<PathObject>(&object)) {
     make_path(*path);
   } else {
@@ -247,16 +247,16 @@ void Unpacker::fill_cells(const FunctionObject& function, int index) {
   lua_rawgeti(L, made_, index);
   for (size_t i = 0; i < function.cells.size(); ++i) {
     const uint32_t cell = function.cells[i];
-    auto& [home, place] = homes_[cell];
+    auto& [home, position] = homes_[cell];
     const int here = static_cast<int>(i) + 1;
     if (home != 0) {
       lua_rawgeti(L, made_, home);
-      lua_upvaluejoin(L, -2, here, -1, place);
+      lua_upvaluejoin(L, -2, here, -1, position);
       lua_pop(L, 1);
       continue;
     }
     home = number;
-    place = here;
+    position = here;
     push(std::get<CellObject>(message_.objects[cell - 1]).value);
     lua_setupvalue(L, -2, here);
   }
@@ -284,18 +284,18 @@ void Unpacker::fill(size_t number) {
 }
 
 void Unpacker::note_sent() {
-  push_shared(L, shared_, kSentPlaces);
+  push_shared(L, shared_, kSentPositions);
   push_shared(L, shared_, kSent);
   for (size_t number = 1; number <= message_.objects.size(); ++number) {
     const Object& object = message_.objects[number - 1];
     if (!std::holds_alternative<TableObject>(object) &&
         !std::holds_alternative<FunctionObject>(object))
       continue;
-    const auto place = static_cast<lua_Integer>(number);
-    lua_rawgeti(L, made_, place);
+    const auto position = static_cast<lua_Integer>(number);
+    lua_rawgeti(L, made_, position);
     lua_pushvalue(L, -1);
-    lua_rawseti(L, -3, place);
-    lua_pushinteger(L, place);
+    lua_rawseti(L, -3, position);
+    lua_pushinteger(L, position);
     lua_rawset(L, -4);
   }
   lua_pop(L, 2);

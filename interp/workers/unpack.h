@@ -30,7 +30,7 @@ class Unpacker {
   void set_side_entries();
   void set_modules();
   void set_metatable(int target);
-  void push_sent(uint32_t place);
+  void push_sent(uint32_t position);
   void make(size_t number);
   void make_function(const FunctionObject& function);
   void make_tensor(const TensorObject& tensor);
@@ -44,7 +44,7 @@ class Unpacker {
   const Catalog& catalog_;
   const Message& message_;
   int made_;  // a Lua table: the objects by number
-  // Of each cell the first function that has it, and the place among its upvalues.
+  // Of each cell the first function that has it, and the position among its upvalues.
   std::vector<std::pair<uint32_t, int>> homes_;
 };
 

@@ -8,7 +8,7 @@ local check = common.check
 local count = (1 << 31) + 12345
 if common.emulated then count = 70001 end
 local free = ml.cuda.mem_get_info()
-if free < 6 * count then common.skip(("%d bytes free, %d wanted"):format(free, 6 * count)) end
+if free < 6 * count then common.skip(("%d bytes free, %d expected"):format(free, 6 * count)) end
 
 local x = ml.zeros(count, { dtype = "uint8", device = "cuda" })
 x[count], x[count - 7], x[3] = 5, 2, 1

@@ -54,16 +54,16 @@ for _, dtype in ipairs { "float32", "float64", "float16", "bfloat16" } do
 end
 
 local images, channels, width = 32, 64, 56
-local heads, places = 16, 1024
-if common.emulated then images, channels, width, heads, places = 1, 4, 8, 1, 16 end
+local heads, positions = 16, 1024
+if common.emulated then images, channels, width, heads, positions = 1, 4, 8, 1, 16 end
 for _, dtype in ipairs { "float32", "bfloat16" } do
   local x = ml.ones(images, channels, width, width, { dtype = dtype, device = "cuda" })
   local w = ml.ones(channels, channels, 3, 3, { dtype = dtype, device = "cuda" })
   local work = 2 * 9 * images * channels ^ 2 * width ^ 2
   local rate = work / seconds(function() ml.conv2d(x, w, nil, 1, 1):free() end)
   result("convolution, " .. dtype, rate / 1e12, "TFLOP/s")
-  local q = ml.ones(8, heads, places, 64, { dtype = dtype, device = "cuda" })
-  work = 4 * 8 * heads * places ^ 2 * 64
+  local q = ml.ones(8, heads, positions, 64, { dtype = dtype, device = "cuda" })
+  work = 4 * 8 * heads * positions ^ 2 * 64
   rate = work / seconds(function() ml.scaled_dot_product_attention(q, q, q):free() end)
   result("attention, " .. dtype, rate / 1e12, "TFLOP/s")
 end

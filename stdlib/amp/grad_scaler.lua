@@ -69,7 +69,7 @@ end
 local function scaled(self, outputs)
   if ml.is_tensor(outputs) then return outputs * factor_on(self, outputs.device) end
   if type(outputs) ~= "table" or getmetatable(outputs) then
-    fail("scale: a tensor or an array of tensors is wanted, got %s", signature.describe(outputs))
+    fail("scale: a tensor or an array of tensors is expected, got %s", signature.describe(outputs))
   end
   local out = {}
   for key, item in pairs(outputs) do out[key] = scaled(self, item) end

@@ -39,7 +39,7 @@ local function detecting(given, f, ...)
   if f == nil then return guard end
   local _ <close> = guard
   if not is_callable(f) then
-    fail("detect_anomaly: a function is wanted, got %s", type(f))
+    fail("detect_anomaly: a function is expected, got %s", type(f))
   end
   return f(...)
 end

@@ -17,7 +17,7 @@ local FORWARD_NAMES = { "numerical", "forward mode" }
 -- Inputs -----------------------------------------------------------------------------------------
 
 -- The bytes from the start of the storage at which elements of x begin.
-local function places(x)
+local function positions(x)
   local out, starts = {}, { x:storage_offset() * x.itemsize }
   for d = 1, x.ndim do
     local wider = {}
@@ -30,7 +30,7 @@ local function places(x)
   return out
 end
 
--- Whether elements of x lie in one place; sizes and strides alone say it of most.
+-- Whether elements of x lie in one position; sizes and strides alone say it of most.
 local function overlaps_itself(x)
   local dims = {}
   for d = 1, x.ndim do
@@ -45,7 +45,7 @@ local function overlaps_itself(x)
     reach = reach + dim[1] * (dim[2] - 1)
   end
   if apart then return false end
-  for _, count in pairs(places(x)) do
+  for _, count in pairs(positions(x)) do
     if count > 1 then return true end
   end
   return false
@@ -55,10 +55,10 @@ local function share_memory(x, y)
   if x:numel() == 0 or y:numel() == 0 then return false end
   if x.device ~= y.device or x:storage():data_ptr() ~= y:storage():data_ptr() then return false end
   local taken = {}
-  for start in pairs(places(x)) do
+  for start in pairs(positions(x)) do
     for byte = start, start + x.itemsize - 1 do taken[byte] = true end
   end
-  for start in pairs(places(y)) do
+  for start in pairs(positions(y)) do
     for byte = start, start + y.itemsize - 1 do
       if taken[byte] then return true end
     end
@@ -401,7 +401,7 @@ local function given_seeds(where, outputs, given)
   local out = {}
   for i, seed in ipairs(given) do
     if not ml.is_tensor(seed) then
-      fail("%s: grad_output %d is a %s, wanted a tensor", where, i, type(seed))
+      fail("%s: grad_output %d is a %s, expected a tensor", where, i, type(seed))
     end
     out[i] = seed
   end

@@ -199,13 +199,13 @@ local read_function = signature("autograd.Function(function forward, function? b
 ---@see autograd.once_differentiable
 function functions.Function(definition)
   if type(definition) ~= "table" or getmetatable(definition) then
-    fail("autograd.Function: a table { forward =, backward =, name = } is wanted, got %s",
+    fail("autograd.Function: a table { forward =, backward =, name = } is expected, got %s",
       signature.describe(definition))
   end
   local self = read_function:table(definition)
   if #self.name == 0 then fail "autograd.Function: 'name' must not be empty" end
   if self.generate_vmap_rule and self.vmap then
-    fail "autograd.Function: either 'vmap' or 'generate_vmap_rule' is wanted, got both"
+    fail "autograd.Function: either 'vmap' or 'generate_vmap_rule' is expected, got both"
   end
   if self.generate_vmap_rule and not self.setup_context then
     fail "autograd.Function: 'generate_vmap_rule' needs the form with 'setup_context'"

@@ -39,7 +39,7 @@ local function own_inputs(where, given, create_graph)
   if #inputs == 0 then fail("%s: there are no inputs", where) end
   for i, x in ipairs(inputs) do
     if not differentiable(x) then
-      fail("%s: input %d has dtype %s, wanted a floating or complex one", where, i, x.dtype)
+      fail("%s: input %d has dtype %s, expected a floating or complex one", where, i, x.dtype)
     end
     inputs[i] = create_graph and x.requires_grad and x:view_as(x)
       or x:detach():requires_grad_(true)
@@ -53,7 +53,7 @@ local function outputs_of(where, f, inputs)
   local given = found.n == 1 and found[1] or found
   found.n = nil
   if not ml.is_tensor(given) and type(given) ~= "table" then
-    fail("%s: the function gave a %s, wanted a tensor or an array of tensors", where, type(given))
+    fail("%s: the function gave a %s, expected a tensor or an array of tensors", where, type(given))
   end
   local outputs, many = as_array(where, "the results of the function", given)
   if #outputs == 0 then fail("%s: the function gave no tensor", where) end
@@ -81,11 +81,11 @@ local function vectors_for(where, v, tensors, many, what)
   end
   local vectors = as_array(where, "v", v)
   if #vectors ~= #tensors then
-    fail("%s: 'v' has %d tensors, wanted %d, as many as %s", where, #vectors, #tensors, what)
+    fail("%s: 'v' has %d tensors, expected %d, as many as %s", where, #vectors, #tensors, what)
   end
   for i, x in ipairs(tensors) do
     if vectors[i].shape ~= x.shape then
-      fail("%s: tensor %d of 'v' has shape %s, wanted %s", where, i, tostring(vectors[i].shape),
+      fail("%s: tensor %d of 'v' has shape %s, expected %s", where, i, tostring(vectors[i].shape),
         tostring(x.shape))
     end
   end
@@ -386,7 +386,7 @@ local function by_backward(where, given, inputs)
   local out = {}
   for i, y in ipairs(outputs) do
     if y:is_complex() then
-      fail("%s: output %d is complex, wanted real ones, such as ml.view_as_real(y)", where, i)
+      fail("%s: output %d is complex, expected real ones, such as ml.view_as_real(y)", where, i)
     end
     local rows = given.vectorize and rows_at_once(y, inputs, given)
       or rows_one_by_one(where, i, y, inputs, given)

@@ -24,7 +24,7 @@ Edge.__metatable = "GradientEdge"
 
 local read_edge = signature("graph.get_gradient_edge(Tensor tensor)", "get_gradient_edge")
 
---- The place of a tensor in the graph, without the tensor: `{ node =, output_nr = }`, outputs
+--- The position of a tensor in the graph, without the tensor: `{ node =, output_nr = }`, outputs
 --- counted from 1. A leaf's node is its "AccumulateGrad". `ml.grad`, `ml.autograd.backward` and
 --- `backward` take such edges in the place of tensors, so that the data need not be kept for them.
 --- > w = ml.ones(2, { requires_grad = true })
@@ -99,7 +99,7 @@ local read_multi = signature("graph.register_multi_grad_hook(Tensor[] tensors, f
 ---@see Tensor.register_hook
 function graph.register_multi_grad_hook(...)
   local tensors, hook, mode = read_multi(...)
-  if #tensors == 0 then fail "register_multi_grad_hook: a tensor is wanted, got none" end
+  if #tensors == 0 then fail "register_multi_grad_hook: a tensor is expected, got none" end
   for i, t in ipairs(tensors) do
     if not t.requires_grad then
       fail("register_multi_grad_hook: tensor %d does not require grad", i)

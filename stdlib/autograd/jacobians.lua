@@ -31,7 +31,7 @@ local function add_tensors(where, out, value, number)
   elseif type(value) == "table" and not getmetatable(value) then
     for _, item in ipairs(value) do add_tensors(where, out, item, number) end
   elseif value ~= nil then
-    fail("%s: result %d of the function is a %s, wanted a tensor or an array of tensors", where,
+    fail("%s: result %d of the function is a %s, expected a tensor or an array of tensors", where,
       number, type(value))
   end
 end
@@ -101,13 +101,13 @@ local function each_element(x, f)
   end
 end
 
--- The outputs with `step` added to `place`, which is part of an input and is restored also when the
+-- The outputs with `step` added to `element`, a part of an input that is restored also when the
 -- function fails.
-local function outputs_at(case, place, before, step, parts)
+local function outputs_at(case, element, before, step, parts)
   local restore <close> = setmetatable({}, { __close = function()
-    ml.no_grad(place.copy_, place, before)
+    ml.no_grad(element.copy_, element, before)
   end })
-  ml.no_grad(place.copy_, place, before + step)
+  ml.no_grad(element.copy_, element, before + step)
   local values, outputs = {}, jacobians.outputs(case)
   for p, part in ipairs(parts) do
     local y = outputs[part.output]
@@ -121,10 +121,10 @@ local function outputs_at(case, place, before, step, parts)
 end
 
 -- The derivative of all parts along `step`, by a difference over `width` to both sides.
-local function difference(case, place, step, width, parts)
-  local before = place:clone()
-  local up = outputs_at(case, place, before, step, parts)
-  local down = outputs_at(case, place, before, -step, parts)
+local function difference(case, element, step, width, parts)
+  local before = element:clone()
+  local up = outputs_at(case, element, before, step, parts)
+  local down = outputs_at(case, element, before, -step, parts)
   for p in ipairs(parts) do up[p] = (up[p] - down[p]) / (2 * width) end
   return up
 end
@@ -157,9 +157,9 @@ function jacobians.numerical(case, parts, eps)
   local out = {}
   for k, position in ipairs(case.checked) do
     local x, rows = case.inputs[position], empty_rows(parts)
-    each_element(x, function(place)
-      local along = difference(case, place, eps, eps, parts)
-      local across = x:is_complex() and difference(case, place, I * eps, eps, parts)
+    each_element(x, function(element)
+      local along = difference(case, element, eps, eps, parts)
+      local across = x:is_complex() and difference(case, element, I * eps, eps, parts)
       for p in ipairs(parts) do
         rows[p][#rows[p] + 1] = across and ml.complex(along[p], across[p]) or along[p]
       end

@@ -9,7 +9,7 @@ local mismatch = {}
 local SHOWN = 64
 
 -- The element of that number, from 1 in row order, as scripts index it.
-local function position(shape, number)
+local function element_name(shape, number)
   local out, rest = {}, number - 1
   for d = #shape, 1, -1 do
     out[d] = rest % shape[d] + 1
@@ -42,7 +42,7 @@ local function description(found, atol, rtol)
   local lines = {
     ("the Jacobian of output %d%s by input %d differs most at %s of the input and %s of the output")
       :format(part.output, part.what and " (its " .. part.what .. " part)" or "", found.position,
-        position(x.shape, row), position(part.shape, column)),
+        element_name(x.shape, row), element_name(part.shape, column)),
     ("%s %s, %s %s"):format(found.names[1], number_text(found.numerical[row][column]:item()),
       found.names[2], number_text(found.computed[row][column]:item())),
     ("largest absolute difference %s, largest relative difference %s"):format(
@@ -70,14 +70,15 @@ end
 ---@return string?
 function mismatch.find(case, parts, numerical, computed, names, given)
   local most, found = 0, nil
-  for k, place in ipairs(case.checked) do
+  for k, position in ipairs(case.checked) do
     for p, part in ipairs(parts) do
       local a, b = numerical[k][p], computed[k][p]
       local over, at, off, all = worst(a, b, given.atol, given.rtol)
       if over > most then
         most = over
-        found = { part = part, input = case.inputs[place], position = place, at = at, off = off,
-          over = all, width = part.shape:numel(), numerical = a, computed = b, names = names }
+        found = { part = part, input = case.inputs[position], position = position, at = at,
+          off = off, over = all, width = part.shape:numel(), numerical = a, computed = b,
+          names = names }
       end
     end
   end

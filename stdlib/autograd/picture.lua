@@ -15,7 +15,7 @@ local function node_of(where, value)
   end
   if type(value) == "table" and value.node then return value.node end
   if getmetatable(value) == "Node" then return value end
-  fail("%s: a tensor, a node or an edge is wanted, got %s", where, signature.describe(value))
+  fail("%s: a tensor, a node or an edge is expected, got %s", where, signature.describe(value))
 end
 
 local function label(node)

@@ -209,7 +209,7 @@ function profiler.record_function(name, f, ...)
   if type(name) ~= "string" then
     fail("record_function: the name must be a string, got %s", type(name))
   elseif f ~= nil and not is_callable(f) then
-    fail("record_function: a function is wanted, got %s", type(f))
+    fail("record_function: a function is expected, got %s", type(f))
   end
   local range = ml._profile_range(name)
   if f == nil then return range end

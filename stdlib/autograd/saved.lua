@@ -12,12 +12,12 @@ local under = require("moonlet.options").under
 
 local function check_function(where, name, f)
   if not is_callable(f) then
-    fail("%s: '%s': a function is wanted, got %s", where, name, signature.describe(f))
+    fail("%s: '%s': a function is expected, got %s", where, name, signature.describe(f))
   end
 end
 
 --- Runs `f`, or the rest of the block that holds the result with `<close>`, with `pack(tensor)` in
---- the place of each tensor that is saved for a gradient: what it returns, any value, is kept
+--- the position of each tensor that is saved for a gradient: what it returns, any value, is kept
 --- instead, and `unpack(value)` gives such a tensor when the gradient is computed, each time it is.
 --- Both run without recording; the tensor that `pack` gets has no history and must not be changed
 --- in place. That the tensor was changed in place later is not found out. Of nested ones the

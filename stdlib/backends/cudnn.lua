@@ -12,8 +12,8 @@ local cudnn = {}
 
 -- The settings, in the order in which C++ has them.
 local NAMES = { "enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32" }
-local PLACES = {}
-for place, name in ipairs(NAMES) do PLACES[name] = place end
+local POSITIONS = {}
+for position, name in ipairs(NAMES) do POSITIONS[name] = position end
 
 local function settings() return { core._cudnn_settings() } end
 local function set(values) core._set_cudnn(table.unpack(values, 1, #NAMES)) end
@@ -76,14 +76,14 @@ table.sort(KNOWN)
 local Settings = {}
 
 function Settings.__index(_, name)
-  local place = PLACES[name]
-  if place then return settings()[place] end
+  local position = POSITIONS[name]
+  if position then return settings()[position] end
   fail("backends.cudnn has no '%s'%s", tostring(name), options.did_you_mean(name, KNOWN))
 end
 
 function Settings.__newindex(_, name, value)
-  local place = PLACES[name]
-  if not place then
+  local position = POSITIONS[name]
+  if not position then
     fail("backends.cudnn has no setting '%s'%s", tostring(name), options.did_you_mean(name, NAMES))
   end
   if name == "benchmark_limit" then
@@ -95,7 +95,7 @@ function Settings.__newindex(_, name, value)
     fail("backends.cudnn: '%s' must be true or false, got %s", name, type(value))
   end
   local now = settings()
-  now[place] = value
+  now[position] = value
   set(now)
 end
 

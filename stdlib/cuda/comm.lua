@@ -22,7 +22,7 @@ local function names_of(where, given)
     out[i] = name_of(where, device)
   end
   for i = 1, given and 0 or core.device_count() do out[i] = "cuda:" .. i - 1 end
-  if #out == 0 then fail("%s: at least one device is wanted", where) end
+  if #out == 0 then fail("%s: at least one device is expected", where) end
   return out
 end
 
@@ -40,7 +40,7 @@ end
 
 local function check_one(where, devices, out)
   if (devices == nil) == (out == nil) then
-    fail("%s: exactly one of 'devices' and 'out' is wanted", where)
+    fail("%s: exactly one of 'devices' and 'out' is expected", where)
   end
 end
 
@@ -60,7 +60,7 @@ function comm.broadcast(...)
     for i, copy in ipairs(out) do
       if tostring(copy.shape) ~= tostring(tensor.shape) or not copy.is_cuda then
         fail("comm.broadcast: 'out' holds a tensor of shape %s on %s at %d, a CUDA tensor of shape "
-          .. "%s is wanted", tostring(copy.shape), copy.device, i, tostring(tensor.shape))
+          .. "%s is expected", tostring(copy.shape), copy.device, i, tostring(tensor.shape))
       end
       copy:copy_(tensor)
     end
@@ -155,7 +155,7 @@ local read_reduce = signature("cuda.comm.reduce_add(Tensor[] inputs, int|string?
 ---@return moonlet.Tensor
 function comm.reduce_add(...)
   local inputs, destination = read_reduce(...)
-  if #inputs == 0 then fail "comm.reduce_add: at least one tensor is wanted" end
+  if #inputs == 0 then fail "comm.reduce_add: at least one tensor is expected" end
   return sum_at("comm.reduce_add", inputs, name_of("comm.reduce_add", destination))
 end
 
@@ -253,7 +253,7 @@ local read_gather = signature("cuda.comm.gather(Tensor[] tensors, int dim=1, "
 function comm.gather(...)
   local tensors, dim, given, out = read_gather(...)
   if out and given ~= nil then fail "comm.gather: 'out' excludes 'destination'" end
-  if #tensors == 0 then fail "comm.gather: at least one tensor is wanted" end
+  if #tensors == 0 then fail "comm.gather: at least one tensor is expected" end
   local destination = out and out.device or destination_of("comm.gather", given)
   local parts = {}
   for i, t in ipairs(tensors) do

@@ -37,7 +37,7 @@ end
 function devices.device(device, f, ...)
   local kind = type(device)
   if kind ~= "nil" and kind ~= "string" and math.type(device) ~= "integer" then
-    fail("device: a device such as 0 or \"cuda:0\" is wanted, got %s", signature.describe(device))
+    fail("device: a device such as 0 or \"cuda:0\" is expected, got %s", signature.describe(device))
   end
   return options.under("device", core._device_guard(device), f, ...)
 end
@@ -49,7 +49,7 @@ end
 ---@return any ... its results, or the value to hold
 function devices.device_of(x, f, ...)
   if not ml.is_tensor(x) then
-    fail("device_of: a tensor is wanted, got %s", signature.describe(x))
+    fail("device_of: a tensor is expected, got %s", signature.describe(x))
   end
   return options.under("device_of", core._device_guard(x.is_cuda and x.device or -1), f, ...)
 end

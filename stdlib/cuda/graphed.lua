@@ -81,8 +81,8 @@ end
 
 function Pass:check(args)
   if args.n ~= self.count then
-    options.fail("graphed callable: %d arguments are wanted, as in the sample, got %d", self.count,
-      args.n)
+    options.fail("graphed callable: %d arguments are expected, as in the sample, got %d",
+      self.count, args.n)
   end
   for i = 1, self.count do
     local x, sample = args[i], self.inputs[i]
@@ -126,11 +126,11 @@ function Pass:as_function()
       end
       self.backward:replay()
       -- Copies: the next replay writes there, and a gradient may be kept as it is.
-      local out, place = {}, 0
+      local out, position = {}, 0
       for i, x in ipairs(self.inputs) do
         if x.requires_grad then
-          place = place + 1
-          out[i] = self.found[place] and self.found[place]:clone()
+          position = position + 1
+          out[i] = self.found[position] and self.found[position]:clone()
         end
       end
       return table.unpack(out, 1, #self.inputs)

@@ -40,7 +40,7 @@ function add(parent, tag, text, kind) {
   if (kind) made.className = kind;
   return parent.appendChild(made);
 }
-function place(frames) {
+function position(frames) {
   return (frames || []).map(f => "  " + f.filename + ":" + f.line + " " + f.name).join("\n");
 }
 function segments(parent, list) {
@@ -55,7 +55,7 @@ function segments(parent, list) {
       block.style.width = 100 * b.size / s.total_size + "%";
       block.onmouseover = () => {
         tip.textContent = size(b.size) + " (" + b.size + " bytes, " + b.requested_size +
-          " asked for), " + b.state.replace(/_/g, " ") + "\n" + place(b.frames);
+          " asked for), " + b.state.replace(/_/g, " ") + "\n" + position(b.frames);
       };
     }
   }
@@ -97,7 +97,7 @@ function timeline(parent, trace, list) {
     const at = Math.round((event.clientX - box.left) / box.width * (trace.length - 1));
     const e = trace[Math.min(trace.length - 1, Math.max(0, at))];
     tip.textContent = "event " + (at + 1) + ": " + e.action + " of " + size(e.size) + "; " +
-      size(u[at]) + " in use, " + size(h[at]) + " taken\n" + place(e.frames);
+      size(u[at]) + " in use, " + size(h[at]) + " taken\n" + position(e.frames);
   };
 }
 function largest(parent, list) {

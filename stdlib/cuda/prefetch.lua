@@ -54,7 +54,7 @@ function prefetch.prefetch(...)
     step, state, control, closing = loader:iter()
   else
     if not options.is_callable(loader) then
-      options.fail("prefetch: a loader or a function is wanted, got %s",
+      options.fail("prefetch: a loader or a function is expected, got %s",
         signature.describe(loader))
     end
     step = loader

@@ -32,17 +32,17 @@ signature.add_type("Stream", "a stream of ml.cuda", function(value)
   return class.is_instance(value, Stream) and value or nil
 end)
 
-local function place(stream, device, id)
+local function position(stream, device, id)
   stream.device_index, stream.stream_id, stream.device = device, id, "cuda:" .. device
   return stream
 end
 
-local function stream_of(device, id) return place(setmetatable({}, Stream), device, id) end
+local function stream_of(device, id) return position(setmetatable({}, Stream), device, id) end
 
 function Stream:init(...)
   local device, priority = read_stream(...)
   local index = core._index(device, "Stream")
-  place(self, index, core._stream(index, priority))
+  position(self, index, core._stream(index, priority))
 end
 
 function Stream:__index(key)
@@ -209,7 +209,7 @@ end
 ---@return any ... its results, or the value to hold
 function streams.stream(stream, f, ...)
   if stream ~= nil and not class.is_instance(stream, Stream) then
-    fail("stream: a stream of ml.cuda is wanted, got %s", signature.describe(stream))
+    fail("stream: a stream of ml.cuda is expected, got %s", signature.describe(stream))
   end
   local held = stream and core._stream_guard(stream.device_index, stream.stream_id)
     or core._stream_guard()

@@ -56,7 +56,7 @@ end
 
 local function check_sound(where, x)
   if not ml.is_tensor(x) or x.ndim < 1 or not x:is_floating_point() then
-    fail("%s: floats of shape (..., samples) are wanted, got %s", where, signature.describe(x))
+    fail("%s: floats of shape (..., samples) are expected, got %s", where, signature.describe(x))
   end
 end
 
@@ -77,18 +77,18 @@ end
 
 -- --- mel scales ---------------------------------------------------------------------------------
 
-local FLAT, BEND, STEP = 200 / 3, 1000, math.log(6.4) / 27
+local FLAT, MIN_LOG_HZ, STEP = 200 / 3, 1000, math.log(6.4) / 27
 
 -- The scale of Slaney's Auditory Toolbox is flat up to 1000 Hz; htk's is 2595 log10(1 + f / 700).
 local function to_mel(f, kind)
   if kind == "htk" then return 2595 * math.log(1 + f / 700, 10) end
-  return f < BEND and f / FLAT or BEND / FLAT + math.log(f / BEND) / STEP
+  return f < MIN_LOG_HZ and f / FLAT or MIN_LOG_HZ / FLAT + math.log(f / MIN_LOG_HZ) / STEP
 end
 
 local function to_hertz(mel, kind)
   if kind == "htk" then return 700 * (10.0 ^ (mel / 2595) - 1) end
-  local bend = BEND / FLAT
-  return (mel * FLAT):where(mel:lt(bend), ((mel - bend) * STEP):exp() * BEND)
+  local min_log_mel = MIN_LOG_HZ / FLAT
+  return (mel * FLAT):where(mel:lt(min_log_mel), ((mel - min_log_mel) * STEP):exp() * MIN_LOG_HZ)
 end
 
 local read_banks = signature("data.audio.melscale_fbanks(int>=2 n_freqs, number>=0 f_min, "
@@ -110,13 +110,13 @@ function audio.melscale_fbanks(...)
   if o.f_min >= o.f_max then
     fail("melscale_fbanks: 'f_min' must be below 'f_max', got %s and %s", o.f_min, o.f_max)
   end
-  local places = ml.linspace(0, o.sample_rate // 2, o.n_freqs)
+  local positions = ml.linspace(0, o.sample_rate // 2, o.n_freqs)
   local points = to_hertz(ml.linspace(to_mel(o.f_min, o.mel_scale), to_mel(o.f_max, o.mel_scale),
     o.n_mels + 2), o.mel_scale)
   local widths = points:diff()
-  local slopes = points:unsqueeze(1) - places:unsqueeze(2)
-  local down = -slopes:narrow(2, 1, o.n_mels) / widths:narrow(1, 1, o.n_mels)
-  local up = slopes:narrow(2, 3, o.n_mels) / widths:narrow(1, 2, o.n_mels)
+  local gradients = points:unsqueeze(1) - positions:unsqueeze(2)
+  local down = -gradients:narrow(2, 1, o.n_mels) / widths:narrow(1, 1, o.n_mels)
+  local up = gradients:narrow(2, 3, o.n_mels) / widths:narrow(1, 2, o.n_mels)
   local banks = down:minimum(up):clamp(0)
   if o.norm == "none" then return banks end
   return banks * (2 / (points:narrow(1, 3, o.n_mels) - points:narrow(1, 1, o.n_mels)))
@@ -147,7 +147,7 @@ end
 
 function MelScale:__call(x)
   if not ml.is_tensor(x) or x.ndim < 2 or x.shape[x.ndim - 1] ~= self.n_stft then
-    fail("MelScale: a spectrum (..., %d, windows) is wanted, got %s", self.n_stft,
+    fail("MelScale: a spectrum (..., %d, windows) is expected, got %s", self.n_stft,
       signature.describe(x))
   end
   return mix(x, self.fb)
@@ -193,7 +193,7 @@ function AmplitudeToDB:__call(x)
   local level = x:clamp(1e-10):log10() * (self.stype == "power" and 10 or 20)
   if not self.top_db then return level end
   if x.ndim < 2 then
-    fail("AmplitudeToDB: (..., frequencies, windows) is wanted for 'top_db', got shape %s",
+    fail("AmplitudeToDB: (..., frequencies, windows) is expected for 'top_db', got shape %s",
       tostring(x.shape))
   end
   local dims = x.ndim > 2 and { -3, -2, -1 } or { -2, -1 }

@@ -172,7 +172,7 @@ local function before(a, b) return a < b end
 ---@param prefix? integer (default 0)
 ---@return (string|false)[]
 function bpe.merge(symbols, pairs, prefix)
-  -- A heap has rank and place as one integer.
+  -- A heap has rank and position as one integer.
   local following, previous, heap = {}, {}, Heap(before)
   local function rank_at(at)
     local after = following[at]
@@ -232,21 +232,21 @@ local function encode_plain(self, text, out)
   end
 end
 
--- The first special token from byte `at` on, the longest of those there, and where it is. `places`
--- keeps where each was found.
-local function next_special(self, text, at, places)
-  local best, place
+-- The first special token from byte `at` on, the longest of those there, and where it is.
+-- `positions` keeps where each was found.
+local function next_special(self, text, at, positions)
+  local best, position
   for _, token in ipairs(self.specials) do
-    local found = places[token]
+    local found = positions[token]
     if found == nil or found and found < at then
       found = text:find(token, at, true) or false
-      places[token] = found
+      positions[token] = found
     end
-    if found and (not place or found < place or found == place and #token > #best) then
-      best, place = token, found
+    if found and (not position or found < position or found == position and #token > #best) then
+      best, position = token, found
     end
   end
-  return best, place
+  return best, position
 end
 
 local read_encode = signature "ByteLevelBPE:encode(string text, bool special=true)"
@@ -258,13 +258,13 @@ local read_encode = signature "ByteLevelBPE:encode(string text, bool special=tru
 ---@return Tensor
 function ByteLevelBPE:encode(...)
   local text, special = read_encode(...)
-  local out, at, places = {}, 1, {}
+  local out, at, positions = {}, 1, {}
   while special do
-    local token, place = next_special(self, text, at, places)
+    local token, position = next_special(self, text, at, positions)
     if not token then break end
-    encode_plain(self, text:sub(at, place - 1), out)
+    encode_plain(self, text:sub(at, position - 1), out)
     out[#out + 1] = self.ids[token]
-    at = place + #token
+    at = position + #token
   end
   encode_plain(self, text:sub(at), out)
   return #out > 0 and ml.tensor(out, { dtype = ml.int64 }) or ml.zeros { 0, dtype = ml.int64 }

@@ -97,7 +97,7 @@ local read_collate = signature "data.default_collate(table batch)"
 --- Puts an array of examples together: tensors are stacked; numbers become a tensor, of int64 for
 --- integers and of float64 for others; booleans one of bool; strings an array. Tables by name, and
 --- arrays of one length, hold these or further tables, whose values are put together by their names
---- and places. Where the examples are arrays of fields, these are returned as several values.
+--- and positions. Where the examples are arrays of fields, these are returned as several values.
 ---@param batch any[]
 ---@return any ...
 function collate.default_collate(...)

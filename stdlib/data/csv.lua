@@ -172,27 +172,27 @@ end
 
 -- --- tables --------------------------------------------------------------------------------------
 
--- The places of the columns that name the rows.
-local function index_places(index_col, columns)
-  local places = {}
+-- The positions of the columns that name the rows.
+local function index_positions(index_col, columns)
+  local positions = {}
   for _, item in ipairs(type(index_col) == "table" and index_col or { index_col }) do
-    local place = type(item) == "number" and item or nil
+    local position = type(item) == "number" and item or nil
     for i, column in ipairs(columns) do
-      if column[1] == item then place = i end
+      if column[1] == item then position = i end
     end
-    if not place or not columns[place] then
+    if not position or not columns[position] then
       fail("read_table: 'index_col': there is no column %s", signature.describe(item))
     end
-    places[#places + 1] = place
+    positions[#positions + 1] = position
   end
-  return places
+  return positions
 end
 
--- Takes the columns at `places` out of the list, as one of their own.
-local function take_out(columns, places)
+-- Takes the columns at `positions` out of the list, as one of their own.
+local function take_out(columns, positions)
   local taken, rest, is_taken = {}, {}, {}
-  for i, place in ipairs(places) do
-    taken[i], is_taken[place] = columns[place], true
+  for i, position in ipairs(positions) do
+    taken[i], is_taken[position] = columns[position], true
   end
   for i, column in ipairs(columns) do
     if not is_taken[i] then rest[#rest + 1] = column end
@@ -263,11 +263,11 @@ function files.read_table(...)
   for _, text in ipairs(warnings) do warn(text) end
   local index
   if o.index_col then
-    index, columns = take_out(columns, index_places(o.index_col, columns))
+    index, columns = take_out(columns, index_positions(o.index_col, columns))
   elseif unnamed > 0 then
-    local places = {}
-    for i = 1, unnamed do places[i] = i end
-    index, columns = take_out(columns, places)
+    local positions = {}
+    for i = 1, unnamed do positions[i] = i end
+    index, columns = take_out(columns, positions)
   end
   return Table._of(columns, rows, index and Table._of(index, rows))
 end

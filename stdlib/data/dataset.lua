@@ -101,7 +101,7 @@ function TensorDataset:init(...)
   if #tensors == 0 then fail("TensorDataset: got no tensors") end
   for i, tensor in ipairs(tensors) do
     if not ml.is_tensor(tensor) then
-      fail("TensorDataset: field %d is a %s, wanted a tensor", i, type(tensor))
+      fail("TensorDataset: field %d is a %s, expected a tensor", i, type(tensor))
     elseif tensor.ndim == 0 then
       fail("TensorDataset: field %d has no dimensions", i)
     elseif #tensor ~= #tensors[1] then
@@ -174,7 +174,7 @@ local function check_stacked(sets)
   for name, set in pairs(sets) do
     local good = to_dataset(set)
     if not good then
-      fail("StackDataset: '%s': a data set is wanted, got %s", name, signature.describe(set))
+      fail("StackDataset: '%s': a data set is expected, got %s", name, signature.describe(set))
     end
     sets[name] = good
     if size and #good ~= size then

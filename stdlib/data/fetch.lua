@@ -27,7 +27,7 @@ local function as_tensor(positions)
   if ml.is_tensor(positions) then return positions end
   for _, position in ipairs(positions) do
     if math.type(position) ~= "integer" then
-      fail("DataLoader: the sampler gave the position %s, an integer is wanted",
+      fail("DataLoader: the sampler gave the position %s, an integer is expected",
         signature.describe(position))
     end
   end

@@ -14,7 +14,7 @@ local image_ops = {}
 ---@param channels? integer[]
 function image_ops.check(where, x, channels)
   if not ml.is_tensor(x) or x.ndim < 3 then
-    fail("%s: an image (channels, height, width), or a batch of them, is wanted, got %s", where,
+    fail("%s: an image (channels, height, width), or a batch of them, is expected, got %s", where,
       signature.describe(x))
   end
   local count = x.shape[x.ndim - 2]
@@ -22,7 +22,7 @@ function image_ops.check(where, x, channels)
   for _, wanted in ipairs(channels or { count }) do
     if count == wanted then return end
   end
-  fail("%s: an image of %s channels is wanted, got shape %s", where,
+  fail("%s: an image of %s channels is expected, got shape %s", where,
     table.concat(channels, " or "), tostring(x.shape))
 end
 
@@ -160,11 +160,11 @@ local function mirrored(where, size, before, after)
     fail("%s: %d elements cannot be mirrored for a border of %d", where, size,
       math.max(before, after))
   end
-  local places = {}
-  for i = before, 1, -1 do places[#places + 1] = i end
-  for i = 1, size do places[#places + 1] = i end
-  for i = size, size - after + 1, -1 do places[#places + 1] = i end
-  return ml.tensor(places, { dtype = ml.int64 })
+  local positions = {}
+  for i = before, 1, -1 do positions[#positions + 1] = i end
+  for i = 1, size do positions[#positions + 1] = i end
+  for i = size, size - after + 1, -1 do positions[#positions + 1] = i end
+  return ml.tensor(positions, { dtype = ml.int64 })
 end
 
 local PAD_MODES = { constant = "constant", edge = "replicate", reflect = "reflect" }
@@ -191,10 +191,10 @@ end
 
 -- --- rotations ----------------------------------------------------------------------------------
 
--- The six numbers that say where a place of the turned image comes from; both are counted from the
--- middle of the image, to which `cx` and `cy` are the centre of the rotation.
+-- The six numbers that say where a position of the turned image comes from; both are counted from
+-- the middle of the image, to which `cx` and `cy` are the centre of the rotation.
 local function inverse_rotation(angle, cx, cy)
-  local turn = -math.rad(angle)  -- places go back by what the image goes forth
+  local turn = -math.rad(angle)  -- positions go back by what the image goes forth
   local cos, sin = math.cos(turn), math.sin(turn)
   return { cos, sin, -cos * cx - sin * cy + cx, -sin, cos, sin * cx - cos * cy + cy }
 end
@@ -213,7 +213,7 @@ local function expanded(m, h, w)
   return reach(m[4], m[5], m[6], h), reach(m[1], m[2], m[3], w)
 end
 
--- The places of grid_sample for an image of (h, w) turned into one of (new_h, new_w).
+-- The positions of grid_sample for an image of (h, w) turned into one of (new_h, new_w).
 local function rotation_grid(m, h, w, new_h, new_w)
   local function steps(n) return ml.linspace(0.5 - n / 2, n / 2 - 0.5, n) end
   local x, y = steps(new_w):view(1, -1), steps(new_h):view(-1, 1)
@@ -238,8 +238,8 @@ function image_ops.rotate(x, angle, o)
   return as_floats(x, function(batch)
     local n = #batch
     local inside = ml.ones({ n, 1, h, w }, { dtype = batch.dtype, device = batch.device })
-    local places = grid:to(batch.dtype):expand(n, -1, -1, -1)
-    local out = ml.grid_sample(ml.cat({ batch, inside }, 2), places, o.mode)
+    local positions = grid:to(batch.dtype):expand(n, -1, -1, -1)
+    local out = ml.grid_sample(ml.cat({ batch, inside }, 2), positions, o.mode)
     local mask = out:narrow(2, out.shape[2], 1)
     out = out:narrow(2, 1, out.shape[2] - 1)
     if o.mode == "nearest" then return out:masked_fill(mask:lt(0.5), o.fill) end

@@ -191,7 +191,8 @@ local function loop_of(level)
   return info.func, ("%d:%d:%d"):format(depth - level, info.currentline, loops)
 end
 
--- The table of the passes that `func` has begun in the running coroutine, by the place of the loop.
+-- The table of the passes that `func` has begun in the running coroutine, by the position of the
+-- loop.
 local function passes_of(self, func)
   local running = coroutine.running()
   local functions = self.passes[running] or weak()
@@ -202,20 +203,20 @@ end
 
 -- `for x, y in loader do` calls the loader itself, with nil at the start of the loop and then with
 -- the first field of the batch before. That field may be the same in several loops, so the pass is
--- found by the place of the loop.
+-- found by the position of the loop.
 function DataLoader:__call(_, control)
-  local func, place = loop_of(3)
+  local func, position = loop_of(3)
   local passes = passes_of(self, func)
   if control == nil then
     -- A loop that was left.
-    if passes[place] and passes[place].running then passes[place].running:close() end
+    if passes[position] and passes[position].running then passes[position].running:close() end
     local step, _, _, running = self:iter()
-    passes[place] = { step = step, running = running }
+    passes[position] = { step = step, running = running }
   end
-  local current = passes[place]
+  local current = passes[position]
   if not current then fail("DataLoader: this loop wants `for ... in loader:iter() do`") end
   local batch = table.pack(current.step())
-  if batch[1] == nil then passes[place] = nil end
+  if batch[1] == nil then passes[position] = nil end
   return table.unpack(batch, 1, batch.n)
 end
 

@@ -128,16 +128,16 @@ end
 
 -- The next result in its order, or nil when there are no more.
 local function take(self)
-  local place = self.in_order and self.given + 1 or 1
-  while not self.results[place] do
+  local position = self.in_order and self.given + 1 or 1
+  while not self.results[position] do
     if self.given == self.sent then put(self) end
     if self.given == self.sent then return nil end
-    if not self.results[place] then receive(self) end
+    if not self.results[position] then receive(self) end
   end
   self.given = self.given + 1
   if not self.in_order then return table.remove(self.results, 1) end
-  local result = self.results[place]
-  self.results[place] = nil
+  local result = self.results[position]
+  self.results[position] = nil
   return result
 end
 

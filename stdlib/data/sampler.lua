@@ -185,8 +185,8 @@ function DistributedSampler:order()
   local order = self.shuffle
     and ml.randperm(self.count, { generator = ml.Generator { seed = self.seed + self.epoch } })
     or ml.arange(self.count)
-  local places = ml.arange(self.rank, total - 1, self.num_replicas):remainder(self.count) + 1
-  return order:index_select(1, places)
+  local positions = ml.arange(self.rank, total - 1, self.num_replicas):remainder(self.count) + 1
+  return order:index_select(1, positions)
 end
 
 local read_weighted = signature("data.WeightedRandomSampler(Tensor|number[]>=0 weights, "

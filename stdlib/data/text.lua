@@ -137,9 +137,9 @@ local read_tokens = signature("data.TokenFile(string path, int>=1 block_size, "
 --- Windows of a mapped file of token ids, to predict each next one: example i is `block_size` ids,
 --- from 1, and those one further. **The file counts from 0, tensors from 1**: 1 is added to each.
 --- Options: `dtype` of the file's numbers ("uint16", or uint8, int16, int32, uint32, int64),
---- `stride`, from one window's start to the next (`block_size`; 1 for windows at every place, for
---- a `RandomSampler`), `skip`, how many numbers of the file come before the first token. `#set` is
---- the number of windows and `set.count` that of tokens.
+--- `stride`, from one window's start to the next (`block_size`; 1 for windows at every position,
+--- for a `RandomSampler`), `skip`, how many numbers of the file come before the first token. `#set`
+--- is the number of windows and `set.count` that of tokens.
 local TokenFile = class("TokenFile", dataset.Dataset)
 text.TokenFile = TokenFile
 

@@ -193,10 +193,10 @@ local function put_decomposed(code, compat, out)
   if parts then
     for _, part in ipairs(parts) do put_decomposed(part, compat, out) end
   elseif code >= S and code < S + S_COUNT then
-    local place = code - S
-    out[#out + 1] = L + place // (V_COUNT * T_COUNT)
-    out[#out + 1] = V + place // T_COUNT % V_COUNT
-    if place % T_COUNT > 0 then out[#out + 1] = T + place % T_COUNT end
+    local position = code - S
+    out[#out + 1] = L + position // (V_COUNT * T_COUNT)
+    out[#out + 1] = V + position // T_COUNT % V_COUNT
+    if position % T_COUNT > 0 then out[#out + 1] = T + position % T_COUNT end
   else
     out[#out + 1] = code
   end

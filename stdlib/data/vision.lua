@@ -72,7 +72,7 @@ local function load_idx(self, o, name, classes)
     { part .. "-images-idx3-ubyte", part .. "-labels-idx1-ubyte" }, "or their .gz")
   local images, labels = io.read_idx(paths[1]), io.read_idx(paths[2])
   if images.ndim ~= 3 or labels.ndim ~= 1 or #images ~= #labels or images.dtype ~= ml.uint8 then
-    fail("%s: '%s' has shape %s and '%s' %s; (n, height, width) and (n,) are wanted", name,
+    fail("%s: '%s' has shape %s and '%s' %s; (n, height, width) and (n,) are expected", name,
       paths[1], tostring(images.shape), paths[2], tostring(labels.shape))
   end
   local targets = labels:to(ml.int64) + 1
@@ -116,7 +116,7 @@ local function load_rows(where, paths, labels)
   for i, path in ipairs(paths) do
     local bytes = system.read_file(path, where)
     if #bytes == 0 or #bytes % width ~= 0 then
-      fail("%s: '%s' has %d bytes, a multiple of %d is wanted", where, path, #bytes, width)
+      fail("%s: '%s' has %d bytes, a multiple of %d is expected", where, path, #bytes, width)
     end
     parts[i] = ml.from_bytes(bytes, ml.uint8, { #bytes // width, width })
   end
@@ -127,7 +127,7 @@ local function load_names(where, path, count)
   local names = {}
   for line in system.read_file(path, where):gmatch "[^\r\n]+" do names[#names + 1] = line end
   if #names ~= count then
-    fail("%s: '%s' has %d names, %d are wanted", where, path, #names, count)
+    fail("%s: '%s' has %d names, %d are expected", where, path, #names, count)
   end
   return names
 end

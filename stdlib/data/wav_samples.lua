@@ -46,8 +46,8 @@ local function by_table(value_of)
       values = {}
       for byte = 0, 255 do values[byte + 1] = value_of(byte) end
     end
-    local places = file:tensor(at, count, "uint8"):to "int64" + 1
-    return ml.tensor(values, { dtype = ml.float32 }):index_select(1, places)
+    local positions = file:tensor(at, count, "uint8"):to "int64" + 1
+    return ml.tensor(values, { dtype = ml.float32 }):index_select(1, positions)
   end
 end
 

@@ -338,7 +338,7 @@ end))
 local function all_constraints(where, list)
   for i, item in ipairs(list) do
     if not class.is_instance(item, Constraint) then
-      fail("%s: item %d of 'cseq': a constraint is wanted, got %s", where, i,
+      fail("%s: item %d of 'cseq': a constraint is expected, got %s", where, i,
         signature.describe(item))
     end
   end

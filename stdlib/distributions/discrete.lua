@@ -124,7 +124,7 @@ function Binomial:_sample(shape, generator)
     { generator = generator })
 end
 
--- x where it is above 0, else 0, with slope 1/2 at 0.
+-- x where it is above 0, else 0, with gradient 1/2 at 0.
 local function positive_part(x) return (x:clamp { min = 0 } + x - x:clamp { max = 0 }) / 2 end
 
 function Binomial:_log_prob(value)

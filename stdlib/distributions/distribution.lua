@@ -387,10 +387,10 @@ end
 
 function ExponentialFamily:_entropy()
   if not self._mean_carrier_measure then fail(self, "has no entropy") end
-  local value, params, slopes = distribution.log_normalizer(self)
+  local value, params, gradients = distribution.log_normalizer(self)
   local sum = value - self._mean_carrier_measure
   for i, param in ipairs(params) do
-    local term = param * slopes[i]
+    local term = param * gradients[i]
     sum = sum - shapes.sum_rightmost(term, term:dim() - #self._batch_shape)
   end
   return sum

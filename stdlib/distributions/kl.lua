@@ -19,7 +19,7 @@ local read_divergence = signature "distributions.kl_divergence(Distribution p, D
 
 local function check_class(name, value)
   if not class.is_class(value) or not class.is_subclass(value, distribution.Distribution) then
-    fail("distributions.register_kl: '%s': a class of distributions is wanted, got %s", name,
+    fail("distributions.register_kl: '%s': a class of distributions is expected, got %s", name,
       signature.describe(value))
   end
 end

@@ -121,13 +121,13 @@ function same.ExponentialFamily(p, q)
     options.fail("%s: no formula for %s and %s; register_kl adds one", WHERE,
       class.name(class.of(p)), class.name(class.of(q)))
   end
-  local value, params, slopes = distribution.log_normalizer(p)
+  local value, params, gradients = distribution.log_normalizer(p)
   local others = q:_natural_params()
   local sum = q:_log_normalizer(table.unpack(others)) - value
   local batch = #p._batch_shape
   for i, param in ipairs(params) do
-    local term = (others[i] - param) * slopes[i]
-    sum = sum - shapes.sum_rightmost(term, math.max(slopes[i]:dim() - batch, 0))
+    local term = (others[i] - param) * gradients[i]
+    sum = sum - shapes.sum_rightmost(term, math.max(gradients[i]:dim() - batch, 0))
   end
   return sum
 end

@@ -188,8 +188,8 @@ end
 
 function StudentT:_entropy()
   local df = self.df
-  local slope = (0.5 * (df + 1)):digamma() - (0.5 * df):digamma()
-  return self.scale:log() + 0.5 * (df + 1) * slope + 0.5 * df:log() + log_beta_half(df)
+  local gradient = (0.5 * (df + 1)):digamma() - (0.5 * df):digamma()
+  return self.scale:log() + 0.5 * (df + 1) * gradient + 0.5 * df:log() + log_beta_half(df)
 end
 
 --- `GeneralizedPareto(loc, scale, concentration)`: what lies beyond a threshold `loc`; bounded
@@ -224,8 +224,8 @@ function get:variance()
 end
 function get:support()
   local bounded = self.concentration:lt(0)
-  local slope = ml.where(bounded, self.concentration, -1.0)
-  return constraints.interval(self.loc, ml.where(bounded, self.loc - self.scale / slope, INF))
+  local gradient = ml.where(bounded, self.concentration, -1.0)
+  return constraints.interval(self.loc, ml.where(bounded, self.loc - self.scale / gradient, INF))
 end
 
 function GeneralizedPareto:_rsample(shape, generator)

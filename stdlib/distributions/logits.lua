@@ -12,7 +12,7 @@ local logits = {}
 -- Says which of the two was given; it is an error unless it is one.
 local function given(self, o)
   if (o.probs == nil) == (o.logits == nil) then
-    fail(self, "either 'probs' or 'logits' is wanted, %s", o.probs and "not both" or "got none")
+    fail(self, "either 'probs' or 'logits' is expected, %s", o.probs and "not both" or "got none")
   end
   return o.probs ~= nil and "probs" or "logits"
 end

@@ -23,12 +23,12 @@ function multivariate.given_matrix(self, o)
   local found
   for _, name in ipairs(MATRICES) do
     if o[name] then
-      if found then fail(self, "'%s' and '%s' are given; one is wanted", found, name) end
+      if found then fail(self, "'%s' and '%s' are given; one is expected", found, name) end
       found = name
     end
   end
   if not found then
-    fail(self, "one of 'covariance_matrix', 'precision_matrix' and 'scale_tril' is wanted")
+    fail(self, "one of 'covariance_matrix', 'precision_matrix' and 'scale_tril' is expected")
   end
   local matrix = o[found]
   if matrix:dim() < 2 or matrix:size(-1) ~= matrix:size(-2) then

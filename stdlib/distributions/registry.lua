@@ -32,7 +32,7 @@ function ConstraintRegistry:register(...)
   local constraint, factory = read_register(...)
   local cls = class.of(constraint) or constraint
   if not class.is_class(cls) or not class.is_subclass(cls, constraints.Constraint) then
-    fail("%s: register: a constraint or a class of them is wanted, got %s", self.name,
+    fail("%s: register: a constraint or a class of them is expected, got %s", self.name,
       signature.describe(constraint))
   end
   if not factory then return function(made) return self:register(constraint, made) end end

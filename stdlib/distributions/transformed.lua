@@ -210,7 +210,7 @@ Mixture.arg_constraints = {}
 
 local function check_mixture(self, mixture, component)
   if not class.is_instance(mixture, categorical.Categorical) then
-    fail(self, "'mixture_distribution': a Categorical is wanted, got %s", tostring(mixture))
+    fail(self, "'mixture_distribution': a Categorical is expected, got %s", tostring(mixture))
   end
   local batch = batch_of(component)
   if #batch == 0 then fail(self, "'component_distribution' has no dimension of components") end

@@ -126,14 +126,14 @@ local function dequantised(file, at, count, kind, dtype)
 end
 
 -- The bytes of a tensor and the function that reads them, or nothing where its type is not known.
-local function place_of(entry, room)
+local function position_of(entry, available)
   local plain, kind = PLAIN[entry.kind], blocks.types[entry.kind]
   if plain then
-    local size = Source.count(entry.shape, plain, room) * Source.width(plain)
+    local size = Source.count(entry.shape, plain, available) * Source.width(plain)
     return size, function(file, at) return file:tensor(at, size, plain) end
   elseif kind then
     -- Fewer elements than this fit, so that their number is one.
-    local count = Source.count(entry.shape, "uint8", room // kind[3] * kind[2])
+    local count = Source.count(entry.shape, "uint8", available // kind[3] * kind[2])
     local row = entry.shape[#entry.shape] or 1
     if row % kind[2] ~= 0 then fail("'%s' has rows of %d %s", entry.name, row, kind[1]) end
     return count // kind[2] * kind[3], function(file, at, dtype)
@@ -143,14 +143,16 @@ local function place_of(entry, room)
 end
 
 local function read_tensors(file, entries, start, dtype)
-  local tensors, left_out, room = {}, {}, file.size - start
+  local tensors, left_out, available = {}, {}, file.size - start
   for _, entry in ipairs(entries) do
-    local size, read = place_of(entry, file.size - start)
+    local size, read = position_of(entry, file.size - start)
     if read then
       -- Tensors have bytes of their own, or a small file could stand for very many.
-      room = room - size
+      available = available - size
       local fits = entry.offset >= 0 and size <= file.size - start - entry.offset
-      if not fits or room < 0 then fail("the bytes of '%s' are not in the file", entry.name) end
+      if not fits or available < 0 then
+        fail("the bytes of '%s' are not in the file", entry.name)
+      end
       tensors[entry.name] = read(file, start + entry.offset, dtype):reshape(entry.shape)
     else
       left_out[entry.name] = ("its type %s is not known here"):format(blocks.others[entry.kind]

@@ -1,19 +1,19 @@
--- stdlib/files/keys.lua: refuses keys of tables that are chosen to collide. Lua's tables place a
+-- stdlib/files/keys.lua: refuses keys of tables that are chosen to collide. Lua's tables position a
 -- number by its remainder, and a float by its upper bits, so a file could name many keys that stand
--- in one place, and each of them would be compared with all others.
+-- in one position, and each of them would be compared with all others.
 
 local Keys = {}
 Keys.__index = Keys
 
--- Keys are looked at in groups of so many, of which so many may stand in one place. Small integers
--- are as many as their places, and need not be looked at.
+-- Keys are looked at in groups of so many, of which so many may stand in one position. Small
+-- integers are as many as their positions, and need not be looked at.
 local GROUP, MOST_TOGETHER, SMALL = 4096, 32, 1 << 20
 
 --- What watches over the keys of all tables of a file.
 ---@return table
 function Keys.new() return setmetatable({ groups = {} }, Keys) end
 
--- A number that is the same for two keys that stand in one place in tables of all sizes.
+-- A number that is the same for two keys that stand in one position in tables of all sizes.
 local function hash_of(key)
   local whole = math.tointeger(key)
   if whole then return whole & math.maxinteger end
@@ -23,12 +23,12 @@ local function hash_of(key)
 end
 
 local function check(group, size)
-  local places, modulus = {}, size - 1
+  local positions, modulus = {}, size - 1
   for i = 1, group.n do
-    local place = hash_of(group[i]) % modulus
-    local count = (places[place] or 0) + 1
+    local position = hash_of(group[i]) % modulus
+    local count = (positions[position] or 0) + 1
     if count > MOST_TOGETHER then error("it has keys that are made to collide", 0) end
-    places[place] = count
+    positions[position] = count
   end
 end
 
@@ -45,7 +45,7 @@ function Keys:add(of, key)
   group.n, group.total = group.n + 1, group.total + 1
   group[group.n] = key
   if group.n == GROUP then
-    -- The places that a table of so many keys has, or will have.
+    -- The positions that a table of so many keys has, or will have.
     local size = GROUP
     while size < group.total do size = size * 2 end
     for _ = 1, 3 do

@@ -23,7 +23,7 @@ function notes.set(of, note)
   return note
 end
 
---- A list, and of how many places those without a value are None.
+--- A list, and of how many positions those without a value are None.
 ---@param list table
 ---@param length? integer
 ---@return table list

@@ -112,8 +112,8 @@ local function shaped(file, elements, head)
   return numpy.shaped(elements, head.shape, head.fortran)
 end
 
-local function size_of(head, room)
-  return Source.count(head.shape, head.dtype, room) * Source.width(head.dtype)
+local function size_of(head, available)
+  return Source.count(head.shape, head.dtype, available) * Source.width(head.dtype)
 end
 
 --- The tensor of a .npy file.
@@ -197,7 +197,7 @@ end
 ---@param tensor Tensor
 function numpy.write(path, tensor)
   if not ml.is_tensor(tensor) then
-    fail("a tensor is wanted, got a %s; a .npz file holds several", type(tensor))
+    fail("a tensor is expected, got a %s; a .npz file holds several", type(tensor))
   end
   io.write_parts(path, parts_of(tensor, "the tensor"), "save")
 end
@@ -209,12 +209,12 @@ end
 function numpy.write_archive(path, tensors, compressed)
   local archive, names = Archive.new(), {}
   if type(tensors) ~= "table" or getmetatable(tensors) ~= nil then
-    fail("a table of tensors by name is wanted, got %s", ml.is_tensor(tensors) and "a tensor"
+    fail("a table of tensors by name is expected, got %s", ml.is_tensor(tensors) and "a tensor"
       or "an object or a plain value")
   end
   for name, tensor in pairs(tensors) do
     if type(name) ~= "string" or not utf8.len(name) or not ml.is_tensor(tensor) then
-      fail("a table of tensors by name is wanted; '%s' is a %s", tostring(name), type(tensor))
+      fail("a table of tensors by name is expected; '%s' is a %s", tostring(name), type(tensor))
     end
     names[#names + 1] = name
   end

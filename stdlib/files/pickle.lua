@@ -96,7 +96,7 @@ function Machine:append(list, values, kind)
   local length = self.lengths[list]
   self.budget:take(Budget.ITEM * values.n)
   if getmetatable(list) == python.Object then return end
-  if not length or self.kinds[list] ~= kind then fail("a %s is wanted", kind or "list") end
+  if not length or self.kinds[list] ~= kind then fail("a %s is expected", kind or "list") end
   for i = 1, values.n do
     local value = held(values[i])
     if value == nil then self.holes[list] = true end
@@ -130,7 +130,7 @@ function Machine:set_items(dict, values)
   self.budget:take((Budget.KEY + Budget.ITEM) * values.n // 2)
   if getmetatable(dict) == python.Object then return end
   local fits = type(dict) == "table" and self.dicts[dict] and values.n % 2 == 0
-  if not fits then fail "a dict is wanted" end
+  if not fits then fail "a dict is expected" end
   for i = 1, values.n, 2 do self:set_item(dict, key_of(self, values[i]), values[i + 1]) end
 end
 
@@ -331,7 +331,7 @@ op("c", function(m)
 end)
 op(0x93, function(m)
   local name, module = m:pop(), m:pop()
-  if type(name) ~= "string" or type(module) ~= "string" then fail "a name is wanted" end
+  if type(name) ~= "string" or type(module) ~= "string" then fail "a name is expected" end
   m:push(m.find(module, name))
 end)
 

@@ -1,6 +1,6 @@
 -- stdlib/files/pickle_writer.lua: writes Python's pickles of plain values, protocol 2. A table
 -- whose keys are 1 to n becomes a list, another one a dict, unless moonlet.files.notes says what it
--- is; one that stands at two places is written once.
+-- is; one that stands at two positions is written once.
 
 local notes = require "moonlet.files.notes"
 

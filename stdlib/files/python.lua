@@ -148,12 +148,12 @@ local Walk = {}
 Walk.__index = Walk
 
 -- The keys from the whole to what stands under `key` in the table of that number.
-function Walk:path_of(place, key)
+function Walk:path_of(position, key)
   local parts, size = { tostring(key) }, 0
-  while self.above[place] ~= 0 do
-    parts[#parts + 1] = tostring(self.key[place])
+  while self.above[position] ~= 0 do
+    parts[#parts + 1] = tostring(self.key[position])
     size = size + #parts[#parts] + 1
-    place = self.above[place]
+    position = self.above[position]
   end
   self.budget:take(#parts * Budget.ITEM)
   self.budget:take_string(2 * size)
@@ -163,31 +163,31 @@ function Walk:path_of(place, key)
   return table.concat(parts, "/")
 end
 
-function Walk:leave(place, key, reason)
-  local path = place == 0 and "" or self:path_of(place, key)
+function Walk:leave(position, key, reason)
+  local path = position == 0 and "" or self:path_of(position, key)
   self.budget:take(Budget.KEY + #reason)
   self.left_out = self.left_out or {}
   self.left_out[path] = reason
 end
 
-function Walk:push(value, place, key)
+function Walk:push(value, position, key)
   if self.seen[value] then return end
   self.budget:take(2 * Budget.TABLE)
   self.seen[value] = true
   local number = #self.value + 1
-  self.value[number], self.above[number], self.key[number] = value, place, key
+  self.value[number], self.above[number], self.key[number] = value, position, key
 end
 
--- What a value becomes, which stands under `key` in the table of the number `place`.
-function Walk:settled(value, place, key)
+-- What a value becomes, which stands under `key` in the table of the number `position`.
+function Walk:settled(value, position, key)
   local meta = python.stand_in(value)
   if not meta then
-    if type(value) == "table" then self:push(value, place, key) end
+    if type(value) == "table" then self:push(value, position, key) end
     return value
   end
   local plain, reason = meta.settle(value, self.budget)
-  if reason then self:leave(place, key, reason) end
-  if type(plain) == "table" then self:push(plain, place, key) end
+  if reason then self:leave(position, key, reason) end
+  if type(plain) == "table" then self:push(plain, position, key) end
   return plain
 end
 
@@ -197,16 +197,16 @@ local function key_text(key)
   return getmetatable(key) == Object and key.class or "a tuple"
 end
 
-function Walk:visit(place)
-  local of = self.value[place]
+function Walk:visit(position)
+  local of = self.value[position]
   for key, value in next, of do
     if type(key) == "table" and python.stand_in(key) then
-      self:leave(place, key_text(key), "its key is no plain value")
+      self:leave(position, key_text(key), "its key is no plain value")
       of[key] = nil
     else
-      if type(key) == "table" then self:push(key, place, "a tuple") end
+      if type(key) == "table" then self:push(key, position, "a tuple") end
       local new = value
-      if type(value) == "table" then new = self:settled(value, place, key_text(key)) end
+      if type(value) == "table" then new = self:settled(value, position, key_text(key)) end
       if new ~= value then
         of[key] = new
         if new == nil then self.emptied[of] = true end
@@ -217,7 +217,7 @@ end
 
 --- Puts plain values in the place of what stands for objects of Python's in `value` and all tables
 --- below it. Returns the value, why others are left out by their paths, if any are, and the set of
---- tables in which a place became empty.
+--- tables in which a position became empty.
 ---@param value any
 ---@param budget table
 ---@return any
@@ -226,10 +226,10 @@ end
 function python.settle(value, budget)
   local walk = setmetatable({ value = {}, above = {}, key = {}, seen = {}, emptied = {},
     left_out = nil, budget = budget }, Walk)
-  local result, place = walk:settled(value, 0, ""), 1
-  while walk.value[place] do
-    walk:visit(place)
-    place = place + 1
+  local result, position = walk:settled(value, 0, ""), 1
+  while walk.value[position] do
+    walk:visit(position)
+    position = position + 1
   end
   return result, walk.left_out, walk.emptied
 end

@@ -117,16 +117,16 @@ end
 -- The tensors in groups of at most `most` bytes each, but for one that is larger by itself, and the
 -- bytes of all.
 local function shards_of(tensors, most)
-  local shards, total, room = {}, 0, 0
+  local shards, total, available = {}, 0, 0
   for _, name in ipairs(sorted_names(tensors)) do
     local tensor = tensors[name]
     local size = tensor:numel() * Source.width(tensor.dtype)
-    if #shards == 0 or size > room then
+    if #shards == 0 or size > available then
       shards[#shards + 1] = {}
-      room = most
+      available = most
     end
     shards[#shards][name] = tensor
-    total, room = total + size, room - size
+    total, available = total + size, available - size
   end
   return shards, total
 end

@@ -1,6 +1,6 @@
 -- stdlib/files/source.lua: a file that is read in parts: bytes as strings and as tensors, from
--- places that the file itself names, so each is checked. Nothing is reserved that the file has not,
--- and all that is made is within the file's budget.
+-- positions that the file itself names, so each is checked. Nothing is reserved that the file has
+-- not, and all that is made is within the file's budget.
 
 local Budget = require "moonlet.files.budget"
 local io = require "moonlet.io"
@@ -40,13 +40,13 @@ end
 ---@return integer
 function Source.width(dtype) return WIDTHS[dtype] end
 
---- The number of elements of a shape whose bytes are in `room` bytes, with every size checked.
+--- The number of elements of a shape whose bytes are in `available` bytes, with every size checked.
 ---@param shape integer[]
 ---@param dtype string
----@param room integer
+---@param available integer
 ---@return integer
-function Source.count(shape, dtype, room)
-  local most, count, empty = room // WIDTHS[dtype], 1, false
+function Source.count(shape, dtype, available)
+  local most, count, empty = available // WIDTHS[dtype], 1, false
   for _, size in ipairs(shape) do
     if math.type(size) ~= "integer" or size < 0 then fail("%s is no size", tostring(size)) end
     empty = empty or size == 0
@@ -152,7 +152,7 @@ function Source:strided(elements, offset, size, stride)
     :set_(elements:storage(), elements:storage_offset() + offset, size, stride)
 end
 
---- What an error says, without its place in the library; one that is no text is raised again.
+--- What an error says, without its position in the library; one that is no text is raised again.
 ---@param problem any
 ---@return string
 function Source.reason(problem)

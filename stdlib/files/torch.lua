@@ -177,7 +177,7 @@ local function skim(bytes, budget, at)
     return types[module .. "." .. name] or python.unknown(module, name)
   end, function(id)
     if type(id) == "table" and id[1] == "module" then return python.unknown("", "") end
-    local key, dtype = torch_tensors.place(torch_tensors.storage(id, found, budget))
+    local key, dtype = torch_tensors.position(torch_tensors.storage(id, found, budget))
     -- Of what cannot be read, bytes are passed over.
     dtypes[key] = foreign.is_unknown(dtype) and "uint8" or dtype
     return python.object(budget, "storage")
@@ -188,18 +188,18 @@ end
 local function no_storages() fail "a storage is where none can be" end
 
 -- Where the elements of each storage are: a list of keys, then for each a count and the bytes.
-local function storage_places(file, keys, dtypes, at)
-  local places = {}
+local function storage_positions(file, keys, dtypes, at)
+  local positions = {}
   for _, key in ipairs(type(keys) == "table" and keys or {}) do
     local dtype = dtypes[key] or fail "a storage is named by no tensor"
     local count = ("<i8"):unpack(file:bytes(at, 8))
     if count < 0 or count > file.size // Source.width(dtype) then fail "the file is cut off" end
     local size = count * Source.width(dtype)
     file:need(at + 8, size)
-    places[key] = { at = at + 8, size = size }
+    positions[key] = { at = at + 8, size = size }
     at = at + 8 + size
   end
-  return places
+  return positions
 end
 
 --- What `torch.save` wrote before PyTorch 1.6, and writes still with
@@ -217,10 +217,10 @@ function torch_file.read_legacy(file)
   local big = type(system) == "table" and system.little_endian == false
   local stop, dtypes = skim(bytes, budget, at)
   local keys, data = pickle.read(bytes, no_storages, no_storages, budget, stop)
-  local places = storage_places(file, keys, dtypes, data - 1)
+  local positions = storage_positions(file, keys, dtypes, data - 1)
   local value, _, left_out = read_pickle(file, bytes, at, function(key, dtype)
-    local place = places[key] or fail("the storage '%s' is missing", key)
-    local tensor = file:tensor(place.at, place.size, dtype)
+    local position = positions[key] or fail("the storage '%s' is missing", key)
+    local tensor = file:tensor(position.at, position.size, dtype)
     return big and file:swapped(tensor) or tensor
   end)
   return value, nil, left_out

@@ -1,6 +1,6 @@
 -- stdlib/files/torch7.lua: reads what Torch7's `torch.save` wrote, binary or as text. Format:
 -- File.lua and DiskFile.c of torch/torch7. A value is the number of its type and what belongs to
--- it; what may stand at several places has a number, and is written where it stands first.
+-- it; what may stand at several positions has a number, and is written where it stands first.
 
 local Budget = require "moonlet.files.budget"
 local Cursor = require "moonlet.files.cursor"
@@ -86,7 +86,7 @@ function Text:number()
 end
 
 function Text:int()
-  local value = math.tointeger(self:number()) or fail "a whole number is wanted"
+  local value = math.tointeger(self:number()) or fail "a whole number is expected"
   self:end_line()
   return value
 end
@@ -108,7 +108,9 @@ end
 
 function Text:longs(count)
   local out = {}
-  for i = 1, count do out[i] = math.tointeger(self:number()) or fail "a whole number is wanted" end
+  for i = 1, count do
+    out[i] = math.tointeger(self:number()) or fail "a whole number is expected"
+  end
   if count > 0 then self:end_line() end
   return out
 end
@@ -283,8 +285,8 @@ local function read_from(from)
   return value, nil, next(reader.left_out) and reader.left_out or nil
 end
 
---- The value of a file, and why values are left out, by their place, if any are. A binary file does
---- not say how many bytes its long integers have: 8, or 4 where that does not fit.
+--- The value of a file, and why values are left out, by their position, if any are. A binary file
+--- does not say how many bytes its long integers have: 8, or 4 where that does not fit.
 ---@param file table a moonlet.files.source
 ---@return any
 ---@return nil

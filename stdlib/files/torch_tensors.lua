@@ -107,7 +107,7 @@ end
 ---@param storage table
 ---@return string
 ---@return string
-function torch_tensors.place(storage) return storage.whole.key, storage.dtype end
+function torch_tensors.position(storage) return storage.whole.key, storage.dtype end
 
 -- --- dense tensors ----------------------------------------------------------------------------
 

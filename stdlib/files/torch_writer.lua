@@ -26,22 +26,22 @@ local function elements_of(storage)
 end
 
 -- The name in the archive of the storage of a tensor, and its elements.
-local function place_of(found, tensor, path)
+local function position_of(found, tensor, path)
   local storage = tensor:storage()
   local address = #storage > 0 and ("%s %d"):format(storage.device, storage:data_ptr()) or storage
-  local place = found[address]
-  if not place then
-    place = { key = tostring(#found), storage = storage, path = path }
-    found[address], found[#found + 1] = place, place
-  elseif place.storage.dtype ~= storage.dtype then
+  local position = found[address]
+  if not position then
+    position = { key = tostring(#found), storage = storage, path = path }
+    found[address], found[#found + 1] = position, position
+  elseif position.storage.dtype ~= storage.dtype then
     fail("'%s' is %s on the memory of '%s', which is %s: PyTorch's files cannot hold both; save a "
-      .. "clone()", path, storage.dtype, place.path, place.storage.dtype)
+      .. "clone()", path, storage.dtype, position.path, position.storage.dtype)
   end
-  return place.key, storage
+  return position.key, storage
 end
 
 local function write_tensor(writer, found, tensor, path)
-  local key, storage = place_of(found, tensor, path)
+  local key, storage = position_of(found, tensor, path)
   writer:name("torch._utils", "_rebuild_tensor_v2")
   writer:put "(("
   writer:string "storage"
@@ -90,8 +90,8 @@ function torch_writer.write(path, value)
   local aligned = { align = ALIGNMENT }
   archive:add("archive/data.pkl", { text }, aligned)
   archive:add("archive/byteorder", { "little" }, aligned)
-  for _, place in ipairs(found) do
-    archive:add("archive/data/" .. place.key, { elements_of(place.storage) }, aligned)
+  for _, position in ipairs(found) do
+    archive:add("archive/data/" .. position.key, { elements_of(position.storage) }, aligned)
   end
   archive:add("archive/version", { "3\n" }, aligned)
   io.write_parts(path, archive:finish(), "save")

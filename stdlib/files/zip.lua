@@ -76,11 +76,11 @@ local function read_entry(cursor)
     method = method, encrypted = flags & 1 == 1 }
 end
 
-local function check_entry(entry, room)
+local function check_entry(entry, available)
   local size, stored = entry.size, entry.stored
   if size < 0 or stored < 0 or (entry.method == STORED and size ~= stored) then
     fail("the sizes of the entry '%s' are damaged", entry.name)
-  elseif stored > room then
+  elseif stored > available then
     fail "entries share bytes, or the file is cut off"
   end
 end
@@ -92,20 +92,20 @@ end
 function zip.entries(file)
   local count, at = find_directory(file)
   if count < 0 or count > file.size // 46 then fail "the directory is damaged" end
-  local entries, names, room, cursor = {}, {}, file.size, Cursor.new(file, at)
+  local entries, names, available, cursor = {}, {}, file.size, Cursor.new(file, at)
   for i = 1, count do
     file.budget:take(ENTRY_BYTES)
     local entry = read_entry(cursor)
-    check_entry(entry, room)
+    check_entry(entry, available)
     if entries[entry.name] then fail("the entry '%s' comes twice", entry.name) end
-    room = room - entry.stored
+    available = available - entry.stored
     entries[entry.name], names[i] = entry, entry.name
   end
   return entries, names
 end
 
 -- Where the bytes of an entry are.
-local function place_of(file, entry)
+local function position_of(file, entry)
   if entry.encrypted then fail("the entry '%s' is encrypted", entry.name) end
   if entry.method ~= STORED and entry.method ~= DEFLATED then
     fail("the entry '%s' is compressed by method %d, which is not known", entry.name, entry.method)
@@ -129,7 +129,7 @@ end
 ---@param entry table
 ---@return string
 function zip.read(file, entry)
-  local at = place_of(file, entry)
+  local at = position_of(file, entry)
   if entry.method == DEFLATED then
     local bytes = zip.tensor(file, entry, "uint8")
     file.budget:take_string(entry.size)
@@ -146,7 +146,7 @@ end
 ---@param from? integer (default 0)
 ---@return Tensor
 function zip.tensor(file, entry, dtype, from)
-  local at = place_of(file, entry)
+  local at = position_of(file, entry)
   from = from or 0
   if from > entry.size then fail("the entry '%s' is cut off", entry.name) end
   if entry.method == STORED and file.mapped then

@@ -14,7 +14,7 @@ local DATE, UTF8_NAMES = 0x21, 0x800
 local PADDING_FIELD, LARGE_FIELD = 0x4246, 1
 local WIDE, MANY = 0xffffffff, 0xffff
 
---- A new archive. Sizes and places from `limit` on are written in Zip64 fields.
+--- A new archive. Sizes and positions from `limit` on are written in Zip64 fields.
 ---@param limit? integer (default 4 GiB - 1)
 ---@return table
 function Archive.new(limit)
@@ -37,7 +37,7 @@ local function padding(start, align)
   return ("<I2 I2"):pack(PADDING_FIELD, count) .. ("\0"):rep(count)
 end
 
---- Adds an entry of strings and tensors. Options: `align`, what its place is a multiple of;
+--- Adds an entry of strings and tensors. Options: `align`, what its position is a multiple of;
 --- `deflate`, true to compress it.
 ---@param name string
 ---@param parts any[]

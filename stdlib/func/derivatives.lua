@@ -12,7 +12,7 @@ local is_callable = options.is_callable
 local derivatives = {}
 
 -- The positions of the arguments to differentiate by, and whether it was one.
-local function positions(where, argnums, count)
+local function chosen_positions(where, argnums, count)
   local one = math.type(argnums) == "integer"
   local list = one and { argnums } or argnums
   if type(list) ~= "table" or #list == 0 then
@@ -29,20 +29,21 @@ local function positions(where, argnums, count)
   return out, one
 end
 
--- The arguments with tensors of the transform's own in those places; `inputs` are all of these, and
--- `rebuild(tensors)` makes what belongs to them: one tree for one place, else an array of trees.
+-- The arguments with tensors of the transform's own in those positions; `inputs` are all of these,
+-- and `rebuild(tensors)` makes what belongs to them: one tree for one position, else an array of
+-- trees.
 local function take_inputs(where, arguments, argnums)
-  local places, one = positions(where, argnums, arguments.n)
+  local positions, one = chosen_positions(where, argnums, arguments.n)
   local own, inputs, trees = { n = arguments.n }, {}, {}
   for i = 1, arguments.n do own[i] = arguments[i] end
-  for k, place in ipairs(places) do
-    local tensors, again = tree.differentiable(where, arguments[place])
+  for k, position in ipairs(positions) do
+    local tensors, again = tree.differentiable(where, arguments[position])
     local mine = {}
     for i, x in ipairs(tensors) do
       mine[i] = ml._differentiation_input(x)
       inputs[#inputs + 1] = mine[i]
     end
-    own[place] = again(mine)
+    own[position] = again(mine)
     trees[k] = { again = again, count = #mine }
   end
   local function rebuild(tensors)
@@ -155,7 +156,7 @@ function derivatives.grad_and_value(...)
 end
 
 -- All arguments are differentiated by.
-local function all_places(arguments)
+local function all_positions(arguments)
   local out = {}
   for i = 1, arguments.n do out[i] = i end
   return out
@@ -181,11 +182,11 @@ end
 local function matching(where, what, given, like)
   local tensors = tree.flatten(given)
   if #tensors ~= #like then
-    fail("%s: %s holds %d tensors, %d are wanted", where, what, #tensors, #like)
+    fail("%s: %s holds %d tensors, %d are expected", where, what, #tensors, #like)
   end
   for i, x in ipairs(tensors) do
     if x.shape ~= like[i].shape then
-      fail("%s: tensor %d of %s has shape %s, %s is wanted", where, i, what, tostring(x.shape),
+      fail("%s: tensor %d of %s has shape %s, %s is expected", where, i, what, tostring(x.shape),
         tostring(like[i].shape))
     end
   end
@@ -211,9 +212,9 @@ function derivatives.vjp(func, ...)
     arguments = table.pack(select(2, ...))
   end
   if not is_callable(func) then
-    fail("func.vjp: a function is wanted, got %s", type(func))
+    fail("func.vjp: a function is expected, got %s", type(func))
   end
-  local own, inputs, rebuild = take_inputs("func.vjp", arguments, all_places(arguments))
+  local own, inputs, rebuild = take_inputs("func.vjp", arguments, all_positions(arguments))
   local results, aux = primal_results("func.vjp", func, own, has_aux)
   local outputs = output_tensors("func.vjp", results)
   local function back(...)
@@ -382,15 +383,15 @@ function derivatives.jacfwd(...)
   local f, argnums, has_aux, chunk, randomness = read_jacfwd(...)
   return function(...)
     local arguments = table.pack(...)
-    local places, one = positions("func.jacfwd", argnums, arguments.n)
+    local positions, one = chosen_positions("func.jacfwd", argnums, arguments.n)
     local chosen = {}
-    for k, place in ipairs(places) do chosen[k] = arguments[place] end
+    for k, position in ipairs(positions) do chosen[k] = arguments[position] end
     local inputs, again = tree.differentiable("func.jacfwd", chosen)
     local outputs, rebuild, aux
     local function along(tangents)
       local function inner(...)
         local all = table.pack(table.unpack(arguments, 1, arguments.n))
-        for k, place in ipairs(places) do all[place] = (select(k, ...)) end
+        for k, position in ipairs(positions) do all[position] = (select(k, ...)) end
         return f(table.unpack(all, 1, all.n))
       end
       local value, moved, second = push_forward("func.jacfwd", inner, chosen, again(tangents),
@@ -433,7 +434,7 @@ function derivatives.hessian(...)
 end
 
 --- The results of `func(...)` and a function of tangents: it gives the Jacobian times them without
---- running `func` again: for many directions at one place. As `torch.func.linearize`.
+--- running `func` again: for many directions at one position. As `torch.func.linearize`.
 --- > y, along = ml.func.linearize(ml.sin, ml.zeros(2)) return along(ml.ones(2))
 ---@param func function
 ---@param ... any the arguments
@@ -441,14 +442,14 @@ end
 ---@return function jvp
 function derivatives.linearize(func, ...)
   local arguments = table.pack(...)
-  local own, inputs = take_inputs("func.linearize", arguments, all_places(arguments))
+  local own, inputs = take_inputs("func.linearize", arguments, all_positions(arguments))
   local results = primal_results("func.linearize", func, own, false)
   local outputs, again = output_tensors("func.linearize", results)
-  local starts, from, places = {}, {}, {}
+  local starts, from, positions = {}, {}, {}
   for i, y in ipairs(outputs) do
     if y.requires_grad then
       starts[#starts + 1] = ml._filled_as(y, 0):requires_grad_()
-      from[#from + 1], places[#places + 1] = y, i
+      from[#from + 1], positions[#positions + 1] = y, i
     end
   end
   -- The gradients are linear in what they start from, by the Jacobian transposed.
@@ -463,7 +464,7 @@ function derivatives.linearize(func, ...)
     end
     local parts = #found == 0 and {} or { ml.grad(found, starts, { grad_outputs = with,
       retain_graph = true, allow_unused = true }) }
-    for i, place in ipairs(places) do moved[place] = parts[i] end
+    for i, position in ipairs(positions) do moved[position] = parts[i] end
     for i, y in ipairs(outputs) do moved[i] = moved[i] or ml._filled_as(y, 0) end
     return again(moved)
   end

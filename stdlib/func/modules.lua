@@ -10,7 +10,7 @@ require "moonlet.nn.module"
 local modules = {}
 
 -- The module that has the parameter or buffer of that name, and its key there.
-local function place_of(net, name)
+local function position_of(net, name)
   local path, last = name:match "^(.*)%.([^.]+)$"
   local owner = path and net:get_submodule(path) or net
   local key = last or name
@@ -22,7 +22,7 @@ local function place_of(net, name)
   return owner, key
 end
 
--- The names of the same tensor in several places, by each of them.
+-- The names of the same tensor in several positions, by each of them.
 local function tied_names(net)
   local by_tensor, tied = {}, {}
   local function note(name, tensor)
@@ -97,7 +97,7 @@ function modules.functional_call(...)
     for _, each in ipairs(before) do rawset(each[1], each[2], each[3]) end
   end })
   for name, tensor in pairs(all) do
-    local owner, key = place_of(net, name)
+    local owner, key = position_of(net, name)
     before[#before + 1] = { owner, key, rawget(owner, key), tensor }
   end
   for _, each in ipairs(before) do rawset(each[1], each[2], each[4]) end
@@ -121,7 +121,7 @@ local read_stack = signature "func.stack_module_state(any models)"
 function modules.stack_module_state(...)
   local models = read_stack(...)
   if type(models) ~= "table" or #models == 0 then
-    fail "func.stack_module_state: an array of modules is wanted"
+    fail "func.stack_module_state: an array of modules is expected"
   end
   local function stacked(each_name)
     local lists, order = {}, {}

@@ -41,7 +41,7 @@ local function each_key(branch, visit)
 end
 
 --- The same tables with `f(leaf, ...)` in the place of each value; `...` are the values at the same
---- place of the other trees.
+--- position of the other trees.
 ---@param f function
 ---@param value any
 function tree.map(f, value, ...)
@@ -94,7 +94,7 @@ function tree.differentiable(where, value)
   if #tensors == 0 then fail("%s: an argument to differentiate by holds no tensor", where) end
   for _, x in ipairs(tensors) do
     if not (x:is_floating_point() or x:is_complex()) then
-      fail("%s: an argument to differentiate by has dtype %s, a floating or complex one is wanted",
+      fail("%s: an argument to differentiate by has dtype %s, expected a floating or complex one",
         where, x.dtype)
     end
   end

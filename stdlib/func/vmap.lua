@@ -153,11 +153,11 @@ local function run_chunks(f, arguments, in_dims, out_dims, size, randomness, chu
   local joined = { n = parts[1].n }
   local dims_of = dims_per_result(out_dims, parts[1])
   for i = 1, joined.n do
-    local flat, pieces_of = {}, {}  -- by the tensor in the first piece: those at its place in all
+    local flat, pieces_of = {}, {}  -- by the tensor in the first piece: all at its position
     for k, part in ipairs(parts) do flat[k] = tree.flatten(part[i]) end
-    for place, first in ipairs(flat[1]) do
+    for position, first in ipairs(flat[1]) do
       pieces_of[first] = {}
-      for k, tensors in ipairs(flat) do pieces_of[first][k] = tensors[place] end
+      for k, tensors in ipairs(flat) do pieces_of[first][k] = tensors[position] end
     end
     joined[i] = with_out_dims(parts[1][i], dims_of(i), function(leaf, dim)
       return dim and ml.cat(pieces_of[leaf], dim) or leaf

@@ -113,7 +113,7 @@ function layers.Softmax2d:forward(x)
   layer.check_input(self, x)
   return layer.run(self, function()
     if x.ndim ~= 3 and x.ndim ~= 4 then
-      options.fail("wanted (n, c, h, w) or (c, h, w), got shape %s", tostring(x.shape))
+      options.fail("expected (n, c, h, w) or (c, h, w), got shape %s", tostring(x.shape))
     end
     return ml.softmax(x, -3)
   end)

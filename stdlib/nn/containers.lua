@@ -66,7 +66,7 @@ local function check_item(self, where, value)
   if self._holds == "parameter" then
     return parameter.is_parameter(value) and value or parameter.new(value)
   elseif not Module.is_module(value) then
-    fail("%s: a module is wanted, got %s", where, signature.describe(value))
+    fail("%s: a module is expected, got %s", where, signature.describe(value))
   end
   return value
 end
@@ -129,7 +129,7 @@ end
 -- `a + b`: a list of the class of `a` with the items of both.
 function List.__add(a, b)
   if not (class.is_instance(a, List) and class.is_instance(b, List)) then
-    fail("%s: two lists are wanted", name_of(class.is_instance(a, List) and a or b))
+    fail("%s: two lists are expected", name_of(class.is_instance(a, List) and a or b))
   end
   return class.of(a)():extend(a):extend(b)
 end
@@ -208,7 +208,7 @@ function Sequential:init(...)
   end
   local count = items == ... and #items or select("#", ...)
   if next(items) ~= nil and #items == 0 and count == 0 then
-    fail("Sequential: modules are wanted, or an array of { name, module }")
+    fail("Sequential: modules are expected, or an array of { name, module }")
   end
   for i = 1, count do self:append(items[i]) end
 end
@@ -232,7 +232,7 @@ end
 function Sequential.__mul(a, b)
   if class.is_instance(b, Sequential) then a, b = b, a end
   if math.type(b) ~= "integer" or b < 1 then
-    fail("Sequential: an integer of at least 1 is wanted to repeat it, got %s", tostring(b))
+    fail("Sequential: an integer of at least 1 is expected to repeat it, got %s", tostring(b))
   end
   local out = Sequential()
   for _ = 1, b do

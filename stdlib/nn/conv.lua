@@ -1,4 +1,4 @@
--- stdlib/nn/conv.lua: convolutions and transposed convolutions of sequences, images and bodies,
+-- stdlib/nn/conv.lua: convolutions and transposed convolutions of sequences, images and volumes,
 -- with a batch or without.
 
 local init = require "moonlet.nn.init"
@@ -167,7 +167,8 @@ local function padding_for(self, x, wanted)
     wanted = { table.unpack(wanted, #wanted - dims + 1) }
   end
   if #wanted ~= dims then
-    options.fail("%s: 'output_size' has %d numbers, %d are wanted", self:describe(), #wanted, dims)
+    options.fail("%s: 'output_size' has %d numbers, %d are expected", self:describe(), #wanted,
+      dims)
   end
   for i = 1, dims do
     local least = (x.shape[x.ndim - dims + i] - 1) * self.stride[i] - 2 * self.padding[i]

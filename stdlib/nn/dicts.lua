@@ -40,9 +40,9 @@ local function check(self, name, value)
     fail("%s: names are strings, got %s", name_of(self), signature.describe(name))
   elseif self._holds == "module" then
     if Module.is_module(value) then return value end
-    fail("%s: %s: a module is wanted, got %s", name_of(self), name, signature.describe(value))
+    fail("%s: %s: a module is expected, got %s", name_of(self), name, signature.describe(value))
   elseif not ml.is_tensor(value) then
-    fail("%s: %s: a tensor is wanted, got %s", name_of(self), name, signature.describe(value))
+    fail("%s: %s: a tensor is expected, got %s", name_of(self), name, signature.describe(value))
   end
   return parameter.is_parameter(value) and value or parameter.new(value)
 end
@@ -68,7 +68,8 @@ end
 local function fill(self, given)
   for _, entry in ipairs(pairs_of(given)) do
     if type(entry) ~= "table" then
-      fail("%s: pairs { name, value } are wanted, got %s", name_of(self), signature.describe(entry))
+      fail("%s: pairs { name, value } are expected, got %s", name_of(self),
+        signature.describe(entry))
     end
     local name = entry[1]
     local value = check(self, name, entry[2])

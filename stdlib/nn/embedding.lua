@@ -29,7 +29,7 @@ local function set_up(self, name, o)
   if o._weight then
     local s = o._weight.shape
     if #s ~= 2 or s[1] ~= o.num_embeddings or s[2] ~= o.embedding_dim then
-      options.fail("nn.%s: '_weight' has shape %s, (%d, %d) is wanted", name, tostring(s),
+      options.fail("nn.%s: '_weight' has shape %s, (%d, %d) is expected", name, tostring(s),
         o.num_embeddings, o.embedding_dim)
     end
     self.weight = parameter.new(o._weight, not o._freeze)
@@ -46,7 +46,7 @@ local function from_pretrained(cls, read)
     local o = read:table(...)
     local table_of_rows = o.embeddings
     if table_of_rows.ndim ~= 2 then
-      options.fail("%s: 'embeddings' has shape %s, (rows, features) is wanted", read.where,
+      options.fail("%s: 'embeddings' has shape %s, (rows, features) is expected", read.where,
         tostring(table_of_rows.shape))
     end
     o._weight, o._freeze, o.embeddings, o.freeze = table_of_rows, o.freeze, nil, nil

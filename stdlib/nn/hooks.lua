@@ -186,7 +186,7 @@ local PRE = "(function hook, bool prepend=false, bool with_kwargs=false)"
 local read_forward_pre = signature("Module:register_forward_pre_hook" .. PRE)
 
 --- `hook(module, ...)` runs before forward with its arguments; what it returns, if anything, takes
---- their place. With `with_kwargs` it is `hook(module, inputs, options)`, where `options` is the
+--- their position. With `with_kwargs` it is `hook(module, inputs, options)`, where `options` is the
 --- table of named arguments at the end, or an empty one, and may return both. Returns a handle:
 --- `handle:remove()`.
 ---@param hook fun(module: table, ...): ...

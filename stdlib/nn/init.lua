@@ -188,7 +188,7 @@ function init.eye_(...)
   local tensor = read_eye(...)
   local shape = tensor.shape
   if #shape ~= 2 then
-    fail("nn.init.eye_: a matrix is wanted, got shape %s", tostring(shape))
+    fail("nn.init.eye_: a matrix is expected, got shape %s", tostring(shape))
   end
   if skipping > 0 then return tensor end
   local _ <close> = ml.no_grad()
@@ -298,7 +298,7 @@ function init.dirac_(...)
   local tensor, groups = read_dirac(...)
   local s = tensor.shape
   if #s < 3 or #s > 5 then
-    fail("nn.init.dirac_: three to five dimensions are wanted, got shape %s", tostring(s))
+    fail("nn.init.dirac_: three to five dimensions are expected, got shape %s", tostring(s))
   elseif s[1] % groups ~= 0 then
     fail("nn.init.dirac_: %d output channels do not divide into %d groups", s[1], groups)
   end
@@ -327,7 +327,7 @@ local read_orthogonal = signature(
 function init.orthogonal_(...)
   local tensor, gain, generator = read_orthogonal(...)
   if tensor.ndim < 2 then
-    fail("nn.init.orthogonal_: at least 2 dimensions are wanted, got shape %s",
+    fail("nn.init.orthogonal_: at least 2 dimensions are expected, got shape %s",
       tostring(tensor.shape))
   end
   if skipping > 0 or tensor:numel() == 0 then return tensor end
@@ -351,7 +351,7 @@ local read_sparse = signature("nn.init.sparse_(Tensor tensor, number>=0<=1 spars
   .. "number>=0 std=0.01, Generator? generator=nil)")
 
 --- Draws a matrix from the normal distribution and sets the part `sparsity` of each column, at
---- random places, to zero (Martens, 2010).
+--- random positions, to zero (Martens, 2010).
 ---@param tensor Tensor
 ---@param sparsity number
 ---@param std? number (default 0.01)
@@ -360,7 +360,7 @@ local read_sparse = signature("nn.init.sparse_(Tensor tensor, number>=0<=1 spars
 function init.sparse_(...)
   local tensor, sparsity, std, generator = read_sparse(...)
   if tensor.ndim ~= 2 then
-    fail("nn.init.sparse_: a matrix is wanted, got shape %s", tostring(tensor.shape))
+    fail("nn.init.sparse_: a matrix is expected, got shape %s", tostring(tensor.shape))
   end
   if skipping > 0 then return tensor end
   local _ <close> = ml.no_grad()
@@ -368,8 +368,8 @@ function init.sparse_(...)
   local rows, columns = tensor.shape[1], tensor.shape[2]
   local zeros = math.ceil(sparsity * rows)
   for column = 1, zeros > 0 and columns or 0 do
-    local places = ml.randperm(rows, { generator = generator, device = tensor.device })
-    tensor:select(2, column):index_fill_(1, places:narrow(1, 1, zeros), 0)
+    local positions = ml.randperm(rows, { generator = generator, device = tensor.device })
+    tensor:select(2, column):index_fill_(1, positions:narrow(1, 1, zeros), 0)
   end
   return tensor
 end

@@ -48,7 +48,7 @@ end
 ---@param x any
 function layer.check_input(self, x)
   if not ml.is_tensor(x) then
-    options.fail("%s: a tensor is wanted, got %s", self:describe(), signature.describe(x))
+    options.fail("%s: a tensor is expected, got %s", self:describe(), signature.describe(x))
   end
 end
 

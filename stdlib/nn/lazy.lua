@@ -37,7 +37,7 @@ local function define(name, cls, parameters, init, sizes)
   local lazy = layer.define(name, parameters, init, cls)
   function lazy:forward(x, ...)
     if not ml.is_tensor(x) then
-      options.fail("%s: a tensor is wanted, got %s", name, type(x))
+      options.fail("%s: a tensor is expected, got %s", name, type(x))
     end
     if is_whole(self) then
       sizes(self, x)
@@ -74,7 +74,7 @@ layers.LazyLinear = define("LazyLinear", linear.Linear,
 -- The number of channels of an input with so many dimensions of space, with a batch or without.
 local function channels_of(name, x, dims)
   if x.ndim ~= dims + 1 and x.ndim ~= dims + 2 then
-    options.fail("%s: wanted %d or %d dimensions, got shape %s", name, dims + 1, dims + 2,
+    options.fail("%s: expected %d or %d dimensions, got shape %s", name, dims + 1, dims + 2,
       tostring(x.shape))
   end
   return x.shape[x.ndim - dims]
@@ -139,7 +139,7 @@ local function lazy_norm(kind, dims, plain)
         ml.zeros({}, { dtype = ml.int64, device = o.device }))
     end, function(self, x)
       if not cls._ranks[x.ndim] then
-        options.fail("%s: wanted %s, got shape %s", name, cls._ranks.text, tostring(x.shape))
+        options.fail("%s: expected %s, got shape %s", name, cls._ranks.text, tostring(x.shape))
       end
       self.num_features = x.shape[x.ndim == cls._ranks.single and 1 or 2]
       local size = { self.num_features }

@@ -37,8 +37,8 @@ function layers.Linear:extra_repr()
     self.bias and "" or ", no bias")
 end
 
---- Gives back what it gets. Its constructor takes any arguments, so that it can stand in the place
---- of any layer.
+--- Gives back what it gets. Its constructor takes any arguments, so that it can stand in the
+--- position of any layer.
 layers.Identity = class("Identity", Module)
 
 function layers.Identity:init() end

@@ -136,7 +136,7 @@ end
 ---@param visit fun(name: string, value: any, kind: string, key: string|integer)
 local function each_field(self, visit)
   if not is_callable(visit) then
-    fail("each_field: a function is wanted, got %s", type(visit))
+    fail("each_field: a function is expected, got %s", type(visit))
   end
   register_late(self)
   if self._close_gaps then self:_close_gaps() end

@@ -49,7 +49,7 @@ end
 local function check_rank(self, x, ranks)
   layer.check_input(self, x)
   if not ranks[x.ndim] then
-    options.fail("%s: wanted %s, got shape %s", self:describe(), ranks.text, tostring(x.shape))
+    options.fail("%s: expected %s, got shape %s", self:describe(), ranks.text, tostring(x.shape))
   end
 end
 

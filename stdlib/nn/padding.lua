@@ -1,5 +1,5 @@
--- stdlib/nn/padding.lua: layers that put a border around sequences, images and bodies, with a batch
--- or without.
+-- stdlib/nn/padding.lua: layers that put a border around sequences, images and volumes, with a
+-- batch or without.
 
 local layer = require "moonlet.nn.layer"
 local ml = require "moonlet"
@@ -17,7 +17,7 @@ local function define(kind, dims, mode, parameters)
   function cls:forward(x)
     layer.check_input(self, x)
     if mode ~= "constant" and x.ndim ~= dims + 1 and x.ndim ~= dims + 2 then
-      options.fail("%s: wanted %d or %d dimensions, got shape %s", self:describe(), dims + 1,
+      options.fail("%s: expected %d or %d dimensions, got shape %s", self:describe(), dims + 1,
         dims + 2, tostring(x.shape))
     end
     return layer.run(self, ml.pad, x, self.padding, mode, self.value or 0)

@@ -19,7 +19,7 @@ end
 local function device_names(where, devices)
   local out = {}
   for i, device in ipairs(devices) do out[i] = device_name(where, device) end
-  if #out == 0 then fail("%s: at least one device is wanted", where) end
+  if #out == 0 then fail("%s: at least one device is expected", where) end
   return out
 end
 
@@ -77,7 +77,7 @@ local function gathered(outputs, count, target, dim)
   end
   if ml.is_tensor(first) then return gather_tensors(outputs, target, dim) end
   if not is_plain(first) then
-    fail("nn.parallel.gather: tensors and tables of tensors are wanted, got %s",
+    fail("nn.parallel.gather: tensors and tables of tensors are expected, got %s",
       signature.describe(first))
   end
   local out = {}
@@ -112,16 +112,16 @@ end
 
 -- The tensors of a module by kind, each once, and where each is among them.
 local function tensors_of(network, kind)
-  local list, place = {}, {}
+  local list, position = {}, {}
   for _, module in ipairs(network:modules()) do
     module:each_field(function(_, value, of_kind)
-      if of_kind == kind and not place[value] then
+      if of_kind == kind and not position[value] then
         list[#list + 1] = value
-        place[value] = #list
+        position[value] = #list
       end
     end)
   end
-  return list, place
+  return list, position
 end
 
 -- The copies on each device; on the first, parameters are views, so that no replica has leaves.
@@ -319,7 +319,7 @@ local function run(module, names, output, dim, ...)
 end
 
 -- Names of the devices, and where the outputs go.
-local function places(where, device_ids, output_device)
+local function positions(where, device_ids, output_device)
   local ids = device_ids or {}
   for i = 1, device_ids and 0 or ml.cuda.device_count() do ids[i] = i - 1 end
   local names = device_names(where, ids)
@@ -340,7 +340,7 @@ local read_data_parallel = signature("nn.parallel.data_parallel(Module module, a
 ---@return any ... the module's results
 function parallel.data_parallel(...)
   local module, inputs, ids, output, dim, named = read_data_parallel(...)
-  local names, target = places("nn.parallel.data_parallel", ids, output)
+  local names, target = positions("nn.parallel.data_parallel", ids, output)
   local call = pack_call(inputs, named)
   return run(module, names, target, dim, table.unpack(call, 1, call.n))
 end
@@ -368,7 +368,7 @@ function DataParallel:init(...)
   local module, ids, output, dim = read_class(...)
   self.module, self.dim, self.device_ids = module, dim, {}
   if not ml.cuda.is_available() then return end
-  self.device_ids, self.output_device = places("DataParallel", ids, output)
+  self.device_ids, self.output_device = positions("DataParallel", ids, output)
   if #self.device_ids == 1 then module:to(self.device_ids[1]) end
 end
 

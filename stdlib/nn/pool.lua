@@ -1,5 +1,5 @@
 -- stdlib/nn/pool.lua: pooling layers: the greatest elements, means and norms of windows of
--- sequences, images and bodies, with a batch or without, and what undoes them.
+-- sequences, images and volumes, with a batch or without, and what undoes them.
 
 local layer = require "moonlet.nn.layer"
 local ml = require "moonlet"
@@ -100,11 +100,11 @@ local function fractional(dims)
     .. "Tensor? _random_samples=nil")
 end
 
---- Maxima over windows at random places of (..., h, w), so that the result has `output_size`, or
+--- Maxima over windows at random positions of (..., h, w), so that the result has `output_size`, or
 --- the input's size times `output_ratio` (Graham, Fractional Max-Pooling, 2014).
 layers.FractionalMaxPool2d = fractional(2)
---- Maxima over windows at random places of (..., d, h, w), so that the result has `output_size`, or
---- the input's size times `output_ratio`.
+--- Maxima over windows at random positions of (..., d, h, w), so that the result has `output_size`,
+--- or the input's size times `output_ratio`.
 layers.FractionalMaxPool3d = fractional(3)
 
 local function unpool(dims)

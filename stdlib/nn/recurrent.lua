@@ -98,10 +98,10 @@ local function check_input(self, x, packed)
   if not ml.is_tensor(x) then
     fail(self, "'input' must be a tensor or a PackedSequence, got %s", signature.describe(x))
   elseif packed and x.ndim ~= 2 or not packed and x.ndim ~= 2 and x.ndim ~= 3 then
-    fail(self, "'input' has shape %s, %s is wanted", tostring(x.shape),
+    fail(self, "'input' has shape %s, %s is expected", tostring(x.shape),
       packed and "(rows, features)" or "(steps, n, features) or (steps, features)")
   elseif x.shape[x.ndim] ~= self.input_size then
-    fail(self, "'input' has %d features, %d are wanted", x.shape[x.ndim], self.input_size)
+    fail(self, "'input' has %d features, %d are expected", x.shape[x.ndim], self.input_size)
   end
 end
 
@@ -136,8 +136,8 @@ local function check_states(self, states, count, batch, sizes)
   for i, state in ipairs(states) do
     local s = state.shape
     if #s ~= 3 or s[1] ~= count or s[2] ~= batch or s[3] ~= sizes[i] then
-      fail(self, "the %s has shape %s, (%d, %d, %d) is wanted", i == 1 and "hidden state" or "cell",
-        tostring(s), count, batch, sizes[i])
+      fail(self, "the %s has shape %s, (%d, %d, %d) is expected",
+        i == 1 and "hidden state" or "cell", tostring(s), count, batch, sizes[i])
     end
   end
 end
@@ -204,7 +204,7 @@ local function forward_plain(self, x, hx)
     if single then
       states = each(states, function(s)
         if s.ndim ~= 2 then
-          fail(self, "the state of a single sequence has shape %s, (layers, size) is wanted",
+          fail(self, "the state of a single sequence has shape %s, (layers, size) is expected",
             tostring(s.shape))
         end
         return s:unsqueeze(2)

@@ -57,22 +57,22 @@ function Adaptive:reset_parameters()
   end
 end
 
--- The log probabilities of the targets in cluster `i`, added to `out`, and its place among the
+-- The log probabilities of the targets in cluster `i`, added to `out`, and its position among the
 -- scores of the head at the rows that have them.
-local function add_cluster(self, i, input, target, out, place)
+local function add_cluster(self, i, input, target, out, position)
   local low, high = self.cutoffs[i], self.cutoffs[i + 1]
   local rows = target:gt(low):logical_and(target:le(high)):nonzero():reshape(-1)
-  if rows:numel() == 0 then return out, place end
+  if rows:numel() == 0 then return out, position end
   local scores = ml.log_softmax(self.tail[i](input:index_select(1, rows)), 2)
   local within = target:index_select(1, rows):sub(low):unsqueeze(2)
   out = out:index_add(1, rows, scores:gather(2, within):squeeze(2):to { dtype = out.dtype })
-  return out, place:index_fill(1, rows, self.shortlist_size + i)
+  return out, position:index_fill(1, rows, self.shortlist_size + i)
 end
 
 local function check_target(self, input, target)
   if not (ml.is_tensor(input) and ml.is_tensor(target) and input.ndim == target.ndim + 1
       and target.ndim <= 1 and (target.ndim == 0 or input.shape[1] == target.shape[1])) then
-    options.fail("%s: an input (n, features) and a target (n), or both without n, are wanted",
+    options.fail("%s: an input (n, features) and a target (n), or both without n, are expected",
       self:describe())
   elseif target:numel() > 0
       and (target:min():item() < 1 or target:max():item() > self.n_classes) then
@@ -88,12 +88,12 @@ function Adaptive:forward(input, target)
   local single = target.ndim == 0
   if single then input, target = input:unsqueeze(1), target:unsqueeze(1) end
   local out = ml.zeros({ #target }, { dtype = input.dtype, device = input.device })
-  local place = target:long()
+  local position = target:long()
   for i = 1, self.n_clusters do
-    out, place = add_cluster(self, i, input, target:long(), out, place)
+    out, position = add_cluster(self, i, input, target:long(), out, position)
   end
   local scores = ml.log_softmax(layer.run(self, self.head, input), 2)
-  out = out + scores:gather(2, place:unsqueeze(2)):squeeze(2)
+  out = out + scores:gather(2, position:unsqueeze(2)):squeeze(2)
   local loss = -out:mean()
   return single and out:squeeze(1) or out, loss
 end
@@ -143,7 +143,7 @@ layers.LinearCrossEntropyLoss = layer.define("LinearCrossEntropyLoss", "int>=1 i
   .. 'Reduction reduction="mean", Tensor? weight=nil, int? ignore_index=nil, '
   .. "number>=0<=1 label_smoothing=0.0", function(self, o)
     if o.weight and (o.weight.ndim ~= 1 or #o.weight ~= o.num_classes) then
-      options.fail("nn.LinearCrossEntropyLoss: 'weight' has shape %s, (%d) is wanted",
+      options.fail("nn.LinearCrossEntropyLoss: 'weight' has shape %s, (%d) is expected",
         tostring(o.weight.shape), o.num_classes)
     end
     self:register_buffer("weight", o.weight)

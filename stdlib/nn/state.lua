@@ -88,9 +88,9 @@ end
 
 -- What is wrong with `value` for the tensor `own`, or nil.
 local function misfit(own, value)
-  if not ml.is_tensor(value) then return ("a %s, wanted a tensor"):format(type(value)) end
+  if not ml.is_tensor(value) then return ("a %s, expected a tensor"):format(type(value)) end
   if parameter.is_uninitialized(own) or value.shape == own.shape then return nil end
-  return ("%s, wanted %s"):format(tostring(value.shape), tostring(own.shape))
+  return ("%s, expected %s"):format(tostring(value.shape), tostring(own.shape))
 end
 
 -- Puts the tensor `value` in the place of the module's own, which has the same kind.

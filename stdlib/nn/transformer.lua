@@ -272,7 +272,7 @@ local function check_shapes(self, src, tgt)
   end
   for name, x in pairs { src = src, tgt = tgt } do
     if x.ndim < 1 or x.shape[x.ndim] ~= self.d_model then
-      options.fail("Transformer: '%s' has shape %s, %d features are wanted", name,
+      options.fail("Transformer: '%s' has shape %s, %d features are expected", name,
         tostring(x.shape), self.d_model)
     end
   end

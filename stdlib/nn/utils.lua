@@ -43,11 +43,11 @@ local function lists_of(tensors, foreach)
       complex[#complex + 1] = t
     else
       local kind = ("%s %s"):format(t.device, t.dtype)
-      local place = ("%s %d"):format(kind, t:data_ptr())
-      local list = not seen[place] and by_kind[kind] or {}
+      local position = ("%s %d"):format(kind, t:data_ptr())
+      local list = not seen[position] and by_kind[kind] or {}
       if #list == 0 then lists[#lists + 1] = list end
-      if not seen[place] then by_kind[kind] = list end
-      list[#list + 1], seen[place] = t, t:numel() > 0
+      if not seen[position] then by_kind[kind] = list end
+      list[#list + 1], seen[position] = t, t:numel() > 0
     end
   end
   return lists, complex
@@ -204,7 +204,7 @@ local read_skip_init = signature "nn.utils.skip_init(any module_cls, any... args
 function utils.skip_init(module_cls, ...)
   read_skip_init(module_cls)
   if not (class.is_class(module_cls) and class.is_subclass(module_cls, Module)) then
-    options.fail("nn.utils.skip_init: a class of modules is wanted, got %s",
+    options.fail("nn.utils.skip_init: a class of modules is expected, got %s",
       signature.describe(module_cls))
   end
   local _ <close> = init._skip()

@@ -287,14 +287,14 @@ local function linear(size, of, count)
   for i = 2, count do
     local step = sizes.at(of, i) - sizes.at(of, 1)
     if step ~= 0 then
-      local slope = (sizes.at(size, i) - sizes.at(size, 1)) / step
-      if slope == 0 then return nil end
-      local up, down = math.floor(slope + 0.5), math.floor(1 / slope + 0.5)
-      if up ~= slope and (down == 0 or math.abs(1 / slope - down) > 1e-9) then return nil end
-      local a, b = up == slope and up or 1, up == slope and 1 or down
-      local c = sizes.at(size, 1) - slope * sizes.at(of, 1)
+      local gradient = (sizes.at(size, i) - sizes.at(size, 1)) / step
+      if gradient == 0 then return nil end
+      local up, down = math.floor(gradient + 0.5), math.floor(1 / gradient + 0.5)
+      if up ~= gradient and (down == 0 or math.abs(1 / gradient - down) > 1e-9) then return nil end
+      local a, b = up == gradient and up or 1, up == gradient and 1 or down
+      local c = sizes.at(size, 1) - gradient * sizes.at(of, 1)
       for k = 1, count do
-        if math.abs(sizes.at(of, k) * slope + c - sizes.at(size, k)) > 1e-9 then return nil end
+        if math.abs(sizes.at(of, k) * gradient + c - sizes.at(size, k)) > 1e-9 then return nil end
       end
       if math.abs(c - math.floor(c + 0.5)) > 1e-9 then return nil end
       return a, b, math.floor(c + 0.5)

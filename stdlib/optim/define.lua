@@ -136,7 +136,7 @@ local function take_rows(self, work, p, gradient, state)
   work.rows[#work.rows + 1] = { p, gradient, state }
 end
 
-local function check_place(self, group, p)
+local function check_position(self, group, p)
   if group.fused and p:is_complex() then
     options.fail("%s: 'fused' must not be true: the parameter of shape %s is complex", self.name,
       tostring(p.shape))
@@ -165,7 +165,7 @@ local function collect(self, group)
     local p = params[i]
     local gradient = p.grad
     if gradient then
-      if limited then check_place(self, group, p) end
+      if limited then check_position(self, group, p) end
       local state = states[p]
       if not state then
         state = {}
@@ -241,8 +241,8 @@ local function step_by_ops(self, p, gradient, state, work, first)
   local kept, now = {}, self:count(state, o)
   for _, name in ipairs(work.names) do kept[name] = read(state[name], recorded) end
   local x = real(p)
-  local before, slope = decayed(read(p, recorded), real(gradient), o)
-  local moved = self:move(before, slope, kept, o, now, state, first)
+  local before, grad = decayed(read(p, recorded), real(gradient), o)
+  local moved = self:move(before, grad, kept, o, now, state, first)
   x:copy_(moved)
   for _, name in ipairs(work.names) do real(state[name]):copy_(kept[name]) end
   for _, key in ipairs(self.counted) do state[key] = numbers.follow(state[key], now[key]) end

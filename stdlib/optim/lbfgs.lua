@@ -82,7 +82,7 @@ function LBFGS:_check_state(_, state)
   need(type(state.H_diag) == "number" or ml.is_tensor(state.H_diag) and state.H_diag:numel() == 1)
 end
 
--- In PyTorch the first are lists, also where they are empty, and the last has a place for each
+-- In PyTorch the first are lists, also where they are empty, and the last has a position for each
 -- direction that there can be.
 function LBFGS:_note_state(state, group)
   for _, key in ipairs(LISTS) do
@@ -185,8 +185,8 @@ function Step:prepare(gradient)
   s.prev_flat_grad = gradient:clone()
 end
 
--- Looks for a good place along the direction and goes there.
-function Step:search(loss, gradient, slope)
+-- Searches a step along the direction and takes it.
+function Step:search(loss, gradient, gtd)
   local s, before = self.state, {}
   for i, p in ipairs(self.params) do before[i] = p:clone() end
   local function at(t)
@@ -194,9 +194,9 @@ function Step:search(loss, gradient, slope)
     local loss_there, gradient_there = self:evaluate()
     for i, p in ipairs(self.params) do p:copy_(before[i]) end
     return { t = t, loss = loss_there, gradient = gradient_there,
-      slope = gradient_there:dot(s.d):item() }
+      gtd = gradient_there:dot(s.d):item() }
   end
-  local start = { t = 0, loss = loss, gradient = gradient, slope = slope }
+  local start = { t = 0, loss = loss, gradient = gradient, gtd = gtd }
   local point = strong_wolfe(at, start, s.t, self.group.max_eval - self.evaluations,
     s.d:abs():max():item(), self.group.tolerance_change,
     function(x) return ml.tensor(x, { dtype = gradient.dtype }):item() end)
@@ -211,10 +211,10 @@ function Step:iterate(loss, gradient, is_last)
   s.n_iter = s.n_iter + 1
   self:prepare(gradient)
   s.prev_loss = loss
-  local slope = gradient:dot(s.d):item()
-  if slope > -group.tolerance_change then return loss, gradient, true end
+  local gtd = gradient:dot(s.d):item()
+  if gtd > -group.tolerance_change then return loss, gradient, true end
   if group.line_search_fn == "strong_wolfe" then
-    loss, gradient = self:search(loss, gradient, slope)
+    loss, gradient = self:search(loss, gradient, gtd)
   else
     self:move(s.t, s.d)
     if not is_last then loss, gradient = self:evaluate() end

@@ -84,7 +84,7 @@ end
 local function parameter_pairs(where, value)
   if ml.is_tensor(value) then value = { value } end
   if type(value) ~= "function" and (type(value) ~= "table" or getmetatable(value)) then
-    fail("%s: an array of parameters is wanted, got %s", where,
+    fail("%s: an array of parameters is expected, got %s", where,
       type(value) == "table" and "a module; pass net:parameters()" or type(value))
   end
   if type(value) ~= "function" then return value end
@@ -98,8 +98,8 @@ local function parameter_list(where, value, recorded)
   local list, names = split_names(where, parameter_pairs(where, value))
   for i, p in ipairs(list) do
     if not ml.is_tensor(p) then
-      fail("%s: parameter %d is a %s, wanted a tensor, or groups { params = ... } alone", where, i,
-        type(p))
+      fail("%s: parameter %d is a %s, expected a tensor, or groups { params = ... } alone",
+        where, i, type(p))
     end
     if not (recorded or p.is_leaf) then
       fail("%s: parameter %d is not a leaf: it is the result of an op", where, i)

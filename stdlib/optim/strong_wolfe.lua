@@ -3,24 +3,25 @@
 
 local DECREASE, CURVATURE = 1e-4, 0.9
 
--- The least point of the cubic through two points with their slopes, within bounds.
+-- The least point of the cubic through two points with their directional derivatives, within
+-- bounds.
 local function interpolate(a, b, low, high)
   if not low then low, high = math.min(a.t, b.t), math.max(a.t, b.t) end
-  local d1 = a.slope + b.slope - 3 * (a.loss - b.loss) / (a.t - b.t)
-  local square = d1 * d1 - a.slope * b.slope
+  local d1 = a.gtd + b.gtd - 3 * (a.loss - b.loss) / (a.t - b.t)
+  local square = d1 * d1 - a.gtd * b.gtd
   if square < 0 or square ~= square then return (low + high) / 2 end
   local left, right = a, b
   if a.t > b.t then left, right = b, a end
   local d2 = math.sqrt(square)
   local best = right.t - (right.t - left.t)
-    * ((right.slope + d2 - d1) / (right.slope - left.slope + 2 * d2))
+    * ((right.gtd + d2 - d1) / (right.gtd - left.gtd + 2 * d2))
   return math.min(math.max(best, low), high)
 end
 
--- The most that the loss may be at a place, in the precision of the parameters: what is less than
--- that does not show in a loss, and would make every place near the minimum a bad one.
+-- The most that the loss may be at a position, in the precision of the parameters: what is less
+-- than that does not show in a loss, and would make every position near the minimum a bad one.
 local function limit_at(search, t)
-  return search.round(search.start.loss + DECREASE * t * search.start.slope)
+  return search.round(search.start.loss + DECREASE * t * search.start.gtd)
 end
 
 -- Points further and further along the line until two of them have a good one between them, or one
@@ -32,8 +33,8 @@ local function find_bracket(search, first)
     if point.loss > limit_at(search, point.t) or (i > 1 and point.loss >= before.loss) then
       return { before, point }
     end
-    if math.abs(point.slope) <= -CURVATURE * start.slope then return { point }, true end
-    if point.slope >= 0 then return { before, point } end
+    if math.abs(point.gtd) <= -CURVATURE * start.gtd then return { point }, true end
+    if point.gtd >= 0 then return { before, point } end
     local t = interpolate(before, point, point.t + 0.01 * (point.t - before.t), point.t * 10)
     before, point = point, search.at(t)
   end
@@ -41,8 +42,8 @@ local function find_bracket(search, first)
   return { start, point }
 end
 
--- The next place to try: one tenth of the bracket away from its ends when there is no progress.
-local function next_place(bracket, stuck)
+-- The next position to try: one tenth of the bracket away from its ends when there is no progress.
+local function next_position(bracket, stuck)
   local t = interpolate(bracket[1], bracket[2])
   local low = math.min(bracket[1].t, bracket[2].t)
   local high = math.max(bracket[1].t, bracket[2].t)
@@ -65,15 +66,15 @@ local function zoom(search, bracket)
   while search.rounds < search.most do
     if math.abs(bracket[2].t - bracket[1].t) * search.length < search.tolerance then break end
     local t
-    t, stuck = next_place(bracket, stuck)
+    t, stuck = next_position(bracket, stuck)
     local point = search.at(t)
     search.rounds = search.rounds + 1
     if point.loss > limit_at(search, t) or point.loss >= bracket[low].loss then
       bracket[high] = point
       low, high = order(bracket)
     else
-      local done = math.abs(point.slope) <= -CURVATURE * start.slope
-      if not done and point.slope * (bracket[high].t - bracket[low].t) >= 0 then
+      local done = math.abs(point.gtd) <= -CURVATURE * start.gtd
+      if not done and point.gtd * (bracket[high].t - bracket[low].t) >= 0 then
         bracket[high] = bracket[low]
       end
       bracket[low] = point
@@ -84,8 +85,8 @@ local function zoom(search, bracket)
 end
 
 --- The point of a line search. A point has `t`, how far along the line it is, and `loss`,
---- `gradient` and `slope` there.
----@param at fun(t: number): table the point at a place of the line
+--- `gradient` and `gtd` there.
+---@param at fun(t: number): table the point at a position of the line
 ---@param start table the point at 0
 ---@param t number the first place to try
 ---@param most integer how often the line is looked at beside that
@@ -96,9 +97,9 @@ end
 ---@return integer count how often the line was looked at
 return function(at, start, t, most, length, tolerance, round)
   local count = 0
-  local function counted(place)
+  local function counted(position)
     count = count + 1
-    return at(place)
+    return at(position)
   end
   local search = { at = counted, start = start, most = most, rounds = 0, length = length,
     tolerance = tolerance, round = round }

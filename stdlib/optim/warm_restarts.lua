@@ -26,7 +26,7 @@ function CosineAnnealingWarmRestarts:get_lr()
   return rates
 end
 
--- The cycle that holds an epoch, and the place in it.
+-- The cycle that holds an epoch, and the position in it.
 local function find_cycle(self, epoch)
   local length, start = self.T_0, 0
   if self.T_mult == 1 then

@@ -33,12 +33,12 @@ end
 function axes.numbers(value, what)
   local list = axes.to_table(value)
   if type(list) ~= "table" then
-    fail("%s: wanted an array or a tensor, got %s", what, type(value))
+    fail("%s: expected an array or a tensor, got %s", what, type(value))
   end
   if #list == 0 then fail("%s: there is no data", what) end
   for i, item in ipairs(list) do
     if type(item) ~= "number" then
-      fail("%s: item %d is a %s, wanted a number", what, i, type(item))
+      fail("%s: item %d is a %s, expected a number", what, i, type(item))
     end
   end
   return list
@@ -56,7 +56,7 @@ function axes.rows(value, what)
     list = list[1]
   end
   if type(list) ~= "table" then
-    fail("%s: wanted rows of numbers, got %s", what, type(value))
+    fail("%s: expected rows of numbers, got %s", what, type(value))
   end
   if #list == 0 then fail("%s: there is no data", what) end
   local rows = {}

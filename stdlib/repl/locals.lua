@@ -100,13 +100,13 @@ end
 
 -- The last declaration of each name; nil where one that is to be closed is hidden by another.
 local function last_ones(declared)
-  local list, place = {}, {}
+  local list, position = {}, {}
   for _, item in ipairs(declared) do
-    local at = place[item.name]
+    local at = position[item.name]
     if at and list[at].attribute == "close" then return nil end
     if not at and is_kept(item.name) then
       at = #list + 1
-      place[item.name] = at
+      position[item.name] = at
     end
     if at then list[at] = item end
   end

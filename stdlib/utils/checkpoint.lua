@@ -91,14 +91,14 @@ end })
 local function new_frame(options, f, ...)
   local count = select("#", ...)
   local self = setmetatable({ options = options, f = f, count = count, arguments = { ... },
-    places = {}, requires = {}, saved = {}, holders = setmetatable({}, { __mode = "v" }),
+    positions = {}, requires = {}, saved = {}, holders = setmetatable({}, { __mode = "v" }),
     runs = {} }, Frame)
   local tensors = {}
   for i = 1, count do
     local value = self.arguments[i]
     if ml.is_tensor(value) then
       tensors[#tensors + 1] = value
-      self.places[#tensors], self.requires[#tensors] = i, value.requires_grad
+      self.positions[#tensors], self.requires[#tensors] = i, value.requires_grad
       self.arguments[i] = nil
     end
   end
@@ -160,7 +160,7 @@ end
 function Frame:second_arguments()
   local saved = self.node.saved_tensors
   local out = table.move(self.arguments, 1, self.count, 1, {})
-  for k, i in ipairs(self.places) do
+  for k, i in ipairs(self.positions) do
     local t = ml._without_history(saved[k])
     out[i] = self.requires[k] and t:requires_grad_(true) or t
   end
@@ -275,7 +275,7 @@ local overrides = {}
 
 local function overriding(where, name, value, f, ...)
   if type(value) ~= "boolean" then
-    fail("%s: true or false is wanted, got %s", where, signature.describe(value))
+    fail("%s: true or false is expected, got %s", where, signature.describe(value))
   end
   local before = overrides[name]
   overrides[name] = value
@@ -381,7 +381,7 @@ function checkpoint.checkpoint_sequential(functions, segments, input, options)
   local list = type(functions) == "table" and functions.children and functions:children()
     or functions
   if type(list) ~= "table" or #list == 0 then
-    fail("checkpoint_sequential: functions or modules are wanted, got %s",
+    fail("checkpoint_sequential: functions or modules are expected, got %s",
       signature.describe(functions))
   end
   if segments > #list then

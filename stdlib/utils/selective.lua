@@ -150,7 +150,7 @@ end
 ---@see utils.checkpoint.checkpoint
 function selective.create_selective_checkpoint_contexts(policy)
   if not is_callable(policy) and not (type(policy) == "table" and #policy > 0) then
-    fail("create_selective_checkpoint_contexts: names of ops or a function is wanted, got %s",
+    fail("create_selective_checkpoint_contexts: names of ops or a function is expected, got %s",
       signature.describe(policy))
   end
   local decide, cache = policy_of(policy), {}

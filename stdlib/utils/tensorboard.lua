@@ -111,7 +111,7 @@ end
 local function sorted_names(where, t)
   local names = {}
   for name in pairs(t) do
-    if type(name) ~= "string" then fail("%s: a table of values by name is wanted", where) end
+    if type(name) ~= "string" then fail("%s: a table of values by name is expected", where) end
     names[#names + 1] = name
   end
   table.sort(names)

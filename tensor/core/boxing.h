@@ -39,19 +39,19 @@ struct Held<std::optional<T>> {
   using type = T;
 };
 
-// A boxed value is not of the kind that a place takes. Where the op is known it becomes an error
+// A boxed value is not of the kind that a position takes. Where the op is known it becomes an error
 // that names it.
 struct WrongKind : Error {
   WrongKind(int at, const char* kind)
-      : Error(text("argument ", at + 1, " must be ", kind)), place(at), wanted(kind) {}
-  int place;  // from 0
+      : Error(text("argument ", at + 1, " must be ", kind)), position(at), wanted(kind) {}
+  int position;  // from 0
   const char* wanted;
 };
 
-const Tensor& tensor_in(const BoxedValue& value, int place);
-Operand operand_in(const BoxedValue& value, int place);
-Scalar scalar_in(const BoxedValue& value, int place);
-double number_in(const BoxedValue& value, int place);
+const Tensor& tensor_in(const BoxedValue& value, int position);
+Operand operand_in(const BoxedValue& value, int position);
+Scalar scalar_in(const BoxedValue& value, int position);
+double number_in(const BoxedValue& value, int position);
 
 template <class T>
 constexpr const char* kind_name() {
@@ -68,33 +68,33 @@ constexpr const char* kind_name() {
 }
 
 template <class T>
-const T& held_in(const BoxedValue& value, int place) {
+const T& held_in(const BoxedValue& value, int position) {
   const T* held = std::get_if<T>(&value);
-  if (!held) throw WrongKind{place, kind_name<T>()};
+  if (!held) throw WrongKind{position, kind_name<T>()};
   return *held;
 }
 
 // The C++ value of a boxed one. Throws WrongKind.
 template <class T>
-T unbox(const BoxedValue& value, int place) {
+T unbox(const BoxedValue& value, int position) {
   if constexpr (std::is_same_v<T, Tensor>) {
-    return tensor_in(value, place);
+    return tensor_in(value, position);
   } else if constexpr (std::is_same_v<T, Operand>) {
-    return operand_in(value, place);
+    return operand_in(value, position);
   } else if constexpr (std::is_same_v<T, Scalar>) {
-    return scalar_in(value, place);
+    return scalar_in(value, position);
   } else if constexpr (std::is_same_v<T, double>) {
-    return number_in(value, place);
+    return number_in(value, position);
   } else if constexpr (is_optional<T> || std::is_same_v<T, OptionalDims>) {
     if (std::holds_alternative<std::monostate>(value)) return T();
-    return unbox<typename Held<T>::type>(value, place);
+    return unbox<typename Held<T>::type>(value, position);
   } else if constexpr (std::is_same_v<T, std::string_view>) {
-    return held_in<std::string>(value, place);
+    return held_in<std::string>(value, position);
   } else if constexpr (std::is_pointer_v<T>) {
     const T* held = std::get_if<T>(&value);
     return held ? *held : nullptr;
   } else {
-    return held_in<T>(value, place);
+    return held_in<T>(value, position);
   }
 }
 

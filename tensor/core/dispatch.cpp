@@ -70,7 +70,7 @@ void check_number(const char* op, const char* arg, const std::optional<Scalar>& 
 }
 
 void check_defined(const char* op, const char* arg, const Tensor& x) {
-  if (!x.defined()) fail(op, ": ", arg, " is missing: a tensor is wanted");
+  if (!x.defined()) fail(op, ": ", arg, " is missing: a tensor is expected");
 }
 
 namespace {
@@ -94,7 +94,7 @@ void check_writable(const char* op, const Tensor& x) {
   if (!overlaps_itself(x)) [[likely]]
     return;
   fail(op,
-       ": several elements of this expanded or overlapping tensor share one place in memory; "
+       ": several elements of this expanded or overlapping tensor share one position in memory; "
        "clone it before changing it in place");
 }
 
@@ -107,7 +107,7 @@ void check_writable(const char* op, const char* arg, const Tensor& x) {
   if (!overlaps_itself(x)) [[likely]]
     return;
   fail(op, ": several elements of ", arg,
-       ", which is expanded or overlapping, share one place in memory; clone it before it is "
+       ", which is expanded or overlapping, share one position in memory; clone it before it is "
        "written to");
 }
 
@@ -162,7 +162,7 @@ const std::vector<Tensor>& steady(const std::vector<Tensor>& list, std::vector<T
 }
 
 void check_list(const char* op, const char* arg, const std::vector<Tensor>& list) {
-  if (list.empty()) fail(op, ": ", arg, " is an empty list: at least one tensor is wanted");
+  if (list.empty()) fail(op, ": ", arg, " is an empty list: at least one tensor is expected");
   for (size_t i = 0; i < list.size(); ++i)
     if (!list[i].defined()) fail(op, ": ", arg, "[", i + 1, "] is not a tensor");
 }

@@ -27,7 +27,7 @@ void check_same_dtype(const char* op, const Tensor& x, const char* arg, const Te
 // Throw when a complex number is given for a real dtype.
 void check_number(const char* op, const char* arg, const std::optional<Scalar>& value, DType dtype);
 void check_defined(const char* op, const char* arg, const Tensor& x);
-// Throw unless x may be written and every element has its own place in memory. An undefined x
+// Throw unless x may be written and every element has its own position in memory. An undefined x
 // passes; `arg` is the argument's name where it is not the tensor the op is called on.
 void check_writable(const char* op, const Tensor& x);
 void check_writable(const char* op, const char* arg, const Tensor& x);

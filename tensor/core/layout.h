@@ -25,7 +25,7 @@ Dims format_strides(MemoryFormat format, const Dims& sizes, const char* op);
 // Whether the elements lie one after another in that format; false for another number of
 // dimensions. Dimensions of size 1 may have any stride.
 bool is_contiguous(const Dims& sizes, const Dims& strides, MemoryFormat format);
-// Whether the elements fill their stretch of memory, each in a place of its own, in any order of
+// Whether the elements fill their stretch of memory, each in a position of its own, in any order of
 // the dimensions.
 bool is_dense(const Dims& sizes, const Dims& strides);
 

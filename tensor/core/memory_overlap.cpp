@@ -50,10 +50,10 @@ struct Walk {
     return false;
   }
 
-  // Calls f with every place, counted from the first, until it returns true; returns whether it
+  // Calls f with every position, counted from the first, until it returns true; returns whether it
   // did.
   template <class F>
-  bool any_place(F&& f) const {
+  bool any_position(F&& f) const {
     int64_t index[kMaxDims] = {};
     int64_t at = 0;
     while (true) {
@@ -82,7 +82,7 @@ bool overlap(const Tensor& a, const Tensor& b) {
   std::vector<bool> taken(static_cast<size_t>(common));
   const auto each_byte = [&](const Tensor& x, auto&& f) {
     const auto width = static_cast<int64_t>(size_of(x.dtype()));
-    return Walk(x.sizes(), x.strides()).any_place([&](int64_t at) {
+    return Walk(x.sizes(), x.strides()).any_position([&](int64_t at) {
       const int64_t begin = x.raw() + at * width - first;
       for (int64_t i = std::max<int64_t>(begin, 0); i < std::min(begin + width, common); ++i)
         if (f(static_cast<size_t>(i))) return true;
@@ -112,7 +112,7 @@ bool overlaps_itself(const Dims& sizes, const Dims& strides) {
   if (walk.count == 0) return false;
   if (walk.strides[0] == 0 || walk.two_dims_meet()) return true;
   std::vector<bool> taken(static_cast<size_t>(walk.reach(walk.count) + 1));
-  return walk.any_place([&](int64_t at) {
+  return walk.any_position([&](int64_t at) {
     if (taken[static_cast<size_t>(at)]) return true;
     taken[static_cast<size_t>(at)] = true;
     return false;

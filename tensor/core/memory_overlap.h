@@ -31,8 +31,8 @@ inline bool may_overlap(const Tensor& a, const Tensor& b) {
 bool overlap(const Tensor& a, const Tensor& b);
 // Whether both are the very same elements in the same order.
 bool same_elements(const Tensor& a, const Tensor& b);
-// Whether two elements of that layout lie in one place. Exact; walks them all when the strides do
-// not tell.
+// Whether two elements of that layout lie in one position. Exact; walks them all when the strides
+// do not tell.
 bool overlaps_itself(const Dims& sizes, const Dims& strides);
 inline bool overlaps_itself(const Tensor& x) {
   return !x.is_contiguous() && overlaps_itself(x.sizes(), x.strides());

@@ -123,8 +123,8 @@ void call_boxed(const OpInfo& op, void (*function)(std::span<const BoxedValue>, 
   try {
     function(arguments, results);
   } catch (const boxing::WrongKind& wrong) {
-    fail(op.name, ": argument '", argument_name(op, wrong.place), "' must be ", wrong.wanted,
-         ", got ", kind_of(arguments[static_cast<size_t>(wrong.place)]));
+    fail(op.name, ": argument '", argument_name(op, wrong.position), "' must be ", wrong.wanted,
+         ", got ", kind_of(arguments[static_cast<size_t>(wrong.position)]));
   }
 }
 
@@ -143,40 +143,40 @@ namespace boxing {
 
 void check_result_count(const OpInfo& op, size_t given, size_t wanted) {
   check(given == wanted, op.name, ": a mode gave ", given, " results, ", wanted,
-        wanted == 1 ? " is" : " are", " wanted");
+        wanted == 1 ? " is" : " are", " expected");
 }
 
 void wrong_result(const OpInfo& op, const WrongKind& wrong, const BoxedValues& results) {
-  fail(op.name, ": result ", wrong.place + 1, " that a mode gave must be ", wrong.wanted, ", got ",
-       kind_of(results[static_cast<size_t>(wrong.place)]));
+  fail(op.name, ": result ", wrong.position + 1, " that a mode gave must be ", wrong.wanted,
+       ", got ", kind_of(results[static_cast<size_t>(wrong.position)]));
 }
 
-const Tensor& tensor_in(const BoxedValue& value, int place) {
+const Tensor& tensor_in(const BoxedValue& value, int position) {
   static const Tensor kNone;
   if (std::holds_alternative<std::monostate>(value)) return kNone;
   const Tensor* held = std::get_if<Tensor>(&value);
-  if (!held) throw WrongKind{place, "a tensor"};
+  if (!held) throw WrongKind{position, "a tensor"};
   return *held;
 }
 
-Scalar scalar_in(const BoxedValue& value, int place) {
+Scalar scalar_in(const BoxedValue& value, int position) {
   if (const auto* held = std::get_if<Scalar>(&value)) return *held;
   if (const auto* held = std::get_if<int64_t>(&value)) return Scalar(*held);
   if (const auto* held = std::get_if<double>(&value)) return Scalar(*held);
   if (const auto* held = std::get_if<bool>(&value)) return Scalar(*held);
-  throw WrongKind{place, "a number"};
+  throw WrongKind{position, "a number"};
 }
 
-Operand operand_in(const BoxedValue& value, int place) {
+Operand operand_in(const BoxedValue& value, int position) {
   // As a temporary, which the operand holds itself.
   if (const auto* held = std::get_if<Tensor>(&value)) return Operand(Tensor(*held));
-  return Operand(scalar_in(value, place));
+  return Operand(scalar_in(value, position));
 }
 
-double number_in(const BoxedValue& value, int place) {
+double number_in(const BoxedValue& value, int position) {
   if (const auto* held = std::get_if<double>(&value)) return *held;
   if (const auto* held = std::get_if<int64_t>(&value)) return static_cast<double>(*held);
-  throw WrongKind{place, "a number"};
+  throw WrongKind{position, "a number"};
 }
 
 }  // namespace boxing

@@ -259,7 +259,7 @@ Storage* Storage::map_file(const std::string& path, Mapping mapping, std::option
   const size_t wanted = bytes.value_or(there);
   if (wanted > there) {
     check(mapping == Mapping::Shared, "cannot map '", path, "': it has ", there, " bytes, ", wanted,
-          " are wanted");
+          " are expected");
     file.grow_to(wanted);
   }
   std::unique_ptr<Storage, Releaser> out(make(nullptr, 0, {}, &mapped_file(), nullptr));

@@ -90,7 +90,7 @@ Tensor allocate(const Dims& sizes, Options options, const char* op) {
 void refuse_data(const Tensor& x, DType wanted) {
   check(x.defined(), "data: the tensor is undefined");
   check(x.dtype() == wanted, "data: the tensor is ", x.dtype(), ", ", wanted,
-        " was wanted: use to()");
+        " was expected: use to()");
   check(!x.device().is_batched(),
         "data: this tensor stands for the samples of a vmap and has no memory of its own: compute "
         "by ops, or call the function for each sample");
@@ -126,8 +126,8 @@ Tensor empty_like_plain(const Tensor& x, MemoryFormat format, Options options, c
 }
 
 namespace {
-Tensor place_on(Storage& storage, const Dims& sizes, const Dims& strides, int64_t offset,
-                DType dtype, int64_t numel) {
+Tensor position_on(Storage& storage, const Dims& sizes, const Dims& strides, int64_t offset,
+                   DType dtype, int64_t numel) {
   if (storage.stand_in() != nullptr) [[unlikely]]
     fail("a tensor inside vmap has no memory that could be seen in another way");
   storage.retain();
@@ -148,13 +148,13 @@ Tensor place_on(Storage& storage, const Dims& sizes, const Dims& strides, int64_
 Tensor view_of(Storage& storage, const Dims& sizes, const Dims& strides, int64_t offset,
                DType dtype, const char* op) {
   check_bounds(storage, sizes, strides, offset, dtype, op);
-  return place_on(storage, sizes, strides, offset, dtype, numel_of(sizes, op));
+  return position_on(storage, sizes, strides, offset, dtype, numel_of(sizes, op));
 }
 
 Tensor part_of(const Tensor& x, const Dims& sizes, const Dims& strides, int64_t offset) {
   int64_t numel = 1;
   for (const int64_t size : sizes) numel *= size;
-  return place_on(x.storage(), sizes, strides, offset, x.dtype(), numel);
+  return position_on(x.storage(), sizes, strides, offset, x.dtype(), numel);
 }
 
 Tensor alias(const Tensor& x, const Dims& sizes, const Dims& strides, int64_t offset) {

@@ -149,7 +149,7 @@ Tensor view_of(Storage& storage, const Dims& sizes, const Dims& strides, int64_t
 // A tensor that looks like that on a storage that stands for something else
 // (tensor/runtime/batched.h); takes over one reference to it.
 Tensor on_stand_in(Storage* storage, const Dims& sizes, const Dims& strides, DType dtype);
-// Another shape and place on x's storage; bounds are checked as in view_of. No tape.
+// Another shape and position on x's storage; bounds are checked as in view_of. No tape.
 Tensor alias(const Tensor& x, const Dims& sizes, const Dims& strides, int64_t offset);
 // Some of x's elements, or all in another order: as they are x's own, nothing is checked. No tape.
 Tensor part_of(const Tensor& x, const Dims& sizes, const Dims& strides, int64_t offset);

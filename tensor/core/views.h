@@ -34,8 +34,8 @@ Range resolve_range(int64_t size, int64_t start, int64_t stop, int64_t step, int
 Dims memory_order(const Tensor& dense);
 
 Tensor view(const Tensor& x, const Dims& size);
-// What as_strided shows: of x's whole storage, `offset` elements from its start on. The place of x
-// in it is for the derivative.
+// What as_strided shows: of x's whole storage, `offset` elements from its start on. The position of
+// x in it is for the derivative.
 Tensor strided_view(const Tensor& x, const Dims& size, const Dims& stride, int64_t offset,
                     const Dims& x_stride, int64_t x_offset);
 Tensor expand(const Tensor& x, const Dims& size);

@@ -9,7 +9,7 @@ namespace moonlet {
 // script can see it; without an interpreter it goes to stderr, once in the process.
 void warn_once(const char* key, const std::string& message);
 
-// Takes the place of what shows warnings; false when it cannot on this thread.
+// Takes the position of what shows warnings; false when it cannot on this thread.
 using WarningHandler = bool (*)(const char* key, const std::string& message);
 void set_warning_handler(WarningHandler handler);
 

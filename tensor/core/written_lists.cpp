@@ -14,20 +14,22 @@ WrittenLists::WrittenLists(const char* op, Lists lists) : op_(op) {
       if (!x.defined()) continue;
       check_writable(op, name, x);
       all_.push_back(&x);
-      if (x.numel() > 0) places_.push_back({byte_span(x), &x});
+      if (x.numel() > 0) positions_.push_back({byte_span(x), &x});
     }
-  std::sort(places_.begin(), places_.end(),
-            [](const Place& a, const Place& b) { return a.span.first < b.span.first; });
-  ends_.reserve(places_.size());
-  for (const Place& place : places_)
-    ends_.push_back(ends_.empty() ? place.span.last : std::max(ends_.back(), place.span.last));
+  std::sort(positions_.begin(), positions_.end(),
+            [](const Position& a, const Position& b) { return a.span.first < b.span.first; });
+  ends_.reserve(positions_.size());
+  for (const Position& position : positions_)
+    ends_.push_back(ends_.empty() ? position.span.last
+                                  : std::max(ends_.back(), position.span.last));
   check_apart();
 }
 
 void WrittenLists::check_apart() const {
-  for (size_t i = 0; i < places_.size(); ++i) {
-    for (size_t j = i + 1; j < places_.size() && places_[j].span.first < places_[i].span.last; ++j)
-      check(!overlap(*places_[i].tensor, *places_[j].tensor), op_,
+  for (size_t i = 0; i < positions_.size(); ++i) {
+    for (size_t j = i + 1;
+         j < positions_.size() && positions_[j].span.first < positions_[i].span.last; ++j)
+      check(!overlap(*positions_[i].tensor, *positions_[j].tensor), op_,
             ": two of the tensors that it writes to share memory");
   }
 }
@@ -36,11 +38,11 @@ bool WrittenLists::meets(const Tensor& x) const {
   if (!x.defined() || x.numel() == 0) return false;
   const ByteSpan span = byte_span(x);
   // From the last that begins before its end back to where nothing reaches its beginning.
-  auto at = std::lower_bound(places_.begin(), places_.end(), span.last,
-                             [](const Place& p, const char* end) { return p.span.first < end; });
-  while (at != places_.begin()) {
+  auto at = std::lower_bound(positions_.begin(), positions_.end(), span.last,
+                             [](const Position& p, const char* end) { return p.span.first < end; });
+  while (at != positions_.begin()) {
     --at;
-    if (ends_[static_cast<size_t>(at - places_.begin())] <= span.first) return false;
+    if (ends_[static_cast<size_t>(at - positions_.begin())] <= span.first) return false;
     if (may_overlap(x, *at->tensor)) return true;
   }
   return false;

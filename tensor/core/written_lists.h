@@ -26,7 +26,7 @@ class WrittenLists {
   void mark_changed() const;
 
  private:
-  struct Place {
+  struct Position {
     ByteSpan span;
     const Tensor* tensor;
   };
@@ -34,8 +34,8 @@ class WrittenLists {
   void check_apart() const;
 
   const char* op_;
-  std::vector<Place> places_;      // by where they begin; those of no element are not in it
-  std::vector<const char*> ends_;  // for each the furthest end so far
+  std::vector<Position> positions_;  // by where they begin; those of no element are not in it
+  std::vector<const char*> ends_;    // for each the furthest end so far
   std::vector<const Tensor*> all_;
 };
 

@@ -2,8 +2,9 @@
 // classification loss (Graves et al. 2006), as all devices compute them. Probabilities are
 // logarithms.
 //
-// A target of s classes has 2 s + 1 places: blanks and, between them, its classes. Place p of step
-// t is reached from the places p, p - 1 and, between two different classes, p - 2 of step t - 1.
+// A target of s classes has 2 s + 1 positions: blanks and, between them, its classes. Position p of
+// step t is reached from the positions p, p - 1 and, between two different classes, p - 2 of step t
+// - 1.
 #pragma once
 
 #include <cmath>
@@ -13,14 +14,14 @@
 
 namespace moonlet::ctc {
 
-// The places of one target; classes count from 1, the blank from 0.
-struct Places {
+// The positions of one target; classes count from 1, the blank from 0.
+struct Positions {
   const int64_t* target;
   int64_t length, blank;
   MOONLET_HD int64_t count() const { return 2 * length + 1; }
-  // The class at a place, from 0.
+  // The class at a position, from 0.
   MOONLET_HD int64_t at(int64_t p) const { return p % 2 == 0 ? blank : target[p / 2] - 1; }
-  // Whether a path may go from place p to p + 2 in one step.
+  // Whether a path may go from position p to p + 2 in one step.
   MOONLET_HD bool skips(int64_t p) const {
     return p % 2 == 1 && p + 2 < count() && at(p) != at(p + 2);
   }
@@ -36,27 +37,27 @@ MOONLET_HD C log_add(C a, C b) {
 
 // The sum over the ways into place p from the variables of the step before.
 template <class C>
-MOONLET_HD C into(const Places& places, const C* before, int64_t p) {
+MOONLET_HD C into(const Positions& positions, const C* before, int64_t p) {
   C sum = before[p];
   if (p >= 1) sum = log_add(sum, before[p - 1]);
-  if (p >= 2 && places.skips(p - 2)) sum = log_add(sum, before[p - 2]);
+  if (p >= 2 && positions.skips(p - 2)) sum = log_add(sum, before[p - 2]);
   return sum;
 }
 
-// The sum over the ways on from place p to the variables of the step after.
+// The sum over the ways on from position p to the variables of the step after.
 template <class C>
-MOONLET_HD C onward(const Places& places, const C* after, int64_t p) {
+MOONLET_HD C onward(const Positions& positions, const C* after, int64_t p) {
   C sum = after[p];
-  if (p + 1 < places.count()) sum = log_add(sum, after[p + 1]);
-  if (places.skips(p)) sum = log_add(sum, after[p + 2]);
+  if (p + 1 < positions.count()) sum = log_add(sum, after[p + 1]);
+  if (positions.skips(p)) sum = log_add(sum, after[p + 2]);
   return sum;
 }
 
 // Minus the logarithm of the probability of all paths, from the variables of the last step.
 template <class C>
-MOONLET_HD C loss(const Places& places, const C* last, int64_t steps) {
-  if (steps == 0) return places.length == 0 ? C(0) : C(HUGE_VAL);
-  const int64_t end = places.count() - 1;
+MOONLET_HD C loss(const Positions& positions, const C* last, int64_t steps) {
+  if (steps == 0) return positions.length == 0 ? C(0) : C(HUGE_VAL);
+  const int64_t end = positions.count() - 1;
   return -(end == 0 ? last[0] : log_add(last[end], last[end - 1]));
 }
 

@@ -381,7 +381,7 @@ struct Isfinite {
 MOONLET_FUNCTOR1(Isposinf, one_if<V>(x == V(HUGE_VAL)))
 MOONLET_FUNCTOR1(Isneginf, one_if<V>(x == V(-HUGE_VAL)))
 MOONLET_FUNCTOR1(Signbit, one_if<V>(vcopysign(V(1), x) < V(0)))
-MOONLET_FUNCTOR4(HistogramPlace, x, low, high, bins,
+MOONLET_FUNCTOR4(HistogramPosition, x, low, high, bins,
                  select((x >= low) && (x <= high),
                         vmin(vfloor((x - low) * bins / (high - low)) + V(2), bins + V(1)), V(1)))
 MOONLET_FUNCTOR2(Heaviside, x, value, select(x == V(0), value, one_if<V>(x > V(0))))
@@ -392,10 +392,10 @@ MOONLET_FUNCTOR3(MaskedFill, x, mask, value, select(mask != V(0), value, x))
 MOONLET_FUNCTOR1(Relu, select(x <= V(0), V(0), x))
 MOONLET_FUNCTOR2(ReluGradX, grad, y, select(y <= V(0), V(0), grad))
 MOONLET_FUNCTOR1(Relu6, select(x <= V(0), V(0), select(x > V(6), V(6), x)))
-MOONLET_FUNCTOR2(LeakyRelu, x, slope, select(x <= V(0), x * slope, x))
-MOONLET_FUNCTOR3(LeakyReluGradX, grad, x, slope, select(x > V(0), grad, grad * slope))
-MOONLET_FUNCTOR2(PreluBy, x, slope, select(x > V(0), x, x * slope))
-MOONLET_FUNCTOR3(PreluByGradX, grad, x, slope, select(x > V(0), grad, grad * slope))
+MOONLET_FUNCTOR2(LeakyRelu, x, gradient, select(x <= V(0), x * gradient, x))
+MOONLET_FUNCTOR3(LeakyReluGradX, grad, x, gradient, select(x > V(0), grad, grad * gradient))
+MOONLET_FUNCTOR2(PreluBy, x, gradient, select(x > V(0), x, x * gradient))
+MOONLET_FUNCTOR3(PreluByGradX, grad, x, gradient, select(x > V(0), grad, grad * gradient))
 MOONLET_FUNCTOR2(Elu, x, alpha, select(x <= V(0), alpha * vexpm1(x), x))
 MOONLET_FUNCTOR3(EluGradX, grad, x, alpha,
                  select(x > V(0), grad, grad * alpha * vexp(x)))
@@ -432,8 +432,8 @@ struct GeluTanhGradX {
   MOONLET_FN V operator()(V grad, V x) const {
     const V scale = V(0.79788456080286535588), square = x * x;
     const V t = vtanh(scale * x * (V(1) + V(0.044715) * square));
-    const V bend = x * (V(1) - t * t) * scale * (V(1) + V(0.134145) * square);
-    return V(0.5) * grad * (V(1) + t + bend);
+    const V inner_grad = x * (V(1) - t * t) * scale * (V(1) + V(0.134145) * square);
+    return V(0.5) * grad * (V(1) + t + inner_grad);
   }
 };
 MOONLET_FUNCTOR1(Silu, x / (V(1) + vexp(-x)))
@@ -456,8 +456,8 @@ struct MishGradX {
   template <class V>
   MOONLET_FN V operator()(V grad, V x) const {
     const V e = vexp(vmin(x, V(20))), n = e * (e + V(2)), inverse = V(1) / (n + V(2));
-    const V slope = n * inverse + x * (V(4) * e * (V(1) + e)) * inverse * inverse;
-    return grad * select(x > V(20), V(1), slope);
+    const V gradient = n * inverse + x * (V(4) * e * (V(1) + e)) * inverse * inverse;
+    return grad * select(x > V(20), V(1), gradient);
   }
 };
 MOONLET_FUNCTOR3(Softplus, x, beta, threshold,
@@ -468,7 +468,7 @@ MOONLET_FUNCTOR3(Hardtanh, x, low, high, select(x < low, low, select(x > high, h
 MOONLET_FUNCTOR4(HardtanhGradX, grad, x, low, high, select((x > low) && (x < high), grad, V(0)))
 MOONLET_FUNCTOR1(Hardsigmoid, select(x <= V(-3), V(0), select(x >= V(3), V(1), x / V(6) + V(0.5))))
 MOONLET_FUNCTOR2(HardsigmoidGradX, grad, x, select((x > V(-3)) && (x < V(3)), grad / V(6), V(0)))
-// Minus infinity times the slope 0 is not a number.
+// Minus infinity times the gradient 0 is not a number.
 MOONLET_FUNCTOR1(Hardswish, select(x >= V(3), x, x * vmax(x + V(3), V(0)) / V(6)))
 MOONLET_FUNCTOR2(HardswishGradX, grad, x,
                  select(x >= V(3), grad, select(x <= V(-3), V(0), grad * (x / V(3) + V(0.5)))))
@@ -516,7 +516,7 @@ struct HuberLossEachGradX {
     return grad * select(d <= -delta, -delta, select(d >= delta, delta, d));
   }
 };
-// Logarithms are not below -100, and no slope is divided by less than 1e-12.
+// Logarithms are not below -100, and no gradient is divided by less than 1e-12.
 MOONLET_FUNCTOR2(BinaryCrossEntropyEach, x, target,
                  -(target * vmax(vlog(x), V(-100)) +
                    (V(1) - target) * vmax(vlog1p(-x), V(-100))))

@@ -90,7 +90,7 @@ struct SpecialNdtr {
 struct SpecialLogNdtrGradX {
   template <class V>
   MOONLET_FN V operator()(V grad, V x) const {
-    return grad * special::log_ndtr_slope(x);
+    return grad * special::log_ndtr_gradient(x);
   }
 };
 struct Erfinv {
@@ -134,11 +134,13 @@ struct Erfinv {
 struct StandardGammaGradConcentration {
   template <class V>
   MOONLET_FN V operator()(V grad, V concentration, V result) const {
-    const auto slope = [](auto a, auto x) MOONLET_LAMBDA {
-      const auto each = [](double of, double at) { return special::gamma_quantile_slope(of, at); };
+    const auto gradient = [](auto a, auto x) MOONLET_LAMBDA {
+      const auto each = [](double of, double at) {
+        return special::gamma_quantile_gradient(of, at);
+      };
       return each_lane(each, a, x);
     };
-    return grad * in_double(slope, concentration, result);
+    return grad * in_double(gradient, concentration, result);
   }
 };
 // A polynomial of order n at x, an expression of `at`: of low orders by the recurrence from p_1 to

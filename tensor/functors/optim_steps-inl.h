@@ -43,7 +43,7 @@ MOONLET_STEP_FN V wanted_gradient(const Decay& d, V& x, V g) {
 
 // A mean that goes `part` of the way to a value.
 template <class V>
-MOONLET_STEP_FN V towards(V mean, V value, double part) {
+MOONLET_STEP_FN V lerp(V mean, V value, double part) {
   return mean + V(part) * (value - mean);
 }
 template <class V>
@@ -69,7 +69,7 @@ MOONLET_STEP_FN void move(const Sgd& c, V& x, V g, V* s) {
 template <class V>
 MOONLET_STEP_FN void move(const Adam& c, V& x, V g, V* s) {
   g = wanted_gradient(c.decay, x, g);
-  s[0] = towards(s[0], g, 1 - c.beta1);
+  s[0] = lerp(s[0], g, 1 - c.beta1);
   s[1] = mean_square(s[1], g, c.beta2);
   V scale = s[1];
   if (c.amsgrad) scale = s[2] = select(s[2] > s[1], s[2], s[1]);
@@ -95,7 +95,7 @@ MOONLET_STEP_FN void move(const Adadelta& c, V& x, V g, V* s) {
 template <class V>
 MOONLET_STEP_FN void move(const Adamax& c, V& x, V g, V* s) {
   g = wanted_gradient(c.decay, x, g);
-  s[0] = towards(s[0], g, 1 - c.beta1);
+  s[0] = lerp(s[0], g, 1 - c.beta1);
   const V before = V(c.beta2) * s[1], now = vabs(g) + V(c.eps);
   s[1] = select(before > now, before, now);
   x = x - V(c.rate) * s[0] / s[1];
@@ -105,13 +105,13 @@ template <class V>
 MOONLET_STEP_FN void move(const Asgd& c, V& x, V g, V* s) {
   g = wanted_gradient(c.decay, x, g);
   x = V(1 - c.lambd * c.eta) * x - V(c.eta) * g;
-  s[0] = c.mu == 1 ? x : towards(s[0], x, c.mu);
+  s[0] = c.mu == 1 ? x : lerp(s[0], x, c.mu);
 }
 
 template <class V>
 MOONLET_STEP_FN void move(const Nadam& c, V& x, V g, V* s) {
   g = wanted_gradient(c.decay, x, g);
-  s[0] = towards(s[0], g, 1 - c.beta1);
+  s[0] = lerp(s[0], g, 1 - c.beta1);
   s[1] = mean_square(s[1], g, c.beta2);
   const V change = V(c.rate) * g + V(c.mean_rate) * s[0];
   x = x - change / (vsqrt(s[1]) / V(c.correction) + V(c.eps));
@@ -120,7 +120,7 @@ MOONLET_STEP_FN void move(const Nadam& c, V& x, V g, V* s) {
 template <class V>
 MOONLET_STEP_FN void move(const Radam& c, V& x, V g, V* s) {
   g = wanted_gradient(c.decay, x, g);
-  s[0] = towards(s[0], g, 1 - c.beta1);
+  s[0] = lerp(s[0], g, 1 - c.beta1);
   s[1] = mean_square(s[1], g, c.beta2);
   V change = V(c.rate) * s[0];
   if (c.scale != 0) change = change * (V(c.scale) / (vsqrt(s[1]) + V(c.eps)));
@@ -134,7 +134,7 @@ MOONLET_STEP_FN void move(const Rmsprop& c, V& x, V g, V* s) {
   s[0] = mean_square(s[0], g, c.alpha);
   V square = s[0];
   if (c.centered) {
-    s[2] = towards(s[2], g, 1 - c.alpha);
+    s[2] = lerp(s[2], g, 1 - c.alpha);
     square = square - s[2] * s[2];
   }
   V change = g / (vsqrt(square) + V(c.eps));
@@ -157,8 +157,8 @@ MOONLET_STEP_FN void move(const Rprop& c, V& x, V g, V* s) {
 template <class V>
 MOONLET_STEP_FN void move(const Lion& c, V& x, V g, V* s) {
   g = wanted_gradient(c.decay, x, g);
-  x = x - V(c.lr) * sign_of(towards(s[0], g, 1 - c.beta1));
-  s[0] = towards(s[0], g, 1 - c.beta2);
+  x = x - V(c.lr) * sign_of(lerp(s[0], g, 1 - c.beta1));
+  s[0] = lerp(s[0], g, 1 - c.beta2);
 }
 
 }  // namespace MOONLET_STEPS_NAMESPACE

@@ -33,14 +33,14 @@ struct LstmStepGrads {
   static constexpr int kIn = 8, kOut = 5;
   template <class V>
   MOONLET_FN void operator()(const V* in, V* out) const {
-    const V enter = sigmoid_of(in[2]), keep = sigmoid_of(in[3]), next = vtanh(in[4]);
-    const V leave = sigmoid_of(in[5]), shown = vtanh(in[7]);
-    const V g = in[1] + in[0] * leave * (V(1) - shown * shown);
-    out[0] = g * next * enter * (V(1) - enter);
-    out[1] = g * in[6] * keep * (V(1) - keep);
-    out[2] = g * enter * (V(1) - next * next);
-    out[3] = in[0] * shown * leave * (V(1) - leave);
-    out[4] = g * keep;
+    const V i = sigmoid_of(in[2]), f = sigmoid_of(in[3]), candidate = vtanh(in[4]);
+    const V o = sigmoid_of(in[5]), shown = vtanh(in[7]);
+    const V g = in[1] + in[0] * o * (V(1) - shown * shown);
+    out[0] = g * candidate * i * (V(1) - i);
+    out[1] = g * in[6] * f * (V(1) - f);
+    out[2] = g * i * (V(1) - candidate * candidate);
+    out[3] = in[0] * shown * o * (V(1) - o);
+    out[4] = g * f;
   }
 };
 

@@ -14,7 +14,7 @@
 
 namespace moonlet {
 
-// A mean is a sum until all that comes to a place is there.
+// A mean is a sum until all that comes to a position is there.
 enum class ScatterFold { Put, Add, Mean, Multiply, Max, Min };
 
 inline ScatterFold scatter_fold_of(std::string_view reduce) {

@@ -80,8 +80,9 @@ void decode_microsoft_channel(std::string_view block, const AdpcmFormat& format,
   to.put(0, before);
   if (samples > 1) to.put(1, last);
   for (int64_t i = 2; i < samples; ++i) {
-    const int64_t place = (i - 2) * channels + channel;
-    const int code = byte_at(block, 7 * channels + place / 2) >> (place % 2 == 0 ? 4 : 0) & 15;
+    const int64_t position = (i - 2) * channels + channel;
+    const int code =
+        byte_at(block, 7 * channels + position / 2) >> (position % 2 == 0 ? 4 : 0) & 15;
     const int64_t likely = (int64_t{last} * first + int64_t{before} * second) >> 8;
     const int64_t value = likely + int64_t{code < 8 ? code : code - 16} * scale;
     before = last;

@@ -170,7 +170,7 @@ CsvFile::CsvFile(const std::string& file, const CsvReadOptions& options, std::st
 
 int64_t rows_wanted(CsvReader& reader, const CsvReadOptions& options) {
   if (options.skipfooter == 0) return options.nrows;
-  const CsvReader::Place start = reader.place();
+  const CsvReader::Position start = reader.position();
   std::vector<CsvField> fields;
   int64_t count = 0;
   while (reader.next_record(fields)) ++count;
@@ -197,7 +197,7 @@ CsvLayout layout_of(CsvReader& reader, const CsvReadOptions& options) {
       name += fields[i].text;
     }
   }
-  out.data = reader.place();
+  out.data = reader.position();
   const size_t named = options.names.empty() ? out.header.size() : options.names.size();
   const bool with_header = !rows.empty();
   const size_t first = reader.next_record(fields) ? fields.size() : 0;
@@ -234,11 +234,11 @@ std::vector<std::string> column_names(const CsvLayout& layout, const CsvReadOpti
   for (size_t i = index; i < layout.width; ++i)
     if (i - index < source.size() && !source[i - index].empty()) set(i, source[i - index]);
   for (size_t i = index; i < layout.width; ++i) {
-    const size_t place = i - index;
-    if (place >= source.size())
-      set(i, std::to_string(place + 1));
-    else if (source[place].empty())
-      set(i, "Unnamed: " + std::to_string(place));
+    const size_t position = i - index;
+    if (position >= source.size())
+      set(i, std::to_string(position + 1));
+    else if (source[position].empty())
+      set(i, "Unnamed: " + std::to_string(position));
   }
   return out;
 }

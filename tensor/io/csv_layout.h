@@ -41,7 +41,7 @@ struct CsvFile {
 
 struct CsvLayout {
   std::vector<std::string> header;  // of the columns, as they are in the file
-  CsvReader::Place data;            // behind the header
+  CsvReader::Position data;         // behind the header
   size_t width = 0;                 // fields of a row
   size_t index_columns = 0;         // fields of a row before those that the header names
   // Rows end with a separator, and the header does not: their last field is no column, if it is

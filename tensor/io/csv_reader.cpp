@@ -42,7 +42,7 @@ bool CsvReader::next_record(std::vector<CsvField>& fields) {
   fields.clear();
   stop_if_requested();
   if (!skip_to_record()) return false;
-  line_ = place_.next_line;
+  line_ = position_.next_line;
   if (dialect_.blanks_separate) skip_blanks();
   for (;;) {
     if (fields.size() >= most_fields_) {
@@ -51,13 +51,13 @@ bool CsvReader::next_record(std::vector<CsvField>& fields) {
       if (most_fields_ % kStopFields == 0) stop_if_requested();
     }
     fields.push_back(next_field());
-    if (at_end() || mark(place_.at) != kSeparator) break;
-    ++place_.at;
+    if (at_end() || mark(position_.at) != kSeparator) break;
+    ++position_.at;
     if (!dialect_.blanks_separate) continue;
     skip_blanks();
-    if (at_end() || mark(place_.at) == kLineEnd || mark(place_.at) == kComment) break;
+    if (at_end() || mark(position_.at) == kLineEnd || mark(position_.at) == kComment) break;
   }
-  if (!at_end() && mark(place_.at) == kComment) skip_line();
+  if (!at_end() && mark(position_.at) == kComment) skip_line();
   end_line();
   return true;
 }
@@ -65,18 +65,18 @@ bool CsvReader::next_record(std::vector<CsvField>& fields) {
 // To the start of the next record that counts; false at the end.
 bool CsvReader::skip_to_record() {
   while (!at_end()) {
-    ++place_.record;
+    ++position_.record;
     if (is_skipped()) {
       stop_if_requested();
-      line_ = place_.next_line;
+      line_ = position_.next_line;
       bool quoted = false;
-      for (; !at_end() && (quoted || mark(place_.at) != kLineEnd); ++place_.at) {
-        const char c = text_[place_.at];
+      for (; !at_end() && (quoted || mark(position_.at) != kLineEnd); ++position_.at) {
+        const char c = text_[position_.at];
         if (dialect_.quote != '\0' && c == dialect_.quote) quoted = !quoted;
-        if (c == '\n') ++place_.next_line;
+        if (c == '\n') ++position_.next_line;
       }
       end_line();
-    } else if (mark(place_.at) == kComment) {
+    } else if (mark(position_.at) == kComment) {
       stop_if_requested();
       skip_line();
       end_line();
@@ -88,18 +88,19 @@ bool CsvReader::skip_to_record() {
 }
 
 bool CsvReader::is_skipped() {
-  if (place_.record <= dialect_.skip_rows) return true;
+  if (position_.record <= dialect_.skip_rows) return true;
   const auto& lines = dialect_.skip_lines;
-  while (place_.skipped < lines.size() && lines[place_.skipped] < place_.record) ++place_.skipped;
-  return place_.skipped < lines.size() && lines[place_.skipped] == place_.record;
+  while (position_.skipped < lines.size() && lines[position_.skipped] < position_.record)
+    ++position_.skipped;
+  return position_.skipped < lines.size() && lines[position_.skipped] == position_.record;
 }
 
 bool CsvReader::skip_blank_line() {
-  size_t at = place_.at;
+  size_t at = position_.at;
   while (at < text_.size() && is_blank(text_[at])) ++at;
   const bool remark = at < text_.size() && mark(at) == kComment;
   if (at < text_.size() && mark(at) != kLineEnd && !remark) return false;
-  place_.at = at;
+  position_.at = at;
   stop_if_requested();
   if (remark) skip_line();
   end_line();
@@ -108,32 +109,33 @@ bool CsvReader::skip_blank_line() {
 
 // To the end of the line.
 void CsvReader::skip_line() {
-  place_.at = std::min(text_.find_first_of("\r\n", place_.at), text_.size());
+  position_.at = std::min(text_.find_first_of("\r\n", position_.at), text_.size());
 }
 
 // Over the end of a line: "\n", "\r\n" or "\r"; nothing at the end of the file.
 void CsvReader::end_line() {
-  if (!at_end() && text_[place_.at] == '\r') ++place_.at;
-  if (!at_end() && text_[place_.at] == '\n') ++place_.at;
-  ++place_.next_line;
+  if (!at_end() && text_[position_.at] == '\r') ++position_.at;
+  if (!at_end() && text_[position_.at] == '\n') ++position_.at;
+  ++position_.next_line;
 }
 
 void CsvReader::skip_blanks() {
-  while (!at_end() && is_blank(text_[place_.at])) ++place_.at;
+  while (!at_end() && is_blank(text_[position_.at])) ++position_.at;
 }
 
 CsvField CsvReader::next_field() {
   if (dialect_.skip_initial_space)
-    while (!at_end() && text_[place_.at] == ' ' && mark(place_.at) != kSeparator) ++place_.at;
-  if (dialect_.quote != '\0' && !at_end() && text_[place_.at] == dialect_.quote)
+    while (!at_end() && text_[position_.at] == ' ' && mark(position_.at) != kSeparator)
+      ++position_.at;
+  if (dialect_.quote != '\0' && !at_end() && text_[position_.at] == dialect_.quote)
     return quoted_field();
-  const size_t start = place_.at;
+  const size_t start = position_.at;
   size_t at = start;
   const size_t size = text_.size();
   while (at < size && mark(at) == kPlain) ++at;
-  place_.at = at;
+  position_.at = at;
   if (at < size && mark(at) == kEscape) {
-    place_.at = start;
+    position_.at = start;
     return composed_field(start, false);
   }
   return {text_.substr(start, at - start)};
@@ -141,7 +143,7 @@ CsvField CsvReader::next_field() {
 
 // A field between quotes, which in most files is the text as it stands.
 CsvField CsvReader::quoted_field() {
-  const size_t start = place_.at + 1;
+  const size_t start = position_.at + 1;
   const char quote = dialect_.quote;
   const size_t end = text_.find(quote, start);
   const bool doubled = dialect_.doubled_quotes && end + 1 < text_.size() && text_[end + 1] == quote;
@@ -152,10 +154,10 @@ CsvField CsvReader::quoted_field() {
   if (!dialect_.text_after_quotes)
     while (behind < text_.size() && is_blank(text_[behind])) ++behind;
   const bool ends = behind == text_.size() || (mark(behind) != kPlain && mark(behind) != kEscape);
-  if (doubled || escaped || !ends) return composed_field(place_.at, true);
-  place_.at = behind;
+  if (doubled || escaped || !ends) return composed_field(position_.at, true);
+  position_.at = behind;
   const std::string_view field = text_.substr(start, end - start);
-  place_.next_line += std::count(field.begin(), field.end(), '\n');
+  position_.next_line += std::count(field.begin(), field.end(), '\n');
   return {field, true};
 }
 
@@ -190,7 +192,7 @@ CsvField CsvReader::composed_field(size_t start, bool quoted) {
     } else if (!inside && mark(at) != kPlain && mark(at) != kEscape) {
       break;
     } else {
-      place_.next_line += c == '\n' ? 1 : 0;
+      position_.next_line += c == '\n' ? 1 : 0;
       out += c;
     }
   }
@@ -199,7 +201,7 @@ CsvField CsvReader::composed_field(size_t start, bool quoted) {
     while (at < size && is_blank(text_[at])) ++at;
     if (at < size && mark(at) == kPlain) bad(0, "text follows a closing quote");
   }
-  place_.at = at;
+  position_.at = at;
   composed_.push_back(std::move(out));
   return {composed_.back(), quoted};
 }

@@ -33,8 +33,8 @@ struct CsvField {
 
 class CsvReader {
  public:
-  // A place between two records, to begin there again.
-  struct Place {
+  // A position between two records, to begin there again.
+  struct Position {
     size_t at = 0, skipped = 0;
     int64_t record = 0, next_line = 1;
   };
@@ -49,10 +49,10 @@ class CsvReader {
   bool next_record(std::vector<CsvField>& fields);
   // The line on which the record read last starts, from 1.
   int64_t line() const { return line_; }
-  Place place() const { return place_; }
-  void go_to(const Place& place) { place_ = place; }
+  Position position() const { return position_; }
+  void go_to(const Position& position) { position_ = position; }
   // The bytes of the text that are still to be read.
-  size_t left() const { return text_.size() - place_.at; }
+  size_t left() const { return text_.size() - position_.at; }
 
   // Throws Error that names the record, and the column unless it is 0.
   template <class... Parts>
@@ -83,7 +83,7 @@ class CsvReader {
   bool is_blank(char c) const {
     return (c == ' ' || c == '\t') && (c != dialect_.separator || dialect_.blanks_separate);
   }
-  bool at_end() const { return place_.at >= text_.size(); }
+  bool at_end() const { return position_.at >= text_.size(); }
 
   std::string_view text_;
   const std::string& path_;
@@ -92,7 +92,7 @@ class CsvReader {
   ReadBudget& budget_;
   std::array<Mark, 256> marks_{};
   std::deque<std::string> composed_;  // never moves what it holds
-  Place place_;
+  Position position_;
   int64_t line_ = 0;
   size_t most_fields_ = 0;  // of a record so far
 };

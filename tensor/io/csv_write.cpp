@@ -175,9 +175,9 @@ void write_csv(const std::string& path, const Tensor& tensor, const CsvWriteOpti
                const char* op) {
   check(tensor.defined(), op, ": the tensor is undefined");
   if (tensor.dim() < 1 || tensor.dim() > 2)
-    fail(op, ": a tensor of one or two dimensions is wanted, got shape ", tensor.sizes());
+    fail(op, ": a tensor of one or two dimensions is expected, got shape ", tensor.sizes());
   if (is_complex(tensor.dtype()))
-    fail(op, ": a tensor of real numbers is wanted, got ", name(tensor.dtype()));
+    fail(op, ": a tensor of real numbers is expected, got ", name(tensor.dtype()));
   const char separator = checked_separator(options.separator, kLettersAndDigits, op);
   const int64_t columns = tensor.dim() == 2 ? tensor.size(1) : 1;
   std::string out;

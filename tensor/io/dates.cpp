@@ -100,9 +100,9 @@ class Cursor {
   std::string_view text_;
 };
 
-// The place of a name that begins with at least three letters of one of the list, from 1, or 0.
+// The position of a name that begins with at least three letters of one of the list, from 1, or 0.
 template <size_t N>
-int64_t place_of(const std::string& word, const std::array<std::string_view, N>& names) {
+int64_t position_of(const std::string& word, const std::array<std::string_view, N>& names) {
   if (word.size() < 3) return 0;
   for (size_t i = 0; i < N; ++i)
     if (names[i].starts_with(word) || (word == "sept" && names[i] == "september"))
@@ -171,7 +171,7 @@ bool take_numeric_date(Cursor& c, Parts& p, bool day_first) {
   if (mark != '-' && mark != '/' && mark != '.') return false;
   c.take(mark);
   if (is_letter(c.peek())) {
-    p.month = place_of(c.word(), kMonths);
+    p.month = position_of(c.word(), kMonths);
     const size_t last = c.take(mark) ? c.digits_ahead() : 0;
     const int64_t second = c.number(1, 4);
     p.day = digits == 4 ? second : first;
@@ -209,7 +209,7 @@ bool take_named_date(Cursor& c, Parts& p) {
     c.skip(kBetween);
   }
   std::string word = c.word();
-  if (day == 0 && place_of(word, kDays) > 0) {
+  if (day == 0 && position_of(word, kDays) > 0) {
     c.skip(kBetween);
     if (is_digit(c.peek())) {
       day = c.number(1, 2);
@@ -217,7 +217,7 @@ bool take_named_date(Cursor& c, Parts& p) {
     }
     word = c.word();
   }
-  p.month = place_of(word, kMonths);
+  p.month = position_of(word, kMonths);
   if (p.month == 0) return false;
   c.skip(kBetween);
   if (day == 0 && c.digits_ahead() <= 2) {
@@ -240,8 +240,8 @@ bool take_year(Cursor& c, Parts& p, size_t digits) {
 
 bool take_name(Cursor& c, Parts& p, bool month) {
   const std::string word = c.word();
-  if (month) p.month = place_of(word, kMonths);
-  return month ? p.month > 0 : place_of(word, kDays) > 0;
+  if (month) p.month = position_of(word, kMonths);
+  return month ? p.month > 0 : position_of(word, kDays) > 0;
 }
 
 // The part of a date that a letter behind '%' stands for.

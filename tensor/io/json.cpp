@@ -47,7 +47,7 @@ struct Cursor {
 };
 
 // "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while parsing
-// value - invalid literal; last read: 'x'; expected ']'" without the number, the place and the
+// value - invalid literal; last read: 'x'; expected ']'" without the number, the position and the
 // text, which may be long and is not always UTF-8.
 std::string reason_of(const json::exception& error) {
   std::string reason = error.what();

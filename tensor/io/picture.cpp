@@ -190,8 +190,8 @@ void check_codes(std::string_view data, size_t at, Coding& coding) {
     size_t codes = 0;
     for (size_t i = 1; i <= kCounts; ++i) codes += *bytes_at(data, at + i);
     if (codes > 256 || left < 1 + kCounts + codes) fail("the tables of a JPEG are damaged");
-    const unsigned char place = *bytes_at(data, at);
-    (place < 16 ? coding.dc_tables : coding.ac_tables) |= 1u << (place & 15);
+    const unsigned char position = *bytes_at(data, at);
+    (position < 16 ? coding.dc_tables : coding.ac_tables) |= 1u << (position & 15);
     at += 1 + kCounts + codes;
     left -= 1 + kCounts + codes;
   }

@@ -48,7 +48,7 @@ void Budget::refund_now(int64_t bytes) noexcept {
 }
 
 void Budget::refuse(size_t bytes) const {
-  throw BudgetExceeded(text("out of memory: ", bytes, " bytes are wanted and ", used(), " of ",
+  throw BudgetExceeded(text("out of memory: ", bytes, " bytes are expected and ", used(), " of ",
                             limit_, " in use, the limit of this interpreter"));
 }
 

@@ -25,7 +25,7 @@ void LiveBound::check(uint64_t bytes) const {
   const int64_t held = std::max<int64_t>(
       std::min(live_bytes() - live_before_, thread_allocated_bytes() - allocated_before_), 0);
   if (bytes > static_cast<uint64_t>(limit_) || static_cast<int64_t>(bytes) > limit_ - held)
-    throw OutOfMemory(text("out of memory: ", int64_t(bytes), " bytes are wanted and ", held,
+    throw OutOfMemory(text("out of memory: ", int64_t(bytes), " bytes are expected and ", held,
                            " of ", limit_, " in use, the bound that is set here"));
   if (outer_ != nullptr) outer_->check(bytes);
 }

@@ -61,9 +61,9 @@ void note_given(size_t bytes) noexcept {
 }
 
 bool can_map(size_t bytes) noexcept {
-  void* place = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (place == MAP_FAILED) return false;
-  munmap(place, bytes);
+  void* position = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (position == MAP_FAILED) return false;
+  munmap(position, bytes);
   return true;
 }
 

@@ -21,7 +21,7 @@ local function gradient(name, saved, grads, torch, extra)
   op(row)
 end
 
--- Both sides of the places where a piecewise op changes.
+-- Both sides of the positions where a piecewise op changes.
 local function pieces(...)
   local out = {}
   for i, numbers in ipairs { ... } do out[i] = "randn(3, 4), randn(3, 4) * 3" .. numbers end

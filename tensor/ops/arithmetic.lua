@@ -226,7 +226,7 @@ unary("round", "Rounds to the nearest whole number, halves to the even one.", "z
   { dtypes = "real", int_to_float = false, alias = { "special.round" } })
 op { "round_decimals(Tensor x, int decimals) -> Tensor",
      inplace = true, out = true, kind = "composite", dtypes = "floating", overload_of = "round",
-     doc = "To `decimals` places behind the point, or in front of it where it is negative: `x:round{decimals = 2}`.",
+     doc = "To `decimals` positions behind the point, or in front of it where it is negative: `x:round{decimals = 2}`.",
      torch = "torch.round(args[0], decimals=args[1])",
      sample = { "randn(3, 4) * 100, 1", "randn(3, 4) * 100, -1", "randn(3, 4), 0" } }
 op { "round_to_parts(Tensor x, Scalar parts) -> Tensor",
@@ -235,7 +235,7 @@ op { "round_to_parts(Tensor x, Scalar parts) -> Tensor",
      sample = { "randn(3, 4) * 100, 10" }, torch = "torch.round(args[0], decimals=1)" }
 op { "round_to_multiples(Tensor x, Scalar unit) -> Tensor",
      kind = "pointwise", dtypes = "floating", keeps_dtype = true, internal = true, grad = { x = "zero" },
-     doc = "`x` rounded to a multiple of `unit`: what `round` does with places in front of the point.",
+     doc = "`x` rounded to a multiple of `unit`: what `round` does with positions in front of the point.",
      sample = { "randn(3, 4) * 100, 10" }, torch = "torch.round(args[0], decimals=-1)" }
 unary("trunc", "Rounds toward zero.", "zero", nil, { dtypes = "real", int_to_float = false, alias = { "fix" } })
 unary("frac", "What `trunc` takes away.", "g", nil, { int_to_float = false })

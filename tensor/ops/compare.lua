@@ -64,7 +64,7 @@ op { "equal(Tensor x, Tensor other) -> bool",
 op { "is_nonzero(Tensor x) -> bool",
      kind = "composite", differentiable = false, dtypes = "all",
      doc = "Whether the one element of `x` is not zero.", sample = { "tensor{0.5}", "tensor{0}" },
-     check = { empty = "one element is wanted" } }
+     check = { empty = "one element is expected" } }
 op { "is_same_size(Tensor x, Tensor other) -> bool",
      kind = "composite", differentiable = false, dtypes = "all",
      doc = "Whether the two have the same shape.", sample = { "ones(3), zeros(3)", "ones(3), ones(1, 3)" },

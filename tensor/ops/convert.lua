@@ -9,7 +9,7 @@ op { [[to(Tensor x, DType? dtype=nil, Device? device=nil, MemoryFormat? memory_f
           bool copy=false, bool non_blocking=false) -> Tensor]],
      kind = "composite", dtypes = "all",
      doc = [[`x` as `dtype`, on `device` and in `memory_format`; `x` itself when it is all that already,
-unless a `copy` is wanted. Dtype and device may come in either order, and one of them without the
+unless a `copy` is expected. Dtype and device may come in either order, and one of them without the
 other: `x:to("cuda", "float16")`, `x:to "cuda"`; behind them `non_blocking` and `copy` may follow, as
 PyTorch has it. Another tensor can stand for its dtype and device. Without a format a copy
 keeps the order of x's strides. With `non_blocking` nobody waits for a copy from pinned memory to a

@@ -13,7 +13,7 @@ op { "scatter(Tensor! x, Dim dim, Positions index, Tensor src) -> Tensor",
      grad = { x = "scatter_value(g, dim, index, 0)",
               src = "formulas::scatter_grad_src(g, dim, index, sizes_of(src))" },
      doc = [[Writes each element of `src` to the position along `dim` that `index`, of no larger shape,
-holds at its place. Where a position comes twice, the last one stays. A number can stand for `src`;
+holds at its position. Where a position comes twice, the last one stays. A number can stand for `src`;
 with `reduce` ("add" or "multiply") it is added to, or multiplied with, what is there.]],
      sample = { "randn(3, 4), 2, tensor({{1, 3}, {2, 4}, {4, 1}}), randn(3, 2)",
                 "randn(3, 4), 1, tensor({{1, 3}, {2, 1}}), randn(3, 3)",
@@ -37,7 +37,7 @@ op { "scatter_add(Tensor! x, Dim dim, Positions index, Tensor src) -> Tensor",
      vmap = "all", kind = "update", out = true, autocast = { cuda = "promote" }, dtypes = "all",
      grad = { x = "g", src = "formulas::scatter_grad_src(g, dim, index, sizes_of(src))" },
      doc = [[Adds each element of `src` at the position along `dim` that `index`, of no larger shape,
-holds at its place. Sums are made in the order of `src`, whatever the number of threads.]],
+holds at its position. Sums are made in the order of `src`, whatever the number of threads.]],
      sample = { "randn(3, 4), 2, tensor({{1, 3}, {2, 2}, {4, 1}}), randn(3, 2)",
                 "randn(3, 4), 1, tensor({{1, 3}, {3, 3}}), randn(3, 3)" } }
 

@@ -1,5 +1,5 @@
--- tensor/ops/image.lua: windows of images as columns, resizing, sampling at any place, and channels that
--- become places.
+-- tensor/ops/image.lua: windows of images as columns, resizing, sampling at any position, and channels that
+-- become positions.
 
 op { [[im2col(Tensor x, int[2] kernel_size, int[2] dilation={1, 1}, int[2] padding={0, 0},
               int[2] stride={1, 1}) -> Tensor]],
@@ -66,10 +66,10 @@ op { [[grid_sample(Tensor x, Tensor grid, string mode="bilinear", string padding
                    bool align_corners=false) -> Tensor]],
      kind = "composite", autocast = { cpu = "float32", cuda = "promote" }, dtypes = "floating",
      torch = "F.grid_sample(*args)",
-     doc = [[Images `x` (n, c, h, w) at the places that `grid` (n, h2, w2, 2) names: (n, c, h2, w2); or bodies
-(n, c, d, h, w) with a grid (n, d2, h2, w2, 3). A place is (x, y) or (x, y, z), the width first, from -1 to 1: the
+     doc = [[Images `x` (n, c, h, w) at the positions that `grid` (n, h2, w2, 2) names: (n, c, h2, w2); or volumes
+(n, c, d, h, w) with a grid (n, d2, h2, w2, 3). A position is (x, y) or (x, y, z), the width first, from -1 to 1: the
 outer edges of the image, or with `align_corners` the centres of its corner elements. NaN counts as -1. `mode` is
-"bilinear", "nearest" or "bicubic", also in bodies, of twice or four times the neighbours. `padding_mode` says what lies outside:
+"bilinear", "nearest" or "bicubic", also in volumes, of twice or four times the neighbours. `padding_mode` says what lies outside:
 "zeros", "border" (the nearest element) or "reflection".]],
      sample = { 'randn(2, 3, 4, 5), rand(2, 3, 2, 2) * 2.4 - 1.2', 'randn(1, 2, 4, 5), rand(1, 3, 2, 2) * 2.4 - 1.2, "bilinear", "border", true',
                 'randn(1, 2, 4, 5), rand(1, 3, 2, 2) * 4 - 2, "bilinear", "reflection", false',
@@ -88,9 +88,9 @@ local names = 'rand(2, 5, 2) * 2.4 - 1.2, {4, 5}, "%s", "%s", %s'
 local named = {
   names:format("bilinear", "zeros", "false"), names:format("bilinear", "reflection", "true"),
   names:format("bicubic", "border", "false"), 'rand(1, 3, 3) * 4 - 2, {3, 4, 2}, "bilinear", "border", false' }
-local slopes = {}
+local gradients = {}
 for i, taps in ipairs { "2, 4, 5", "2, 4, 5", "2, 16, 5", "1, 8, 3" } do
-  slopes[i] = ("randn(%s), %s"):format(taps, named[i])
+  gradients[i] = ("randn(%s), %s"):format(taps, named[i])
 end
 
 op { [[grid_neighbours(Tensor grid, int[] size, string mode, string padding_mode, bool align_corners)
@@ -98,7 +98,7 @@ op { [[grid_neighbours(Tensor grid, int[] size, string mode, string padding_mode
      vmap = "entries", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda, nodiff = { "at" },
      grad = { grid = "grid_neighbours_grad_grid(g_weight, grid, size, mode, padding_mode, align_corners)" },
      check = { value = "grid_sample is compared", empty = "the last size says the dimensions" },
-     doc = [[What `grid_sample` sums at the places that `grid` (n, p, dims) names in images of sizes `size`: the positions
+     doc = [[What `grid_sample` sums at the positions that `grid` (n, p, dims) names in images of sizes `size`: the positions
 of the k neighbours (n, k, p), in row order and from 1, of which the one behind the last stands for a 0, and their weights.]],
      sample = named }
 
@@ -107,14 +107,14 @@ op { [[grid_neighbours_grad_grid(Tensor grad, Tensor grid, int[] size, string mo
      kind = "composite", dtypes = "floating", mixed = true, internal = true, no_cuda = no_cuda,
      check = { value = "grid_sample is compared", empty = "the last size says the dimensions" },
      doc = [[The gradient of the weights of `grid_neighbours`, which are `grad`'s, with respect to `grid`.]],
-     sample = slopes }
+     sample = gradients }
 
 op { [[grid_neighbours_grads(Tensor grad, Tensor grid, int[] size, string mode, string padding_mode,
                               bool align_corners) -> Tensor]],
      vmap = "entries", kind = "structured", dtypes = "floating", mixed = true, internal = true, no_cuda = no_cuda,
      check = { value = "grid_sample is compared", empty = "the last size says the dimensions" },
      doc = [[The same where it need not be differentiated again.]],
-     sample = slopes }
+     sample = gradients }
 
 op { "sample_planes(Tensor x, Positions at, Tensor weight) -> Tensor",
      vmap = "entries", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
@@ -140,15 +140,15 @@ op { "sample_planes_grad_weight(Tensor grad, Tensor x, Positions at) -> Tensor",
 
 op { "affine_grid(Tensor theta, int[*] size, bool align_corners=false) -> Tensor",
      kind = "composite", dtypes = "floating", alias = { "affine_grid_generator" },
-     doc = [[The grid for `grid_sample` that samples images of sizes `size` (n, c, h, w) at the places that the matrices
-`theta` (n, 2, 3) map theirs to: (n, h, w, 2); or of bodies (n, c, d, h, w) with `theta` (n, 3, 4).]],
+     doc = [[The grid for `grid_sample` that samples images of sizes `size` (n, c, h, w) at the positions that the matrices
+`theta` (n, 2, 3) map theirs to: (n, h, w, 2); or of volumes (n, c, d, h, w) with `theta` (n, 3, 4).]],
      torch = "F.affine_grid(*args)",
      sample = { "randn(2, 2, 3), {2, 1, 3, 4}", "randn(1, 2, 3), {1, 1, 1, 3}, true", "randn(2, 3, 4), {2, 1, 2, 3, 2}, true" },
      check = { empty = "the sizes are those of the matrices" } }
 
 op { "pixel_shuffle(Tensor x, int upscale_factor) -> Tensor",
      kind = "composite",
-     doc = [[`x` (..., c r^2, h, w) with `r` channels by `r` made places: (..., c, h r, w r), for `r = upscale_factor`.]],
+     doc = [[`x` (..., c r^2, h, w) with `r` channels by `r` made positions: (..., c, h r, w r), for `r = upscale_factor`.]],
      sample = { "randn(2, 8, 2, 3), 2", "randn(9, 1, 2), 3" },
      check = { empty = "the channels must divide" } }
 
@@ -156,7 +156,7 @@ op { "pixel_unshuffle(Tensor x, int downscale_factor) -> Tensor",
      kind = "composite",
      doc = [[What undoes `pixel_shuffle`: `x` (..., c, h r, w r) becomes (..., c r^2, h, w).]],
      sample = { "randn(2, 2, 4, 6), 2", "randn(1, 3, 6), 3" },
-     check = { empty = "the places must divide" } }
+     check = { empty = "the positions must divide" } }
 
 op { "channel_shuffle(Tensor x, int groups) -> Tensor",
      kind = "composite", alias = { "native_channel_shuffle" },

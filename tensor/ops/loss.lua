@@ -100,12 +100,12 @@ each("smooth_l1_loss", "beta", 0.7, 'F.smooth_l1_loss(args[0], args[1], beta=arg
   target = "smooth_l1_loss_each_grad_x(g, target, x, beta)",
   torch_grad = "torch.ops.aten.smooth_l1_loss_backward(*args[:3], 0, args[3])",
   grad_x = { grad = "smooth_l1_loss_each_grad_x(g, x, target, beta)",
-             ["x, target"] = "bowl_grads(div(mul(g, grad), beta), x, target, beta)" } })
+             ["x, target"] = "huber_backward_grads(div(mul(g, grad), beta), x, target, beta)" } })
 each("huber_loss", "delta", 0.7, 'F.huber_loss(args[0], args[1], delta=args[2], reduction="none")', {
   x = "huber_loss_each_grad_x(g, x, target, delta)", target = "huber_loss_each_grad_x(g, target, x, delta)",
   torch_grad = "torch.ops.aten.huber_loss_backward(*args[:3], 0, args[3])",
   grad_x = { grad = "huber_loss_each_grad_x(g, x, target, delta)",
-             ["x, target"] = "bowl_grads(mul(g, grad), x, target, delta)" } })
+             ["x, target"] = "huber_backward_grads(mul(g, grad), x, target, delta)" } })
 each("binary_cross_entropy", nil, nil, 'F.binary_cross_entropy(*args, reduction="none")', {
   sample = PROBABILITIES, x = "binary_cross_entropy_each_grad_x(g, x, target)",
   target = "binary_cross_entropy_each_grad_target(g, x)",
@@ -136,7 +136,7 @@ each("poisson_nll_loss", nil, nil, 'F.poisson_nll_loss(*args, reduction="none")'
              target = "neg(mul(g, grad))" } })
 each("kl_div", nil, nil, 'F.kl_div(*args, reduction="none")', {
   sample = "randn(3, 4), rand(3, 4):add(0.1)", x = "neg(mul(g, target))",
-  target = "mul(g, kl_div_slope(x, target))" })
+  target = "mul(g, kl_div_target_grad(x, target))" })
 
 local pointwise_losses = {
   { "mse_loss", "the squared difference" },
@@ -285,7 +285,7 @@ op { [[native_ctc_loss(Tensor log_probs, Positions targets, int[*] input_lengths
      grad = { log_probs = "ctc_loss_grad_log_probs(g_y, log_probs, targets, input_lengths, target_lengths, y, log_alpha, blank)" },
      check = { value = "ctc_loss is compared", gradgrad = "there is no second derivative", empty = "the lengths are those of the sizes" },
      doc = [[`ctc_loss` of each entry, and what its gradient needs: the logarithms of the probabilities of the
-paths to each place, (n, t, 2 s + 1), where s is the greatest of `target_lengths`. `blank` counts from 0.]],
+paths to each position, (n, t, 2 s + 1), where s is the greatest of `target_lengths`. `blank` counts from 0.]],
      sample = { "randn(4, 2, 3):log_softmax(3), tensor({{2, 3}, {2, 2}}), {4, 3}, {2, 1}, 0" } }
 
 op { [[ctc_loss_grad_log_probs(Tensor grad, Tensor log_probs, Positions targets, int[*] input_lengths,

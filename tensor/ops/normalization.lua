@@ -4,7 +4,7 @@ op { [[native_layer_norm(Tensor x, int[] normalized_shape, Tensor? weight=nil, T
                          float eps=1e-5) -> (Tensor y, Tensor mean, Tensor rstd)]],
      vmap = "native_layer_norm", kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating", mixed = true, internal = true,
      nodiff = { "mean", "rstd" },
-     grad = { ["x, weight, bias"] = "layer_norm_slopes(g_y, x, mean, rstd, weight, normalized_shape.size(), eps)" },
+     grad = { ["x, weight, bias"] = "layer_norm_backward(g_y, x, mean, rstd, weight, normalized_shape.size(), eps)" },
      torch = "torch.native_layer_norm(*(list(args) + [None, None, 1e-5][len(args) - 2:]))", check = { value = "layer_norm is compared" },
      doc = [[`layer_norm` with what its gradient needs: the mean and the reciprocal standard deviation of
 each normalised slice, with the normalised dimensions kept at size 1, in float64.]],
@@ -65,7 +65,7 @@ op { [[native_batch_norm(Tensor x, Tensor? weight, Tensor? bias, Tensor!? runnin
                          float eps=1e-5) -> (Tensor y, Tensor mean, Tensor rstd)]],
      vmap = "native_batch_norm", kind = "structured", dtypes = "floating", mixed = true, internal = true,
      nodiff = { "mean", "rstd" },
-     grad = { ["x, weight, bias"] = "batch_norm_slopes(g_y, x, mean, rstd, weight, eps)" },
+     grad = { ["x, weight, bias"] = "batch_norm_backward(g_y, x, mean, rstd, weight, eps)" },
      check = { value = "batch_norm is compared", noncontiguous = "batch_norm is compared" },
      doc = [[`batch_norm` in training, with what its gradient needs: the mean and the reciprocal standard
 deviation of each channel, (1, c, 1, ...), in float64. The running statistics, where given, move towards the batch's
@@ -130,7 +130,7 @@ op { [[native_group_norm(Tensor x, int num_groups, Tensor? weight, Tensor? bias,
      vmap = "native_group_norm", kind = "structured", dtypes = "floating", mixed = true, internal = true,
      no_cuda = "group_norm is made of layer_norm there",
      nodiff = { "mean", "rstd" },
-     grad = { ["x, weight, bias"] = "group_norm_slopes(g_y, x, mean, rstd, weight, num_groups, eps)" },
+     grad = { ["x, weight, bias"] = "group_norm_backward(g_y, x, mean, rstd, weight, num_groups, eps)" },
      check = { value = "group_norm is compared" },
      doc = [[`group_norm` with what its gradient needs: the mean and the reciprocal standard deviation of each
 group, (n, num_groups), in float64.]],

@@ -67,7 +67,7 @@ step("rmsprop", "Tensor[]! square_avg, Tensor?[]! momentum_buffer, Tensor?[]! gr
   "float lr, float alpha=0.99, float eps=1e-8, float momentum=0",
   ("%s, %s, {ones(3, 4), ones(5)}, %s, %s, 0.1, 0.5, 1e-8, 0.9"):format(two, two, zeros, zeros), [[A
 step of RMSprop (Hinton's lectures, 2012): moves by the gradient over the root of `square_avg`; with
-`grad_avg` (else `{}`) over the deviation (Graves, 2013). `momentum_buffer` is wanted where `momentum`
+`grad_avg` (else `{}`) over the deviation (Graves, 2013). `momentum_buffer` is expected where `momentum`
 is not 0.]])
 
 step("rprop", "Tensor[]! prev, Tensor[]! step_size", "float less, float more, float least, float most",

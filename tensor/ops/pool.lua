@@ -161,7 +161,7 @@ op { [[native_fractional_max_pool(Tensor x, Tensor random_samples, int[] kernel_
      no_cuda = "the windows are gathered there",
      torch = "[r.squeeze(0) for r in positions(getattr(F, f'fractional_max_pool{args[0].dim() - 1}d')("
        .. "args[0].unsqueeze(0), args[2], args[3], return_indices=True, _random_samples=args[1].unsqueeze(0)))]",
-     doc = [[`fractional_max_pool2d` and `3d` of planes or bodies (n, ...), with `random_samples` (n, dims).]],
+     doc = [[`fractional_max_pool2d` and `3d` of planes or volumes (n, ...), with `random_samples` (n, dims).]],
      sample = { shuffled:format("2 * 7 * 6", "2, 7, 6") .. ", rand(2, 2), {2, 3}, {3, 2}",
                 shuffled:format("3 * 5 * 6 * 4", "3, 5, 6, 4") .. ", rand(3, 3), {2, 3, 1}, {3, 2, 3}" },
      check = { empty = "the windows must fit", dtypes = "random_samples are floating" } }

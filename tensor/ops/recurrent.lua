@@ -2,7 +2,7 @@
 
 op { "lstm_step(Tensor gates, Tensor cell) -> (Tensor h, Tensor c)",
      vmap = "merge_rows", kind = "structured", dtypes = "floating", internal = true,
-     grad = { ["gates, cell"] = "lstm_step_slopes(g_h, g_c, gates, cell, c)" },
+     grad = { ["gates, cell"] = "lstm_step_backward(g_h, g_c, gates, cell, c)" },
      check = { value = "lstm_cell is compared" },
      doc = [[The hidden state and the cell after a step, from the input, forget, cell and output gates before their
 functions, (n, 4 size), and the cell (n, size).]],
@@ -17,7 +17,7 @@ op { [[lstm_step_grads(Tensor grad_h, Tensor grad_c, Tensor gates, Tensor cell,
 
 op { "gru_step(Tensor x_gates, Tensor h_gates, Tensor hidden) -> Tensor",
      vmap = "merge_rows", kind = "structured", dtypes = "floating", internal = true,
-     grad = { ["x_gates, h_gates, hidden"] = "gru_step_slopes(g, x_gates, h_gates, hidden)" },
+     grad = { ["x_gates, h_gates, hidden"] = "gru_step_backward(g, x_gates, h_gates, hidden)" },
      check = { value = "gru_cell is compared" },
      doc = [[The hidden state after a step, from the reset, update and new gates of the input and of the hidden
 state before their functions, (n, 3 size) each, and the hidden state (n, size).]],

@@ -52,7 +52,7 @@ sample but the first. `x` and `dx` are those of `trapezoid`.]],
      sample = { "randn(3, 5)", "randn(3, 5), nil, 0.5, 1", "randn(3, 5), tensor({1, 2, 4, 7, 8})" },
      torch = "torch.cumulative_trapezoid(args[0], args[1], dim=args[3] if len(args) > 3 else -1) if len(args) > 1 and args[1] is not None else torch.cumulative_trapezoid(args[0], dx=args[2] if len(args) > 2 else 1, dim=args[3] if len(args) > 3 else -1)" }
 
--- Slopes: samples at even distances, or at coordinates.
+-- Gradients: samples at even distances, or at coordinates.
 for _, form in ipairs {
   { "", "float spacing=1", "`spacing` apart",
     { "randn(5)", "randn(4, 5), 0.5", "randn(4, 5), 2, 1", "randn(4, 5), 1, {2, 1}, 2", "tensor({1, 4, 9, 16})", "randn(2, 3), 1, 1" } },
@@ -65,7 +65,7 @@ for _, form in ipairs {
   op { ("gradient%s(Tensor x, %s, Dim[]? dim=nil, int edge_order=1) -> Tensor[]"):format(form[1], form[2]),
        overload_of = form[1] ~= "" and "gradient" or nil, method = false,
        kind = "composite", dtypes = "integral+floating+complex",
-       doc = ([[The slopes of samples `x` along each of `dim`, a table of tensors of the shape of `x`:
+       doc = ([[The gradients of samples `x` along each of `dim`, a table of tensors of the shape of `x`:
 second-order central differences inside, and at both ends differences of first or second order, by
 `edge_order`. The samples lie %s.]]):format(form[3]),
        sample = form[4],

@@ -17,7 +17,7 @@ op { "as_strided(Tensor x, int[] size, int[] stride, int? offset=nil) -> Tensor"
      doc = [[A view of the storage of `x` with the given sizes and strides, both in elements.
 `offset` is how many elements of the storage come before the first (0 starts at its beginning); the
 default is x's own `x:storage_offset()`. Elements outside `x` can be reached, not those outside the
-storage. Windows may overlap: the gradient of an element of `x` is then the sum over all places it
+storage. Windows may overlap: the gradient of an element of `x` is then the sum over all positions it
 appears in, shared evenly among the elements of `x` that lie on it.]],
      sample = { "randn(3, 4), {2, 2}, {4, 1}, 1", "randn(6), {4, 3}, {1, 1}" },
      torch = "torch.as_strided(*args)",
@@ -200,7 +200,7 @@ op { "narrow_copy(Tensor x, Dim dim, Index start, int length) -> Tensor",
 
 op { "movedim(Tensor x, Dim[] source, Dim[] destination) -> Tensor",
      kind = "composite", alias = { "moveaxis" },
-     doc = [[`x` with each dimension `source[i]` moved to place `destination[i]`; the others keep
+     doc = [[`x` with each dimension `source[i]` moved to position `destination[i]`; the others keep
 their order. A view.]],
      sample = { "randn(2, 3, 4), 1, 3", "randn(2, 3, 4), {1, 2}, {3, 1}", "randn(2, 3), {}, {}" } }
 

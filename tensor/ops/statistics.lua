@@ -47,7 +47,7 @@ op { "corrcoef(Tensor x) -> Tensor",
 covariances divided by both standard deviations.]],
      sample = { "randn(3, 5)", "randn(5)", "view_as_complex(randn(3, 4, 2))" } }
 
-op { "histogram_place(Tensor x, Scalar low, Scalar high, Scalar bins) -> Tensor",
+op { "histogram_position(Tensor x, Scalar low, Scalar high, Scalar bins) -> Tensor",
      kind = "pointwise", dtypes = "floating", inplace = false, keeps_dtype = true, internal = true,
      torch = [[torch.where((args[0] >= args[1]) & (args[0] <= args[2]),
 torch.clamp(torch.floor((args[0] - args[1]) * args[3] / (args[2] - args[1])) + 2, max=args[3] + 1),

@@ -14,7 +14,7 @@ window("hamming", ", float alpha=0.54, float beta=0.46", "`alpha - beta cos(2 pi
 window("blackman", "", "`0.42 - 0.5 cos(2 pi n / (N - 1)) + 0.08 cos(4 pi n / (N - 1))` for `N` numbers.",
   { "6", "7, false" })
 window("bartlett", "", "The triangle `1 - |2 n / (N - 1) - 1|` for `N` numbers.", { "6", "7, false", "2, false" })
-window("kaiser", ", float beta=12", [[The Kaiser window: `I0(beta sqrt(1 - t^2)) / I0(beta)` at `N` places `t` from -1
+window("kaiser", ", float beta=12", [[The Kaiser window: `I0(beta sqrt(1 - t^2)) / I0(beta)` at `N` positions `t` from -1
 to 1 at equal distances, with the modified Bessel function `I0`.]],
   { "6", "7, false", "5, true, 3.5", "4, false, 0.0" })
 

@@ -39,30 +39,31 @@ std::string build_text(uint64_t version, uint64_t op_table) {
   return out;
 }
 
-// Why the plugin at `place` does not belong to this program; empty when it does.
-std::string misfit(void* handle, const std::string& place) {
+// Why the plugin at `position` does not belong to this program; empty when it does.
+std::string misfit(void* handle, const std::string& position) {
   const auto* info = static_cast<const PluginInfo*>(dlsym(handle, kPluginInfo));
   if (!info || std::memcmp(info->magic, kPluginMagic, sizeof kPluginMagic) != 0)
-    return place + " does not say what it was built for: it is no plugin, or of an older Moonlet";
+    return position +
+           " does not say what it was built for: it is no plugin, or of an older Moonlet";
   if (info->version == kPluginVersion && info->op_table == kOpTableHash) return {};
-  return place + " was built for another Moonlet (" + build_text(info->version, info->op_table) +
+  return position + " was built for another Moonlet (" + build_text(info->version, info->op_table) +
          ") than this one (" + build_text(kPluginVersion, kOpTableHash) +
          "); build or install both together";
 }
 
-// Opens the plugin at `place`; null with the reason otherwise.
-void* open_plugin(const std::string& place, std::string& reason) {
-  void* handle = open_with_libraries(place, RTLD_NOW | RTLD_LOCAL, reason);
+// Opens the plugin at `position`; null with the reason otherwise.
+void* open_plugin(const std::string& position, std::string& reason) {
+  void* handle = open_with_libraries(position, RTLD_NOW | RTLD_LOCAL, reason);
   if (handle) {
-    reason = misfit(handle, place);
+    reason = misfit(handle, position);
     if (reason.empty()) return handle;
     dlclose(handle);
     return nullptr;
   }
   // One of another build may want functions that are gone. It is never kept open like this, where a
   // missing function would end the process.
-  if (void* lazy = dlopen(place.c_str(), RTLD_LAZY | RTLD_LOCAL)) {
-    const std::string unfit = misfit(lazy, place);
+  if (void* lazy = dlopen(position.c_str(), RTLD_LAZY | RTLD_LOCAL)) {
+    const std::string unfit = misfit(lazy, position);
     if (!unfit.empty()) reason = unfit;
     dlclose(lazy);
   }
@@ -71,14 +72,14 @@ void* open_plugin(const std::string& place, std::string& reason) {
 
 Loaded load() {
   Loaded out;
-  const std::vector<std::string> places =
-      plugin_places("moonlet-cuda.so", "cuda", "MOONLET_CUDA_PLUGIN");
+  const std::vector<std::string> positions =
+      plugin_paths("moonlet-cuda.so", "cuda", "MOONLET_CUDA_PLUGIN");
   make_own_symbols_global();
   void* handle = nullptr;
-  for (const std::string& place : places) {
-    // One place alone is what the environment names.
-    if (access(place.c_str(), F_OK) != 0 && places.size() > 1) continue;
-    handle = open_plugin(place, out.reason);
+  for (const std::string& position : positions) {
+    // One position alone is what the environment names.
+    if (access(position.c_str(), F_OK) != 0 && positions.size() > 1) continue;
+    handle = open_plugin(position, out.reason);
     if (handle) break;
   }
   if (!handle) {

@@ -40,7 +40,7 @@ BatchLevelRef enter_batch_level(int64_t size, Randomness randomness) {
   const BatchLevelRef outer = find_batch_level(execution.vmap);
   const int depth = outer ? outer->depth + 1 : 0;
   check(depth < kMaxBatchLevels, "vmap: at most ", kMaxBatchLevels, " may be inside one another");
-  check(size > 0, "vmap: a batch of at least one sample is wanted, got ", size);
+  check(size > 0, "vmap: a batch of at least one sample is expected, got ", size);
   auto level = std::make_shared<BatchLevel>();
   level->depth = depth;
   level->size = size;

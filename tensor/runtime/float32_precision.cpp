@@ -17,7 +17,7 @@ void set_float32_precision(Float32Precision precision) { execution.float32_preci
 Float32Precision float32_precision_from_name(std::string_view wanted) {
   for (int i = 0; i < 3; ++i)
     if (wanted == kNames[i]) return static_cast<Float32Precision>(i);
-  fail("set_float32_matmul_precision: \"highest\", \"high\" or \"medium\" is wanted, got \"",
+  fail("set_float32_matmul_precision: \"highest\", \"high\" or \"medium\" is expected, got \"",
        wanted, "\"");
 }
 

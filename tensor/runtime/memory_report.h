@@ -18,7 +18,7 @@ struct MemoryFrame {
   int line = 0;
 };
 // The lines of the calls that led to an allocation, innermost first; null when none were recorded.
-using MemoryPlace = std::shared_ptr<const std::vector<MemoryFrame>>;
+using MemoryPosition = std::shared_ptr<const std::vector<MemoryFrame>>;
 
 struct MemoryBlock {
   uint64_t address = 0;
@@ -27,7 +27,7 @@ struct MemoryBlock {
   // "active_allocated", "active_pending_free" (freed while other streams may still use it) or
   // "inactive".
   const char* state = "";
-  MemoryPlace place;
+  MemoryPosition position;
 };
 
 struct MemorySegment {
@@ -47,7 +47,7 @@ struct MemoryEvent {
   int64_t size = 0;
   uint64_t stream = 0;
   int64_t time_us = 0;  // since 1970
-  MemoryPlace place;
+  MemoryPosition position;
 };
 
 struct MemorySnapshot {
@@ -57,13 +57,13 @@ struct MemorySnapshot {
 
 // What the allocator records from now on.
 struct MemoryHistory {
-  bool places = false;                                        // lines of scripts, of blocks in use
+  bool positions = false;                                     // lines of scripts, of blocks in use
   bool events = false;                                        // the trace
-  bool event_places = false;                                  // lines of scripts for frees as well
+  bool event_positions = false;                               // lines of scripts for frees as well
   int64_t max_entries = std::numeric_limits<int64_t>::max();  // of each device's trace
   bool clear = false;                                         // forgets the trace until now
   // Where the script is that runs on this thread.
-  MemoryPlace (*where)() noexcept = nullptr;
+  MemoryPosition (*where)() noexcept = nullptr;
 };
 
 // Counters by name, in order.

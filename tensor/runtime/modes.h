@@ -29,7 +29,7 @@ class Mode {
   }
 };
 
-// A place on the stack.
+// A position on the stack.
 struct ModeEntry {
   std::shared_ptr<Mode> mode;  // empty once it was removed, and in a floor
   ModeEntry* below = nullptr;

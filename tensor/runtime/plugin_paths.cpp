@@ -26,17 +26,17 @@ std::string own_folder() {
 }
 }  // namespace
 
-std::vector<std::string> plugin_places(const std::string& file, const std::string& folder,
-                                       const char* variable) {
+std::vector<std::string> plugin_paths(const std::string& file, const std::string& folder,
+                                      const char* variable) {
   const char* wanted = execution.reads_environment ? std::getenv(variable) : nullptr;
   if (wanted) return {wanted};
   const std::string own = own_folder();
   std::vector<std::string> out;
-  for (const std::string& place :
+  for (const std::string& position :
        {own, text(own, "/", folder), text(own, "/../", folder), text(own, "/../../", folder),
         text(own, "/moonlet"), text(own, "/../" MOONLET_LIBDIR "/moonlet"),
         std::string(MOONLET_PLUGIN_DIR)})
-    out.push_back(text(place, "/", file));
+    out.push_back(text(position, "/", file));
   return out;
 }
 

@@ -10,7 +10,7 @@ namespace moonlet {
 // The paths to try for the plugin `file`, in their order. `folder` is the one of the build folder
 // that it is made in. `variable` names the environment variable that says where it is instead,
 // where this execution may read the environment.
-std::vector<std::string> plugin_places(const std::string& file, const std::string& folder,
-                                       const char* variable);
+std::vector<std::string> plugin_paths(const std::string& file, const std::string& folder,
+                                      const char* variable);
 
 }  // namespace moonlet

@@ -50,7 +50,7 @@ int num_threads() { return omp_get_max_threads(); }
 
 void check_thread_count(int64_t count, const char* what) {
   check(count >= 1 && count <= kMaxThreads, what, ": a number from 1 to ", kMaxThreads,
-        " is wanted, got ", count);
+        " is expected, got ", count);
 }
 
 void set_num_threads(int64_t count) {

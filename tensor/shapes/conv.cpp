@@ -13,17 +13,17 @@ const char* weight_text(int dims) {
 }
 
 // What holds for the convolution and the transposed one.
-void conv_arguments(const char* op, const Dims& x, const Dims& weight, const Dims& stride,
-                    const Dims& padding, const Dims& dilation, int64_t groups) {
+void check_conv(const char* op, const Dims& x, const Dims& weight, const Dims& stride,
+                const Dims& padding, const Dims& dilation, int64_t groups) {
   const int dims = stride.size();
-  check(x.size() == dims + 2, op, ": x has shape ", x, ", ", images_text(dims), " is wanted");
+  check(x.size() == dims + 2, op, ": x has shape ", x, ", ", images_text(dims), " is expected");
   check(weight.size() == dims + 2, op, ": weight has shape ", weight, ", ", weight_text(dims),
-        " is wanted");
+        " is expected");
   check_window(op, "stride", stride, dims, 1);
   check_window(op, "padding", padding, dims, 0);
   check_window(op, "dilation", dilation, dims, 1);
   check(groups >= 1 && groups <= kWindowLimit, op, ": groups is ", groups, ", 1 to ", kWindowLimit,
-        " is wanted");
+        " is expected");
   check(weight[0] % groups == 0, op, ": ", weight[0], " channels of the weight ", weight,
         " do not divide into ", groups, " groups");
   for (int i = 2; i < weight.size(); ++i)
@@ -35,7 +35,7 @@ void conv_arguments(const char* op, const Dims& x, const Dims& weight, const Dim
 // Throws unless there are 1 to 3 strides.
 void check_axes(const char* op, const Dims& stride) {
   check(stride.size() >= 1 && stride.size() <= 3, op, ": stride is ", stride,
-        ", 1 to 3 numbers are wanted");
+        ", 1 to 3 numbers are expected");
 }
 
 // What scripts call the convolution with so many strides.
@@ -47,7 +47,7 @@ const char* conv_name(const Dims& stride) {
 
 // A result of those sizes: channels last when `x` or `filter` lies so and not in row-major order,
 // else row-major.
-Result bodies(const char* op, const Dims& sizes, const Tensor& x, const Tensor& filter) {
+Result volumes(const char* op, const Dims& sizes, const Tensor& x, const Tensor& filter) {
   if (sizes.size() != 5) return images(op, sizes, x, filter);
   constexpr auto kLast = MemoryFormat::ChannelsLast3d;
   const auto lies_last = [](const Tensor& t) {
@@ -62,7 +62,7 @@ Result bodies(const char* op, const Dims& sizes, const Tensor& x, const Tensor& 
 
 Dims conv_sizes(const char* op, const Dims& x, const Dims& weight, const Dims& stride,
                 const Dims& padding, const Dims& dilation, int64_t groups) {
-  conv_arguments(op, x, weight, stride, padding, dilation, groups);
+  check_conv(op, x, weight, stride, padding, dilation, groups);
   check(weight[1] * groups == x[1], op, ": x has shape ", x, ", the weight ", weight, " with ",
         groups, " groups wants ", weight[1] * groups, " channels");
   Dims out{x[0], weight[0]};
@@ -75,7 +75,7 @@ Dims conv_sizes(const char* op, const Dims& x, const Dims& weight, const Dims& s
 Dims conv_transpose_sizes(const char* op, const Dims& x, const Dims& weight, const Dims& stride,
                           const Dims& padding, const Dims& output_padding, int64_t groups,
                           const Dims& dilation) {
-  conv_arguments(op, x, weight, stride, padding, dilation, groups);
+  check_conv(op, x, weight, stride, padding, dilation, groups);
   check_images(op, x, stride.size());
   check_window(op, "output_padding", output_padding, stride.size(), 0);
   check(weight[0] == x[1], op, ": x has shape ", x, ", the weight ", weight, " wants ", weight[0],
@@ -98,8 +98,8 @@ Result native_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, co
                    const Dims& padding, const Dims& dilation, int64_t groups) {
   const char* op = conv_name(stride);
   const Dims out = conv_sizes(op, x.sizes(), weight.sizes(), stride, padding, dilation, groups);
-  if (bias.defined()) expect_shape(op, "bias", bias.sizes(), {weight.size(0)});
-  return bodies(op, out, x, weight);
+  if (bias.defined()) check_shape(op, "bias", bias.sizes(), {weight.size(0)});
+  return volumes(op, out, x, weight);
 }
 
 Result native_conv_transpose(const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -108,10 +108,10 @@ Result native_conv_transpose(const Tensor& x, const Tensor& weight, const Tensor
   const char* op = "native_conv_transpose";
   check_axes(op, stride);
   check_sizes(op, size);
-  expect_shape(op, "x", x.sizes(),
-               conv_sizes(op, size, weight.sizes(), stride, padding, dilation, groups));
-  if (bias.defined()) expect_shape(op, "bias", bias.sizes(), {size[1]});
-  return bodies(op, size, x, weight);
+  check_shape(op, "x", x.sizes(),
+              conv_sizes(op, size, weight.sizes(), stride, padding, dilation, groups));
+  if (bias.defined()) check_shape(op, "bias", bias.sizes(), {size[1]});
+  return volumes(op, size, x, weight);
 }
 
 Result native_conv_grad_weight(const Tensor& grad, const Tensor& x, const Dims& size,
@@ -120,8 +120,8 @@ Result native_conv_grad_weight(const Tensor& grad, const Tensor& x, const Dims& 
   const char* op = "native_conv_grad_weight";
   check_axes(op, stride);
   check_sizes(op, size);
-  expect_shape(op, "grad", grad.sizes(),
-               conv_sizes(op, x.sizes(), size, stride, padding, dilation, groups));
+  check_shape(op, "grad", grad.sizes(),
+              conv_sizes(op, x.sizes(), size, stride, padding, dilation, groups));
   return {size, options_of(grad)};
 }
 

@@ -50,7 +50,7 @@ Result arange(Scalar start, std::optional<Scalar> stop, Scalar step, std::option
 }
 
 Result linspace(int64_t steps, Options options) {
-  check(steps >= 0, "linspace: ", steps, " steps; 0 or more wanted");
+  check(steps >= 0, "linspace: ", steps, " steps; 0 or more expected");
   return {{steps}, options};
 }
 
@@ -59,7 +59,7 @@ void iota(const Tensor&, Scalar first, Scalar step) {
 }
 
 static Result triangle(const char* op, const Tensor& x) {
-  check(x.dim() >= 2, op, ": x has shape ", x.sizes(), "; two dimensions or more wanted");
+  check(x.dim() >= 2, op, ": x has shape ", x.sizes(), "; two dimensions or more expected");
   return like(x);
 }
 
@@ -67,7 +67,8 @@ Result tril(const Tensor& x, int64_t) { return triangle("tril", x); }
 Result triu(const Tensor& x, int64_t) { return triangle("triu", x); }
 
 void fill_diagonal(const Tensor& x, Scalar value, bool) {
-  check(x.dim() >= 2, "fill_diagonal_: x has shape ", x.sizes(), "; two dimensions or more wanted");
+  check(x.dim() >= 2, "fill_diagonal_: x has shape ", x.sizes(),
+        "; two dimensions or more expected");
   for (int d = 1; x.dim() > 2 && d < x.dim(); ++d)
     check(x.size(d) == x.size(0), "fill_diagonal_: x has shape ", x.sizes(),
           "; more than two dimensions must have one size");

@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kMostPoints = int64_t{1} << 40;
 
 void check_points(const char* op, int64_t n) {
-  check(n >= 1, op, ": ", n, " points; 1 or more wanted");
+  check(n >= 1, op, ": ", n, " points; 1 or more expected");
   check(n <= kMostPoints, op, ": ", n, " points are more than ", kMostPoints);
 }
 
@@ -22,7 +22,7 @@ void check_rank(const char* op, const Tensor& x) {
 
 Result fft_c2c(const Tensor& x, const Dims& dims, bool, double) {
   check_rank("fft_c2c", x);
-  check(!dims.empty(), "fft_c2c: one dim or more wanted");
+  check(!dims.empty(), "fft_c2c: one dim or more expected");
   for (const int64_t d : dims) check_points("fft_c2c", x.size(wrapped(d, x.dim())));
   return like(x);
 }
@@ -30,7 +30,8 @@ Result fft_c2c(const Tensor& x, const Dims& dims, bool, double) {
 Result fft_r2c(const Tensor& x, int64_t dim, double) {
   const char* op = "fft_r2c";
   check_rank(op, x);
-  check(!is_reduced_floating(x.dtype()), op, ": dtype ", x.dtype(), "; float32 or float64 wanted");
+  check(!is_reduced_floating(x.dtype()), op, ": dtype ", x.dtype(),
+        "; float32 or float64 expected");
   const int d = wrapped(dim, x.dim());
   check_points(op, x.size(d));
   Dims sizes = x.sizes();

@@ -9,7 +9,7 @@ namespace {
 // No positions at all may come in any shape, as in PyTorch.
 void check_same_rank(const char* op, const Tensor& x, const Tensor& index) {
   check(index.dim() == x.dim() || index.numel() == 0, op, ": index has shape ", index.sizes(),
-        "; as many dimensions wanted as ", x.sizes(), " has");
+        "; as many dimensions expected as ", x.sizes(), " has");
 }
 
 void check_inside(const char* op, const Tensor& x, int dim, const Tensor& index) {
@@ -32,7 +32,7 @@ void check_scatter(const char* op, const Tensor& x, int64_t dim, const Tensor& i
 }
 
 void check_vector(const char* op, const Tensor& index) {
-  check(index.dim() <= 1, op, ": index has shape ", index.sizes(), "; one dimension wanted");
+  check(index.dim() <= 1, op, ": index has shape ", index.sizes(), "; one dimension expected");
 }
 
 }  // namespace
@@ -82,7 +82,7 @@ Result index_select(const Tensor& x, int64_t dim, const Tensor& index) {
 }
 
 void index_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
-  expect_shape("index_add", "source", source.sizes(), slices_of("index_add", x, dim, index));
+  check_shape("index_add", "source", source.sizes(), slices_of("index_add", x, dim, index));
 }
 
 void index_add_scaled(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source,
@@ -102,11 +102,11 @@ void index_reduce(const Tensor& x, int64_t dim, const Tensor& index, const Tenso
         "\"sum\"; index_add sums");
   check(reduce == "prod" || reduce == "mean" || reduce == "amax" || reduce == "amin",
         "index_reduce: reduce is \"prod\", \"mean\", \"amax\" or \"amin\", got \"", reduce, "\"");
-  expect_shape("index_reduce", "source", source.sizes(), slices_of("index_reduce", x, dim, index));
+  check_shape("index_reduce", "source", source.sizes(), slices_of("index_reduce", x, dim, index));
 }
 
 void index_copy(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& source) {
-  expect_shape("index_copy", "source", source.sizes(), slices_of("index_copy", x, dim, index));
+  check_shape("index_copy", "source", source.sizes(), slices_of("index_copy", x, dim, index));
 }
 
 void index_fill(const Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
@@ -119,7 +119,7 @@ Result embedding(const Tensor& weight, const Tensor& index, int64_t, bool scale_
   check(!scale_grad_by_freq || !sparse,
         "embedding: scale_grad_by_freq is not for sparse gradients");
   check(weight.dim() == 2, "embedding: weight has shape ", weight.sizes(),
-        "; (positions, features) wanted");
+        "; (positions, features) expected");
   Dims sizes = index.sizes();
   sizes.push_back(weight.size(1));
   return {sizes, options_of(weight)};

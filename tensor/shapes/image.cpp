@@ -41,9 +41,9 @@ void check_resample(const char* op, const Dims& from, const Dims& to, int64_t di
     check(i == at || from[i] == to[i], op, ": sizes ", to, " differ from ", from,
           " in more than dim ", dim + 1);
   check(from[at] >= 1 && to[at] >= 1, op, ": dim ", dim + 1, " goes from size ", from[at], " to ",
-        to[at], ", at least 1 each is wanted");
+        to[at], ", at least 1 each is expected");
   check(!scale || (std::isfinite(*scale) && *scale > 0), op, ": scale is ", scale.value_or(0),
-        ", a positive number is wanted");
+        ", a positive number is expected");
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ Result col2im(const Tensor& x, const Dims& size, const Dims& kernel, const Dims&
               const Dims& padding, const Dims& stride) {
   const char* op = "col2im";
   check(x.dim() == 2 || x.dim() == 3, op, ": x has shape ", x.sizes(),
-        ", (n, c * kh * kw, windows) or that without n is wanted");
+        ", (n, c * kh * kw, windows) or that without n is expected");
   check_window(op, "output_size", size, 2, 1);
   const int64_t windows = windows_in(op, size, kernel, dilation, padding, stride);
   const int64_t taps = checked_mul(kernel[0], kernel[1], op);
@@ -97,8 +97,8 @@ namespace {
 void check_sampling(const char* op, const Tensor& planes, const Tensor& at, const Tensor& weight) {
   check(planes.dim() == 3 && at.dim() == 3 && at.size(0) == planes.size(0), op,
         ": the planes have shape ", planes.sizes(), " and the positions ", at.sizes(),
-        ", (n, c, size) and (n, taps, results) are wanted");
-  if (weight.defined()) expect_shape(op, "weight", weight.sizes(), at.sizes());
+        ", (n, c, size) and (n, taps, results) are expected");
+  if (weight.defined()) check_shape(op, "weight", weight.sizes(), at.sizes());
 }
 }  // namespace
 
@@ -111,8 +111,8 @@ Result sample_planes_grad_x(const Tensor& grad, const Tensor& at, const Tensor& 
                             int64_t size) {
   const char* op = "sample_planes_grad_x";
   check_sampling(op, grad, at, weight);
-  expect_shape(op, "grad", grad.sizes(), {at.size(0), grad.size(1), at.size(2)});
-  check(size >= 0, op, ": size is ", size, ", at least 0 is wanted");
+  check_shape(op, "grad", grad.sizes(), {at.size(0), grad.size(1), at.size(2)});
+  check(size >= 0, op, ": size is ", size, ", at least 0 is expected");
   const Dims sizes{grad.size(0), grad.size(1), size};
   check_sizes(op, sizes);
   return {sizes, options_of(grad)};
@@ -121,7 +121,7 @@ Result sample_planes_grad_x(const Tensor& grad, const Tensor& at, const Tensor& 
 Result sample_planes_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& at) {
   const char* op = "sample_planes_grad_weight";
   check_sampling(op, x, at, Tensor());
-  expect_shape(op, "grad", grad.sizes(), {x.size(0), x.size(1), at.size(2)});
+  check_shape(op, "grad", grad.sizes(), {x.size(0), x.size(1), at.size(2)});
   return {at.sizes(), options_of(x)};
 }
 
@@ -131,12 +131,12 @@ DType grid_position_dtype(const Dims& size) {
 }
 
 namespace {
-// The sizes of the weights of the places that a grid names in images of sizes `size`.
+// The sizes of the weights of the positions that a grid names in images of sizes `size`.
 Dims grid_weight_sizes(const char* op, const Tensor& grid, const Dims& size, std::string_view mode,
                        std::string_view padding_mode) {
   const int dims = size.size();
   check(dims >= 1 && dims <= 3 && grid.dim() == 3 && grid.size(2) == dims, op, ": grid has shape ",
-        grid.sizes(), " for images of ", size, ", (n, places, 1 to 3 dimensions) is wanted");
+        grid.sizes(), " for images of ", size, ", (n, positions, 1 to 3 dimensions) is expected");
   check_sizes(op, size);
   for (int64_t v : size) check(v >= 1, op, ": images of ", size, " are empty");
   check(mode == "bilinear" || mode == "nearest" || mode == "bicubic", op,
@@ -161,7 +161,7 @@ std::array<Result, 2> grid_neighbours(const Tensor& grid, const Dims& size, std:
 Result grid_neighbours_grads(const Tensor& grad, const Tensor& grid, const Dims& size,
                              std::string_view mode, std::string_view padding_mode, bool) {
   const char* op = "grid_neighbours_grads";
-  expect_shape(op, "grad", grad.sizes(), grid_weight_sizes(op, grid, size, mode, padding_mode));
+  check_shape(op, "grad", grad.sizes(), grid_weight_sizes(op, grid, size, mode, padding_mode));
   return {grid.sizes(), options_of(grid)};
 }
 

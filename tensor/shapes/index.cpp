@@ -7,12 +7,12 @@ namespace moonlet::shapes {
 
 static void check_positions(const char* op, const Tensor& x, const Tensor& index) {
   check(index.dtype() == DType::Int64 || index.dtype() == DType::Int32, op, ": positions are ",
-        index.dtype(), "; int64 or int32 wanted");
+        index.dtype(), "; int64 or int32 expected");
   check(index.device() == x.device(), op, ": positions are on ", name(index.device()),
         ", the tensor is on ", name(x.device()));
 }
 
-void bad_position(const char* op, int64_t at, int64_t size) {
+void fail_position(const char* op, int64_t at, int64_t size) {
   if (at == 0) fail(op, ": position 0: positions start at 1");
   fail(op, ": position ", at, " is out of range for size ", size);
 }
@@ -88,9 +88,9 @@ Result searchsorted(const Tensor& sequence, const Tensor& x, bool out_int32, boo
                     const std::optional<std::string>& side, const Tensor& sorter) {
   constexpr const char* op = "searchsorted";
   searches_right(right, side);
-  check(sequence.dim() > 0, op, ": the sequence has shape (); at least one dimension wanted");
+  check(sequence.dim() > 0, op, ": the sequence has shape (); at least one dimension expected");
   check((dtypes::real & bit(x.dtype())) != 0, op, ": the values are ", x.dtype(),
-        ", and real numbers are wanted");
+        ", and real numbers are expected");
   bool fits = sequence.dim() == 1 || sequence.dim() == x.dim();
   for (int d = 0; fits && sequence.dim() > 1 && d + 1 < x.dim(); ++d)
     fits = sequence.size(d) == x.size(d);
@@ -98,7 +98,7 @@ Result searchsorted(const Tensor& sequence, const Tensor& x, bool out_int32, boo
         "; all but the last dimension must agree, or the sequence have one");
   if (sorter.defined()) {
     check_positions(op, sequence, sorter);
-    expect_shape(op, "sorter", sorter.sizes(), sequence.sizes());
+    check_shape(op, "sorter", sorter.sizes(), sequence.sizes());
   }
   return {x.sizes(), {out_int32 ? DType::Int32 : DType::Int64, x.device()}};
 }

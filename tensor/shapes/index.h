@@ -10,7 +10,7 @@
 namespace moonlet::shapes {
 
 // Throws for position `at` that is not in 1..size (or -size..-1 where `negative`).
-[[noreturn]] void bad_position(const char* op, int64_t at, int64_t size);
+[[noreturn]] void fail_position(const char* op, int64_t at, int64_t size);
 
 // Advanced indexing: which elements of x the results come from. The result's dims are grouped as
 // (before, indexed, after) when the index tensors stand side by side, else (indexed, the rest).

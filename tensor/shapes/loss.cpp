@@ -18,16 +18,17 @@ Dims target_sizes(const Dims& log_probs) {
 Dims check_nll(const Dims& log_probs, const Tensor& target, const Tensor& weight,
                int64_t reduction) {
   const char* op = "nll_loss";
-  check(log_probs.size() >= 1, op, ": the input has shape ", log_probs, ", (n, c, ...) is wanted");
+  check(log_probs.size() >= 1, op, ": the input has shape ", log_probs,
+        ", (n, c, ...) is expected");
   const Dims wanted = target_sizes(log_probs);
   check(target.sizes() == wanted, op, ": target has shape ", target.sizes(), ", an input of ",
         log_probs, " wants ", wanted);
   const int64_t classes = log_probs.size() == 1 ? log_probs[0] : log_probs[1];
   if (weight.defined())
     check(weight.dim() == 1 && weight.size(0) == classes, op, ": weight has shape ", weight.sizes(),
-          ", (", classes, ",) is wanted");
+          ", (", classes, ",) is expected");
   check(reduction >= 0 && reduction <= 2, op, ": reduction is ", reduction,
-        ", 0, 1 or 2 is wanted");
+        ", 0, 1 or 2 is expected");
   return reduction == 0 ? wanted : Dims{};
 }
 
@@ -46,9 +47,10 @@ Result nll_loss_grad_log_probs(const Tensor& grad, const Tensor& target, const T
   const char* op = "nll_loss_grad_log_probs";
   numel_of(size, op);
   const Dims wanted = check_nll(size, target, weight, reduction);
-  check(grad.sizes() == wanted, op, ": grad has shape ", grad.sizes(), ", ", wanted, " is wanted");
+  check(grad.sizes() == wanted, op, ": grad has shape ", grad.sizes(), ", ", wanted,
+        " is expected");
   check(total_weight.dim() == 0, op, ": total_weight has shape ", total_weight.sizes(),
-        ", () is wanted");
+        ", () is expected");
   return {size, options_of(grad)};
 }
 
@@ -60,7 +62,7 @@ using Lengths = std::vector<int64_t>;
 Dims check_ctc(const char* op, const Tensor& log_probs, const Tensor& targets,
                const Lengths& input_lengths, const Lengths& target_lengths, int64_t blank) {
   check(log_probs.dim() == 3, op, ": log_probs has shape ", log_probs.sizes(),
-        ", (t, n, c) is wanted");
+        ", (t, n, c) is expected");
   const int64_t steps = log_probs.size(0), entries = log_probs.size(1), classes = log_probs.size(2);
   check(blank >= 0 && blank < classes, op, ": blank ", blank + 1, " is no class of 1 to ", classes);
   check(static_cast<int64_t>(input_lengths.size()) == entries &&
@@ -68,7 +70,8 @@ Dims check_ctc(const char* op, const Tensor& log_probs, const Tensor& targets,
         op, ": ", input_lengths.size(), " input_lengths and ", target_lengths.size(),
         " target_lengths for ", entries, " entries");
   check(targets.dim() <= 2 && (targets.dim() != 2 || targets.size(0) == entries), op,
-        ": targets has shape ", targets.sizes(), ", (", entries, ", s) or one dimension is wanted");
+        ": targets has shape ", targets.sizes(), ", (", entries,
+        ", s) or one dimension is expected");
   const int64_t room = targets.dim() == 2 ? targets.size(1) : targets.numel();
   int64_t longest = 0, left = room;
   for (size_t i = 0; i < input_lengths.size(); ++i) {
@@ -104,10 +107,10 @@ Result ctc_loss_grad_log_probs(const Tensor& grad, const Tensor& log_probs, cons
     check(x->dtype() == grad.dtype(), op, ": log_probs and result must be ", grad.dtype(),
           " as grad, one is ", x->dtype());
   check(is_floating(log_alpha.dtype()), op, ": log_alpha is ", log_alpha.dtype(),
-        ", a floating dtype is wanted");
-  expect_shape(op, "grad", grad.sizes(), {log_probs.size(1)});
-  expect_shape(op, "result", result.sizes(), {log_probs.size(1)});
-  expect_shape(op, "log_alpha", log_alpha.sizes(), paths);
+        ", a floating dtype is expected");
+  check_shape(op, "grad", grad.sizes(), {log_probs.size(1)});
+  check_shape(op, "result", result.sizes(), {log_probs.size(1)});
+  check_shape(op, "log_alpha", log_alpha.sizes(), paths);
   return like(log_probs);
 }
 

@@ -16,7 +16,7 @@ Dims batch_of(const Tensor& x) {
 Dims attended(const char* op, const Tensor& query, const Tensor& key, const Tensor& value,
               const Tensor& mask) {
   check(query.dim() >= 2 && key.dim() >= 2 && value.dim() >= 2, op, ": shapes ", query.sizes(),
-        ", ", key.sizes(), ", ", value.sizes(), ", at least two dimensions each are wanted");
+        ", ", key.sizes(), ", ", value.sizes(), ", at least two dimensions each are expected");
   check(query.size(-1) == key.size(-1), op, ": query ", query.sizes(), " and key ", key.sizes(),
         " differ in their last size");
   check(key.size(-2) == value.size(-2), op, ": key ", key.sizes(), " and value ", value.sizes(),
@@ -24,7 +24,7 @@ Dims attended(const char* op, const Tensor& query, const Tensor& key, const Tens
   Dims out = broadcast(broadcast(batch_of(query), batch_of(key), op), batch_of(value), op);
   if (mask.defined()) {
     check(mask.dtype() == DType::Bool || is_floating(mask.dtype()), op, ": attn_mask is of ",
-          name(mask.dtype()), ", bool or a floating dtype is wanted");
+          name(mask.dtype()), ", bool or a floating dtype is expected");
     out = broadcast(out, batch_of(mask), op);
   }
   out.push_back(query.size(-2));
@@ -72,9 +72,9 @@ std::array<Result, 3> flash_attention_grads(const Tensor& grad, const Tensor& qu
                                             const Tensor& logsumexp, bool, double) {
   const char* op = "flash_attention_grads";
   const Dims sizes = attended_in_one_dtype(op, query, key, value, attn_mask);
-  expect_shape(op, "grad", grad.sizes(), sizes);
-  expect_shape(op, "y", y.sizes(), sizes);
-  expect_shape(op, "logsumexp", logsumexp.sizes(), {sizes.data(), sizes.size() - 1});
+  check_shape(op, "grad", grad.sizes(), sizes);
+  check_shape(op, "y", y.sizes(), sizes);
+  check_shape(op, "logsumexp", logsumexp.sizes(), {sizes.data(), sizes.size() - 1});
   const auto beside = [](const Tensor& x) {
     return Result{x.sizes(), options_of(x), laid_out_rows(x.sizes(), x)};
   };

@@ -7,11 +7,11 @@ namespace moonlet::shapes {
 
 namespace {
 // Throws unless t, where given, is of x's dtype, or of float32 beside 16-bit floats.
-void same_precision(const char* op, const char* argument, const Tensor& t, const Tensor& x) {
+void check_precision(const char* op, const char* argument, const Tensor& t, const Tensor& x) {
   if (!t.defined() || t.dtype() == x.dtype()) return;
   const bool narrow = is_reduced_floating(x.dtype());
   check(narrow && t.dtype() == DType::Float32, op, ": ", argument, " is ", t.dtype(), " and x ",
-        x.dtype(), "; ", x.dtype(), narrow ? " or float32" : "", " is wanted");
+        x.dtype(), "; ", x.dtype(), narrow ? " or float32" : "", " is expected");
 }
 
 // Means are kept in float64: what a float32 cannot hold of a large one matters beside a small
@@ -29,11 +29,11 @@ Dims layer_norm_stats(const char* op, const Tensor& x, int64_t dims) {
 // The sizes of the weight, after checking the arguments of a gradient of layer_norm.
 Dims layer_norm_grad(const char* op, const Tensor& grad, const Tensor& x, const Tensor& mean,
                      const Tensor& rstd, int64_t dims) {
-  same_shape(op, grad, x);
-  same_precision(op, "grad", grad, x);
+  check_same_shape(op, grad, x);
+  check_precision(op, "grad", grad, x);
   const Dims stats = layer_norm_stats(op, x, dims);
-  expect_shape(op, "mean", mean.sizes(), stats);
-  expect_shape(op, "rstd", rstd.sizes(), stats);
+  check_shape(op, "mean", mean.sizes(), stats);
+  check_shape(op, "rstd", rstd.sizes(), stats);
   return {x.sizes().data() + x.dim() - dims, static_cast<int>(dims)};
 }
 }  // namespace
@@ -47,8 +47,8 @@ std::array<Result, 3> native_layer_norm(const Tensor& x, const Dims& normalized_
   check(fits, op, ": x has shape ", x.sizes(), ", which does not end in ", normalized_shape);
   for (const auto& [t, name] : {std::pair{&weight, "weight"}, std::pair{&bias, "bias"}})
     if (t->defined()) {
-      expect_shape(op, name, t->sizes(), normalized_shape);
-      same_precision(op, name, *t, x);
+      check_shape(op, name, t->sizes(), normalized_shape);
+      check_precision(op, name, *t, x);
     }
   const Result stats{layer_norm_stats(op, x, dims), statistics_of(x)};
   return {like(x), stats, stats};
@@ -58,8 +58,8 @@ Result layer_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean
                          const Tensor& rstd, const Tensor& weight, int64_t dims, double) {
   const char* op = "layer_norm_grad_x";
   const Dims normalized = layer_norm_grad(op, grad, x, mean, rstd, dims);
-  if (weight.defined()) expect_shape(op, "weight", weight.sizes(), normalized);
-  same_precision(op, "weight", weight, x);
+  if (weight.defined()) check_shape(op, "weight", weight.sizes(), normalized);
+  check_precision(op, "weight", weight, x);
   return like(x);
 }
 
@@ -72,23 +72,23 @@ std::array<Result, 3> layer_norm_grads(const Tensor& grad, const Tensor& x, cons
                                        const Tensor& rstd, const Tensor& weight, int64_t dims) {
   const char* op = "layer_norm_grads";
   const Dims normalized = layer_norm_grad(op, grad, x, mean, rstd, dims);
-  if (weight.defined()) expect_shape(op, "weight", weight.sizes(), normalized);
-  same_precision(op, "weight", weight, x);
+  if (weight.defined()) check_shape(op, "weight", weight.sizes(), normalized);
+  check_precision(op, "weight", weight, x);
   const Result values{normalized, options_of(x)};
   return {like(x), values, values};
 }
 
 namespace {
-void channels(const char* op, const char* argument, const Tensor& t, const Tensor& x) {
+void check_channels(const char* op, const char* argument, const Tensor& t, const Tensor& x) {
   if (!t.defined()) return;
   check(t.dim() == 1 && t.size(0) == x.size(1), op, ": ", argument, " has shape ", t.sizes(), ", (",
-        x.size(1), ",) is wanted");
-  same_precision(op, argument, t, x);
+        x.size(1), ",) is expected");
+  check_precision(op, argument, t, x);
 }
 
 // (1, c, 1, ...)
 Dims batch_norm_stats(const char* op, const Tensor& x) {
-  check(x.dim() >= 2, op, ": x has shape ", x.sizes(), ", (n, c, ...) is wanted");
+  check(x.dim() >= 2, op, ": x has shape ", x.sizes(), ", (n, c, ...) is expected");
   Dims out = Dims::filled(x.dim(), 1);
   out[1] = x.size(1);
   return out;
@@ -96,11 +96,11 @@ Dims batch_norm_stats(const char* op, const Tensor& x) {
 
 void batch_norm_grad(const char* op, const Tensor& grad, const Tensor& x, const Tensor& mean,
                      const Tensor& rstd) {
-  same_shape(op, grad, x);
-  same_precision(op, "grad", grad, x);
+  check_same_shape(op, grad, x);
+  check_precision(op, "grad", grad, x);
   const Dims stats = batch_norm_stats(op, x);
-  expect_shape(op, "mean", mean.sizes(), stats);
-  expect_shape(op, "rstd", rstd.sizes(), stats);
+  check_shape(op, "mean", mean.sizes(), stats);
+  check_shape(op, "rstd", rstd.sizes(), stats);
 }
 }  // namespace
 
@@ -109,19 +109,19 @@ std::array<Result, 3> native_batch_norm(const Tensor& x, const Tensor& weight, c
                                         double, double) {
   const char* op = "batch_norm";
   const Result stats{batch_norm_stats(op, x), statistics_of(x)};
-  channels(op, "weight", weight, x);
-  channels(op, "bias", bias, x);
-  channels(op, "running_mean", running_mean, x);
-  channels(op, "running_var", running_var, x);
+  check_channels(op, "weight", weight, x);
+  check_channels(op, "bias", bias, x);
+  check_channels(op, "running_mean", running_mean, x);
+  check_channels(op, "running_var", running_var, x);
   check(x.numel() == 0 || x.numel() / x.size(1) > 1, op,
-        ": more than one value per channel is wanted in training, x has shape ", x.sizes());
+        ": more than one value per channel is expected in training, x has shape ", x.sizes());
   return {images(op, x.sizes(), x), stats, stats};
 }
 
 Result batch_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean,
                          const Tensor& rstd, const Tensor& weight, double) {
   batch_norm_grad("batch_norm_grad_x", grad, x, mean, rstd);
-  channels("batch_norm_grad_x", "weight", weight, x);
+  check_channels("batch_norm_grad_x", "weight", weight, x);
   return images("batch_norm_grad_x", x.sizes(), x);
 }
 
@@ -135,7 +135,7 @@ std::array<Result, 3> batch_norm_grads(const Tensor& grad, const Tensor& x, cons
                                        const Tensor& rstd, const Tensor& weight) {
   const char* op = "batch_norm_grads";
   batch_norm_grad(op, grad, x, mean, rstd);
-  channels(op, "weight", weight, x);
+  check_channels(op, "weight", weight, x);
   const Result values{{x.size(1)}, options_of(x)};
   return {images(op, x.sizes(), x), values, values};
 }
@@ -143,22 +143,23 @@ std::array<Result, 3> batch_norm_grads(const Tensor& grad, const Tensor& x, cons
 namespace {
 // (n, groups), after checking that x's channels make groups.
 Dims group_norm_stats(const char* op, const Tensor& x, int64_t groups) {
-  check(x.dim() >= 2, op, ": x has shape ", x.sizes(), ", (n, c, ...) is wanted");
+  check(x.dim() >= 2, op, ": x has shape ", x.sizes(), ", (n, c, ...) is expected");
   check(groups >= 1 && x.size(1) % groups == 0, op, ": ", x.size(1), " channels make no ", groups,
         " groups");
   return {x.size(0), groups};
 }
 
-void group_norm_weight(const char* op, const char* argument, const Tensor& t, const Tensor& x) {
-  if (t.defined()) expect_shape(op, argument, t.sizes(), {x.size(1)});
+void check_group_norm_weight(const char* op, const char* argument, const Tensor& t,
+                             const Tensor& x) {
+  if (t.defined()) check_shape(op, argument, t.sizes(), {x.size(1)});
 }
 
 void group_norm_grad(const char* op, const Tensor& grad, const Tensor& x, const Tensor& mean,
                      const Tensor& rstd, int64_t groups) {
-  same_shape(op, grad, x);
+  check_same_shape(op, grad, x);
   const Dims stats = group_norm_stats(op, x, groups);
-  expect_shape(op, "mean", mean.sizes(), stats);
-  expect_shape(op, "rstd", rstd.sizes(), stats);
+  check_shape(op, "mean", mean.sizes(), stats);
+  check_shape(op, "rstd", rstd.sizes(), stats);
 }
 }  // namespace
 
@@ -166,8 +167,8 @@ std::array<Result, 3> native_group_norm(const Tensor& x, int64_t num_groups, con
                                         const Tensor& bias, double) {
   const char* op = "group_norm";
   const Dims sizes = group_norm_stats(op, x, num_groups);
-  group_norm_weight(op, "weight", weight, x);
-  group_norm_weight(op, "bias", bias, x);
+  check_group_norm_weight(op, "weight", weight, x);
+  check_group_norm_weight(op, "bias", bias, x);
   const Result stats{sizes, statistics_of(x)};
   return {Result{x.sizes(), options_of(x)}, stats, stats};
 }
@@ -176,7 +177,7 @@ Result group_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean
                          const Tensor& rstd, const Tensor& weight, int64_t num_groups, double) {
   const char* op = "group_norm_grad_x";
   group_norm_grad(op, grad, x, mean, rstd, num_groups);
-  group_norm_weight(op, "weight", weight, x);
+  check_group_norm_weight(op, "weight", weight, x);
   return {x.sizes(), options_of(x)};
 }
 
@@ -191,7 +192,7 @@ std::array<Result, 3> group_norm_grads(const Tensor& grad, const Tensor& x, cons
                                        int64_t num_groups) {
   const char* op = "group_norm_grads";
   group_norm_grad(op, grad, x, mean, rstd, num_groups);
-  group_norm_weight(op, "weight", weight, x);
+  check_group_norm_weight(op, "weight", weight, x);
   const Result values{{x.size(1)}, options_of(x)};
   return {Result{x.sizes(), options_of(x)}, values, values};
 }

@@ -7,7 +7,7 @@ namespace moonlet::shapes {
 
 namespace {
 
-void leading_equal(const char* op, const Dims& a, const Dims& b) {
+void check_same_leading(const char* op, const Dims& a, const Dims& b) {
   bool fits = a.size() == b.size() && a.size() >= 2;
   for (int i = 0; fits && i + 2 < a.size(); ++i) fits = a[i] == b[i];
   check(fits, op, ": shapes ", a, " and ", b, " differ in more than their planes");
@@ -65,14 +65,14 @@ std::array<Result, 2> max_pool2d_with_indices(const Tensor& x, const Dims& kerne
 
 Result max_pool2d_grad_x(const Tensor& grad, const Tensor& indices, const Dims& size) {
   const char* op = "max_pool2d_grad_x";
-  expect_shape(op, "indices", indices.sizes(), grad.sizes());
-  leading_equal(op, grad.sizes(), size);
+  check_shape(op, "indices", indices.sizes(), grad.sizes());
+  check_same_leading(op, grad.sizes(), size);
   check_sizes(op, size);
   return images(op, size, grad);
 }
 
 Result max_pool2d_grad_x_grad_grad(const Tensor& x, const Tensor& indices) {
-  leading_equal("max_pool2d_grad_x_grad_grad", x.sizes(), indices.sizes());
+  check_same_leading("max_pool2d_grad_x_grad_grad", x.sizes(), indices.sizes());
   return {indices.sizes(), options_of(x)};
 }
 
@@ -95,8 +95,8 @@ Result avg_pool2d_grad_x(const Tensor& grad, const Dims& size, const Dims& kerne
   const char* op = "avg_pool2d_grad_x";
   check_sizes(op, size);
   check_divisor(op, divisor);
-  expect_shape(op, "grad", grad.sizes(),
-               pool_sizes(op, size, kernel, stride, padding, {1, 1}, ceil_mode));
+  check_shape(op, "grad", grad.sizes(),
+              pool_sizes(op, size, kernel, stride, padding, {1, 1}, ceil_mode));
   return images(op, size, grad);
 }
 
@@ -114,7 +114,7 @@ std::array<Result, 2> adaptive_max_pool2d(const Tensor& x, const Dims& output_si
 Result adaptive_avg_pool2d_grad_x(const Tensor& grad, const Dims& size) {
   const char* op = "adaptive_avg_pool2d_grad_x";
   check_sizes(op, size);
-  leading_equal(op, grad.sizes(), size);
+  check_same_leading(op, grad.sizes(), size);
   check(grad.numel() == 0 || numel_of(size, op) > 0, op, ": planes of ", size, " are empty");
   return images(op, size, grad);
 }
@@ -124,11 +124,11 @@ std::array<Result, 2> native_fractional_max_pool(const Tensor& x, const Tensor& 
   const char* op = "native_fractional_max_pool";
   const int dims = x.dim() - 1;
   check(dims == 2 || dims == 3, op, ": x has shape ", x.sizes(), ", (n, h, w) or (n, d, h, w) is ",
-        "wanted");
+        "expected");
   check_dtype(op, "random_samples", random_samples, dtypes::floating);
   check_window(op, "kernel_size", kernel, dims, 1);
   check_window(op, "output_size", output_size, dims, 1);
-  expect_shape(op, "random_samples", random_samples.sizes(), {x.size(0), dims});
+  check_shape(op, "random_samples", random_samples.sizes(), {x.size(0), dims});
   Dims sizes{x.size(0)};
   for (int i = 0; i < dims; ++i) {
     check(output_size[i] + kernel[i] - 1 <= x.size(1 + i), op, ": ", output_size[i], " windows of ",

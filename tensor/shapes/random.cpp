@@ -133,19 +133,20 @@ Result poisson_draw(const Tensor& rate) { return like(rate); }
 Result standard_gamma(const Tensor& concentration) { return like(concentration); }
 
 Result binomial_draw(const Tensor& count, const Tensor& prob) {
-  same_shape("binomial", count, prob);
+  check_same_shape("binomial", count, prob);
   return like(count);
 }
 
 Result random_order(const Tensor& keys) {
-  check(keys.dim() == 1, "random_order: keys have shape ", keys.sizes(), "; one dimension wanted");
+  check(keys.dim() == 1, "random_order: keys have shape ", keys.sizes(),
+        "; one dimension expected");
   return like(keys, DType::Int64);
 }
 
 Result randperm(int64_t n, std::optional<DType> dtype, Device device) {
-  check(n >= 0, "randperm: n = ", n, "; 0 or more wanted");
+  check(n >= 0, "randperm: n = ", n, "; 0 or more expected");
   const DType of = dtype.value_or(DType::Int64);
-  check(!is_complex(of), "randperm: dtype ", of, "; a real one wanted");
+  check(!is_complex(of), "randperm: dtype ", of, "; a real one expected");
   check(n <= largest_integer(of), "randperm: n = ", n, ", and ", of, " holds whole numbers to ",
         largest_integer(of));
   return {{n}, {DType::Int64, device}};
@@ -153,8 +154,8 @@ Result randperm(int64_t n, std::optional<DType> dtype, Device device) {
 
 Result multinomial(const Tensor& probs, int64_t num_samples, bool replacement) {
   check(probs.dim() == 1 || probs.dim() == 2, "multinomial: probs has shape ", probs.sizes(),
-        "; one or two dimensions wanted");
-  check(num_samples >= 1, "multinomial: ", num_samples, " samples; 1 or more wanted");
+        "; one or two dimensions expected");
+  check(num_samples >= 1, "multinomial: ", num_samples, " samples; 1 or more expected");
   check(replacement || num_samples <= probs.size(-1), "multinomial: ", num_samples,
         " samples without replacement from ", probs.size(-1), " categories");
   check(probs.size(-1) > 0, "multinomial: no categories in shape ", probs.sizes());

@@ -67,7 +67,7 @@ Result sum(const Tensor& x, const Dims& dim, bool keepdim, std::optional<DType> 
 
 Result nansum(const Tensor& x, const Dims& dim, bool keepdim, std::optional<DType> dtype) {
   const DType out = sum_dtype(x, dtype);
-  check(!is_complex(out), "nansum: dtype is ", out, ", a real one is wanted");
+  check(!is_complex(out), "nansum: dtype is ", out, ", a real one is expected");
   return reduced("nansum", x, dim, keepdim, out);
 }
 
@@ -130,7 +130,7 @@ Result norm(const Tensor& x, double p, const Dims& dim, bool keepdim, std::optio
   const DType computed = dtype.value_or(x.dtype());
   check(is_differentiable(computed) && is_complex(computed) == is_complex(x.dtype()),
         "norm: dtype is ", computed, ", ", is_complex(x.dtype()) ? "a complex" : "a floating",
-        " one is wanted for x of dtype ", x.dtype());
+        " one is expected for x of dtype ", x.dtype());
   // The largest of nothing, or the reciprocal of 0.
   if (p < 0 || std::isinf(p)) return reduced_nonempty("norm", x, dim, keepdim, real_of(computed));
   return reduced("norm", x, dim, keepdim, real_of(computed));

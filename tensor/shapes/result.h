@@ -21,12 +21,11 @@ inline Result like(const Tensor& x, DType dtype) { return {x.sizes(), {dtype, x.
 Result laid_out_like(const Tensor& x, MemoryFormat format, Options options, const char* op);
 
 // Throws unless both have one shape.
-inline void same_shape(const char* op, const Tensor& a, const Tensor& b) {
+inline void check_same_shape(const char* op, const Tensor& a, const Tensor& b) {
   check(a.sizes() == b.sizes(), op, ": shapes differ: ", a.sizes(), " and ", b.sizes());
 }
-inline void expect_shape(const char* op, const char* argument, const Dims& got,
-                         const Dims& wanted) {
-  check(got == wanted, op, ": ", argument, " has shape ", got, ", ", wanted, " is wanted");
+inline void check_shape(const char* op, const char* argument, const Dims& got, const Dims& wanted) {
+  check(got == wanted, op, ": ", argument, " has shape ", got, ", ", wanted, " is expected");
 }
 }  // namespace shapes
 

@@ -60,7 +60,7 @@ Result block_diag(const std::vector<Tensor>& tensors) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     const Tensor& x = tensors[i];
     check(x.dim() <= 2, op, ": tensor ", i + 1, " has shape ", x.sizes(),
-          ", and at most 2 dimensions are wanted");
+          ", and at most 2 dimensions are expected");
     check(x.device() == first.device(), op, ": tensor ", i + 1, " is on ", x.device(),
           ", tensor 1 on ", first.device());
     dtype = promote(dtype, x.dtype());
@@ -82,7 +82,7 @@ Tensor stand_in(const Dims& size, const char* op) {
 // Dims are wrapped by the rank that follows from grad's.
 void check_rank(const char* op, const Tensor& grad, int more, const Dims& size) {
   check(size.size() == grad.dim() + more, op, ": size is ", size, " and grad has shape ",
-        grad.sizes(), "; ", grad.dim() + more, " sizes are wanted");
+        grad.sizes(), "; ", grad.dim() + more, " sizes are expected");
 }
 
 Result gradient_of(const char* op, const Tensor& view, const Tensor& grad, const Dims& size) {

@@ -6,10 +6,10 @@ namespace moonlet::shapes {
 void check_window(const char* op, const char* argument, const Dims& value, int count,
                   int64_t least) {
   check(value.size() == count, op, ": ", argument, " is ", value, ", ", count,
-        count == 1 ? " number is wanted" : " numbers are wanted");
+        count == 1 ? " number is expected" : " numbers are expected");
   for (int64_t v : value)
     check(v >= least && v <= kWindowLimit, op, ": ", argument, " is ", value, ", ", least, " to ",
-          kWindowLimit, " is wanted");
+          kWindowLimit, " is expected");
 }
 
 int64_t window_count(const char* op, int64_t size, int64_t kernel, int64_t stride, int64_t padding,
@@ -33,7 +33,7 @@ const char* images_text(int dims) {
 
 void check_images(const char* op, const Dims& sizes, int dims) {
   check(sizes.size() == dims + 1 || sizes.size() == dims + 2, op, ": x has shape ", sizes, ", ",
-        images_text(dims), " or that without n is wanted");
+        images_text(dims), " or that without n is expected");
   for (int i = sizes.size() - dims; i < sizes.size(); ++i)
     check(sizes[i] >= 1, op, ": x has shape ", sizes, ", its ", dims == 1 ? "lines" : "planes",
           " are empty");

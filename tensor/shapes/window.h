@@ -22,7 +22,8 @@ void check_sizes(const char* op, const Dims& size);
 // Throws unless the last `dims` dimensions of `sizes` are those of an image with channels (c, ...)
 // or a batch of them (n, c, ...), none empty.
 void check_images(const char* op, const Dims& sizes, int dims);
-// The dtype of positions in images of those sizes, in which there is room for places beside them.
+// The dtype of positions in images of those sizes, in which there is room for positions beside
+// them.
 DType grid_position_dtype(const Dims& size);
 // "(n, c, h, w)": how the sizes of a batch in 1, 2 or 3 dimensions are written.
 const char* images_text(int dims);

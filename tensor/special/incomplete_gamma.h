@@ -193,44 +193,45 @@ MOONLET_HD double log_less_digamma(double x, double a) {
 
 // How far P(a, x) falls with a, over the density of x: the sum of its power series, of which each
 // term is differentiated.
-MOONLET_HD double gamma_slope_series(double a, double x) {
-  double term = 1, sum = 1, slope = 0, harmonic = 0;
+MOONLET_HD double gamma_gradient_series(double a, double x) {
+  double term = 1, sum = 1, gradient = 0, harmonic = 0;
   for (int k = 1; k < 20000; ++k) {
     term *= x / (a + k);
     harmonic += 1 / (a + k);
     sum += term;
-    slope += term * harmonic;
-    if (k > x - a && term * harmonic <= 1e-17 * slope) break;
+    gradient += term * harmonic;
+    if (k > x - a && term * harmonic <= 1e-17 * gradient) break;
   }
-  return x / a * (slope - sum * log_less_digamma(x, a + 1));
+  return x / a * (gradient - sum * log_less_digamma(x, a + 1));
 }
 
 // How far Q(a, x) rises with a, over that density: the convergents of its continued fraction and
 // their derivatives, all scaled to a denominator of 1.
-MOONLET_HD double gamma_slope_fraction(double a, double x) {
-  double b = x + 1 - a, before = 0, top = 1 / b, under_before = 1 / b, slope = 0, last = 0;
-  double before_slope = 0, top_slope = 0, under_before_slope = 0, under_slope = -1 / b;
+MOONLET_HD double gamma_gradient_fraction(double a, double x) {
+  double b = x + 1 - a, before = 0, top = 1 / b, under_before = 1 / b, gradient = 0, last = 0;
+  double before_gradient = 0, top_gradient = 0, under_before_gradient = 0, under_gradient = -1 / b;
   for (int n = 1; n < 5000; ++n) {
     const double factor = -n * (n - a);
     b += 2;
     const double next = b * top + factor * before, under = b + factor * under_before;
-    const double next_slope = b * top_slope - top + n * before + factor * before_slope;
-    const double next_under_slope =
-        b * under_slope - 1 + n * under_before + factor * under_before_slope;
+    const double next_gradient = b * top_gradient - top + n * before + factor * before_gradient;
+    const double next_under_gradient =
+        b * under_gradient - 1 + n * under_before + factor * under_before_gradient;
     const double scale = 1 / under;
     before = top * scale, under_before = scale, top = next * scale;
-    before_slope = top_slope * scale, under_before_slope = under_slope * scale;
-    top_slope = next_slope * scale, under_slope = next_under_slope * scale;
-    const double now = top_slope - top * under_slope;
-    if (n > 2 && fabs(top - last) <= 1e-16 * top && fabs(now - slope) <= 1e-15 * fabs(now)) break;
-    last = top, slope = now;
+    before_gradient = top_gradient * scale, under_before_gradient = under_gradient * scale;
+    top_gradient = next_gradient * scale, under_gradient = next_under_gradient * scale;
+    const double now = top_gradient - top * under_gradient;
+    if (n > 2 && fabs(top - last) <= 1e-16 * top && fabs(now - gradient) <= 1e-15 * fabs(now))
+      break;
+    last = top, gradient = now;
   }
-  return x * (top * log_less_digamma(x, a) + top_slope - top * under_slope);
+  return x * (top * log_less_digamma(x, a) + top_gradient - top * under_gradient);
 }
 
 // The same for large a, by the expansion of the quantile in the normal one (Cornish and Fisher
 // 1938): that is found by Newton's method.
-MOONLET_HD double gamma_slope_normal(double a, double x) {
+MOONLET_HD double gamma_gradient_normal(double a, double x) {
   const double root = sqrt(a), wanted = (x - a) / root;
   double z = wanted - (wanted * wanted - 1) / (3 * root), order = 0;
   for (int n = 0; n < 4; ++n) {
@@ -244,11 +245,11 @@ MOONLET_HD double gamma_slope_normal(double a, double x) {
 
 // The derivative by a of the x for which P(a, x) stays the same: how a number of the gamma
 // distribution moves with its shape.
-MOONLET_HD double gamma_quantile_slope(double a, double x) {
+MOONLET_HD double gamma_quantile_gradient(double a, double x) {
   if (!(a > 0 && x >= 0 && a < kInf && x < kInf)) return kNaN;
   if (x == 0) return 0;
-  if (a > 1e4) return gamma_slope_normal(a, x);
-  return x <= a + 2 + 4 * sqrt(a) ? gamma_slope_series(a, x) : gamma_slope_fraction(a, x);
+  if (a > 1e4) return gamma_gradient_normal(a, x);
+  return x <= a + 2 + 4 * sqrt(a) ? gamma_gradient_series(a, x) : gamma_gradient_fraction(a, x);
 }
 
 }  // namespace moonlet::special

@@ -156,7 +156,7 @@ MOONLET_LONG_FN V log_ndtr(V x) {
 // The derivative of log_ndtr: the normal density over ndtr, both scaled as erfcx above; for x < 0
 // the exponential has gone from both.
 template <class V>
-MOONLET_LONG_FN V log_ndtr_slope(V x) {
+MOONLET_LONG_FN V log_ndtr_gradient(V x) {
   const V zero(0), one(1), root(0.79788456080286535588);
   const V size = select(x < zero, -x, vmin(x, V(50)));
   V under = scaled_erfcx<is_float32<V>>(size * V(kSqrtHalf));

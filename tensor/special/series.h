@@ -1,6 +1,6 @@
 // tensor/special/series.h: constants of the special functions, and what those of single values are
-// evaluated with. All of tensor/special/ but erfinv and the slope of log_ndtr computes in double,
-// for the CPU and for CUDA. The coefficients of the series were computed from the functions
+// evaluated with. All of tensor/special/ but erfinv and the gradient of log_ndtr computes in
+// double, for the CPU and for CUDA. The coefficients of the series were computed from the functions
 // themselves with 45 digits and end where the next is below 1e-18 of the largest.
 #pragma once
 

@@ -138,7 +138,7 @@ end
 local Vit = nn.class "Vit"
 function Vit:init(d)
   self.patches = nn.Conv2d(1, d, 4, { stride = 4 })
-  self.places = nn.Parameter(ml.zeros(1, 49, d))
+  self.positions = nn.Parameter(ml.zeros(1, 49, d))
   self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(d, 4, { dim_feedforward = 4 * d,
     dropout = 0, activation = "gelu", batch_first = true, norm_first = true }), 4,
     { norm = nn.LayerNorm(d), enable_nested_tensor = false })
@@ -146,7 +146,7 @@ function Vit:init(d)
 end
 
 function Vit:forward(x)
-  local patches = self.patches(x):flatten(3):transpose(2, 3) + self.places
+  local patches = self.patches(x):flatten(3):transpose(2, 3) + self.positions
   return self.o(self.encoder(patches):mean(2))
 end
 

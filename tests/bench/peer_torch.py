@@ -258,13 +258,13 @@ class Vit(nn.Module):
     def __init__(self, d):
         super().__init__()
         self.patches = nn.Conv2d(1, d, 4, 4)
-        self.places = nn.Parameter(torch.zeros(1, 49, d))
+        self.positions = nn.Parameter(torch.zeros(1, 49, d))
         layer = nn.TransformerEncoderLayer(d, 4, 4 * d, 0, "gelu", batch_first=True, norm_first=True)
         self.encoder = nn.TransformerEncoder(layer, 4, nn.LayerNorm(d), enable_nested_tensor=False)
         self.o = nn.Linear(d, 10)
 
     def forward(self, x):
-        return self.o(self.encoder(self.patches(x).flatten(2).transpose(1, 2) + self.places).mean(1))
+        return self.o(self.encoder(self.patches(x).flatten(2).transpose(1, 2) + self.positions).mean(1))
 
 
 def vit():

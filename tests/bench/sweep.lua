@@ -128,15 +128,15 @@ local function backward(case, args)
     return value
   end)
   if #inputs == 0 then return nil end
-  local outputs, slopes = {}, {}
+  local outputs, gradients = {}, {}
   for _, result in ipairs(samples.results(case, args)) do
     if ml.is_tensor(result) and result.requires_grad then
       outputs[#outputs + 1] = result
-      slopes[#slopes + 1] = ml.ones_like(result)
+      gradients[#gradients + 1] = ml.ones_like(result)
     end
   end
   if #outputs == 0 then return nil end
-  local options = { grad_outputs = slopes, retain_graph = true, allow_unused = true }
+  local options = { grad_outputs = gradients, retain_graph = true, allow_unused = true }
   return function() ml.grad(outputs, inputs, options) end
 end
 

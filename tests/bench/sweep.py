@@ -84,8 +84,8 @@ def backward(line, args, kw):
     result = function_of(line, [tracked(a) for a in args], kw)()
     results = list(result) if isinstance(result, (list, tuple)) else [result]
     results = [r for r in results if isinstance(r, torch.Tensor) and r.requires_grad]
-    slopes = [torch.ones_like(r) for r in results]
-    return lambda: torch.autograd.grad(results, inputs, slopes, retain_graph=True, allow_unused=True)
+    gradients = [torch.ones_like(r) for r in results]
+    return lambda: torch.autograd.grad(results, inputs, gradients, retain_graph=True, allow_unused=True)
 
 def compare(line, path, again):
     """Rows (family, name, setting, direction, seconds here, seconds there); again() times ours once more."""

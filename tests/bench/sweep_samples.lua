@@ -2,11 +2,11 @@
 -- make sense with every size multiplied: by name the arguments as text, in which `n` is the number of
 -- elements wanted and `side(k)` the whole size of a k-dimensional tensor of about so many.
 
--- Lines, images and bodies of at most so many elements.
+-- Lines, images and volumes of at most so many elements.
 local LINES = "randn(math.max(n // 1024, 1), math.min(n, 1024))"
 local IMAGES = "randn(math.max(n // 1024, 1), math.min(side(2), 32), math.min(side(2), 32))"
 local BODIES = "randn(math.max(n // 4096, 1), " .. ("math.min(side(3), 16), "):rep(2) .. "math.min(side(3), 16))"
--- Pooled pieces, of whose elements each comes from a place of its own, and the size they are to have.
+-- Pooled pieces, of whose elements each comes from a position of its own, and the size they are to have.
 local UNPOOLED = [[(function()
   local x = randn(%s, 2, %s)
   return x, (arange(x[1][1]:numel()) * 2):reshape(x[1][1].shape):expand(x.shape):contiguous(), %s

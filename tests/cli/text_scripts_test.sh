@@ -77,7 +77,7 @@ run char_gpt.lua text.txt --dim 32 --layers 1 --window 24 --batch-size 4 --bfloa
   --checkpoint half
 at_most 'char_gpt.lua --bfloat16: loss' "$(value 'validation ')" 2.5
 
-# Words that stand in the same places come near one another.
+# Words that stand in the same positions come near one another.
 run word2vec.lua text.txt --epochs 6 --dim 16 --window 1 --batch-size 64 --common 0 --lr 0.01 \
   --words sees,cat --out words --figure words.svg
 at_most 'word2vec.lua: loss' "$(value 'epoch 6\/6  loss ')" 2.1

@@ -50,7 +50,7 @@ cpu::ConvShape shape_for(int64_t groups, int64_t in_channels, int64_t out_channe
   return {2, groups, in_channels, out_channels, in, out, kernel, stride, pad, dilation};
 }
 
-// Of images, or of bodies of a depth.
+// Of images, or of volumes of a depth.
 cpu::ConvShape shape(int64_t groups, int64_t stride, int64_t pad, int64_t dilation,
                      bool deep = false) {
   const int64_t depth = deep ? 7 : 1, kernel = deep ? 3 : 1;
@@ -59,7 +59,7 @@ cpu::ConvShape shape(int64_t groups, int64_t stride, int64_t pad, int64_t dilati
                    axes(dilation, 1));
 }
 
-// Images and bodies with and without groups, strides, padding and dilation.
+// Images and volumes with and without groups, strides, padding and dilation.
 std::vector<cpu::ConvShape> plain_shapes() {
   std::vector<cpu::ConvShape> out;
   for (const bool deep : {false, true}) {
@@ -67,7 +67,7 @@ std::vector<cpu::ConvShape> plain_shapes() {
     out.push_back(shape(2, 2, 1, 1, deep));
     out.push_back(shape(1, 1, 2, 2, deep));
   }
-  // Windows of one place, which need no columns, and one row of many pieces.
+  // Windows of one position, which need no columns, and one row of many pieces.
   out.push_back(shape_for(2, 4, 6, {2, 5, 4}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {1, 1, 1}));
   out.push_back(shape_for(1, 4, 6, {1, 1, 20000}, {1, 1, 5}, {1, 1, 1}, {0, 0, 2}, {1, 1, 1}));
   out.push_back(shape_for(1, 4, 6, {1, 70, 90}, {1, 3, 2}, {1, 1, 2}, {0, 4, 3}, {1, 2, 3}));
@@ -78,12 +78,12 @@ struct Arguments {
   Tensor x, weight, grad;
 };
 Arguments arguments(const cpu::ConvShape& s, DType dtype) {
-  const auto bodies = [dtype](int64_t n, int64_t c, const Axes& a) {
+  const auto volumes = [dtype](int64_t n, int64_t c, const Axes& a) {
     return filled({n, c, a[0], a[1], a[2]}, dtype);
   };
-  return {bodies(s.batch, s.in_channels, s.in),
-          bodies(s.out_channels, s.in_channels / s.groups, s.kernel),
-          bodies(s.batch, s.out_channels, s.out)};
+  return {volumes(s.batch, s.in_channels, s.in),
+          volumes(s.out_channels, s.in_channels / s.groups, s.kernel),
+          volumes(s.batch, s.out_channels, s.out)};
 }
 }  // namespace
 
@@ -159,8 +159,8 @@ bool run_by_onednn(cpu::ConvPass pass, const cpu::ConvShape& s, cpu::ConvTensors
 }
 
 // Other heights than widths, with a few channels or `wider` times as many. Padding goes beyond
-// windows, strides leave places out, and images have places to the right and below that no window
-// sees.
+// windows, strides leave positions out, and images have positions to the right and below that no
+// window sees.
 std::vector<cpu::ConvShape> uneven_shapes(int64_t wider = 1) {
   const auto deep = [wider](int64_t groups, const Axes& in, const Axes& kernel, const Axes& stride,
                             const Axes& pad, const Axes& dilation) {

@@ -61,7 +61,7 @@ void require_sticky_failure() {
 
 }  // namespace
 
-TEST_CASE("every thread of a grid runs once, at its place") {
+TEST_CASE("every thread of a grid runs once, at its position") {
   const dim3 grid(3, 2, 2), block(4, 3, 2);
   Buffer<unsigned> out(std::vector<unsigned>(12 * 24, 7));
   MOONLET_LAUNCH(where_am_i, grid, block, 0, nullptr, out.get());
@@ -111,11 +111,11 @@ TEST_CASE("shuffles follow CUDA's rules for every width") {
   REQUIRE(cudaGetLastError() == cudaSuccess);
   const auto got = out.read();
   for (int lane = 0; lane < 32; ++lane) {
-    const int start = lane / width * width, place = lane - start, far = lane ^ 9;
+    const int start = lane / width * width, position = lane - start, far = lane ^ 9;
     const double* mine = got.data() + lane * 5;
     CHECK(mine[0] == start + 3 % width + 0.5);
-    CHECK(mine[1] == (place < 2 ? lane : lane - 2) + 0.5);
-    CHECK(mine[2] == (place + 2 >= width ? lane : lane + 2) + 0.5);
+    CHECK(mine[1] == (position < 2 ? lane : lane - 2) + 0.5);
+    CHECK(mine[2] == (position + 2 >= width ? lane : lane + 2) + 0.5);
     CHECK(mine[3] == (far >= start + width ? lane : far) + 0.5);
     CHECK(mine[4] == 0xaaaaaaaau);
   }

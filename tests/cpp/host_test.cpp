@@ -339,7 +339,7 @@ TEST_CASE("integers that do not fit are errors, both ways") {
   CHECK(Value(-(int64_t{1} << 31)).as<int32_t>() == std::numeric_limits<int32_t>::min());
   CHECK(Value(2.0).as<int>() == 2);
   CHECK(contains(message_of<std::exception>([&] { Value(2.5).as<int>(); }),
-                 "2.5 came, an integer was wanted"));
+                 "2.5 came, an integer was expected"));
   CHECK_THROWS_AS(Value(std::nan("")).integer(), Error);
   CHECK_THROWS_AS(Value(0x1p63).integer(), Error);
   CHECK(Value(-0x1p63).integer() == std::numeric_limits<int64_t>::min());

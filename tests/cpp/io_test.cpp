@@ -233,9 +233,9 @@ TEST_CASE("bad CSV files and what cannot be one") {
   CHECK(contains(message_of([] { io::write_csv("/nowhere/x", Tensor()); }), "is undefined"));
   CHECK(message_of([] {
           io::write_csv("/nowhere/x", ones({1, 1, 1}));
-        }) == "write_csv: a tensor of one or two dimensions is wanted, got shape (1, 1, 1)");
+        }) == "write_csv: a tensor of one or two dimensions is expected, got shape (1, 1, 1)");
   CHECK(message_of([] { io::write_csv("/nowhere/x", to(ones({1}), DType::Complex64)); }) ==
-        "write_csv: a tensor of real numbers is wanted, got complex64");
+        "write_csv: a tensor of real numbers is expected, got complex64");
 }
 
 TEST_CASE("a request to stop ends the reading and writing of tables") {

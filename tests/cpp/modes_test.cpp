@@ -197,7 +197,7 @@ TEST_CASE("a wrong result of a mode is an error") {
   const Tensor x = of({1, 2});
   Giving giving;
   const ModeScope scope(giving);
-  CHECK(message_of([&] { exp(x); }) == "exp: a mode gave 0 results, 1 is wanted");
+  CHECK(message_of([&] { exp(x); }) == "exp: a mode gave 0 results, 1 is expected");
   giving.given = {std::string("a")};
   CHECK(message_of([&] { exp(x); }) ==
         "exp: result 1 that a mode gave must be a tensor, got a string");

@@ -19,8 +19,8 @@ using namespace moonlet;
 
 namespace {
 
-// All places of a layout, in elements from the first.
-std::vector<int64_t> places(const Dims& sizes, const Dims& strides, int64_t offset) {
+// All positions of a layout, in elements from the first.
+std::vector<int64_t> positions(const Dims& sizes, const Dims& strides, int64_t offset) {
   std::vector<int64_t> out{offset};
   for (int d = 0; d < sizes.size(); ++d) {
     std::vector<int64_t> next;
@@ -54,13 +54,14 @@ TEST_CASE("overlap of random layouts is exact", "[overlap]") {
   int inside = 0, between = 0;
   for (int round = 0; round < 3000; ++round) {
     const Layout a = random_layout(random), b = random_layout(random);
-    const auto at = places(a.sizes, a.strides, a.offset), bt = places(b.sizes, b.strides, b.offset);
+    const auto at = positions(a.sizes, a.strides, a.offset),
+               bt = positions(b.sizes, b.strides, b.offset);
     const std::set<int64_t> once(at.begin(), at.end());
     const Tensor x = alias(memory, a.sizes, a.strides, a.offset);
     const Tensor y = alias(memory, b.sizes, b.strides, b.offset);
     const bool itself = once.size() != at.size();
     bool shared = false;
-    for (int64_t place : bt) shared = shared || once.contains(place);
+    for (int64_t position : bt) shared = shared || once.contains(position);
     REQUIRE(overlaps_itself(x) == itself);
     REQUIRE(overlap(x, y) == shared);
     REQUIRE(overlap(y, x) == shared);

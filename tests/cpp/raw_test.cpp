@@ -101,7 +101,7 @@ TEST_CASE("an update copies what it reads from the memory that it writes", "[raw
 
 TEST_CASE("written arguments have elements of their own", "[raw]") {
   Tensor windows = views::unfold(of({1, 2, 3}), 0, 2, 1);
-  CHECK_THROWS_WITH(raw::fill_(windows, 0.0), ContainsSubstring("share one place in memory"));
+  CHECK_THROWS_WITH(raw::fill_(windows, 0.0), ContainsSubstring("share one position in memory"));
   Tensor columns = views::transpose(views::view(of({1, 2, 3, 4}), {2, 2}), 0, 1);
   CHECK_NOTHROW(raw::fill_(columns, 0.0));
   Tensor every_second = views::slice(of({1, 2, 3, 4}), 0, 0, 4, 2);

@@ -253,7 +253,7 @@ void check_positions_stop() {
 void check_planes_stop() {
   const Tensor plane = noise({1, 1, 1536, 1536}), half = noise({1, 1, 768, 768});
   const Dims two{2, 2}, one{1, 1}, zero{0, 0}, plane_sizes{1536, 1536};
-  const auto places = [&](const Tensor& x) {
+  const auto indices = [&](const Tensor& x) {
     return alias(positions(x.numel()), x.sizes(), x.strides(), 0);
   };
   check_stops("max_pool2d",
@@ -262,9 +262,9 @@ void check_planes_stop() {
     raw::max_pool2d_with_indices(plane, {3, 3}, one, one, one, false);
   });
   check_stops("max_pool2d_grad_x",
-              [&] { raw::max_pool2d_grad_x(plane, places(plane), plane.sizes()); });
+              [&] { raw::max_pool2d_grad_x(plane, indices(plane), plane.sizes()); });
   check_stops("max_pool2d_grad_x_grad_grad",
-              [&] { raw::max_pool2d_grad_x_grad_grad(plane, places(plane)); });
+              [&] { raw::max_pool2d_grad_x_grad_grad(plane, indices(plane)); });
   check_stops("avg_pool2d",
               [&] { raw::avg_pool2d(plane, two, two, zero, false, true, std::nullopt); });
   check_stops("avg_pool2d_grad_x", [&] {

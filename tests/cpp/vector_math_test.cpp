@@ -53,8 +53,8 @@ double units(T got, Wide want) {
 Wide inverse_erfc(Wide q) {
   Wide x = std::sqrt(-std::log(q));
   for (int i = 0; i < 40; ++i) {
-    const Wide rest = std::erfc(x), slope = std::exp(-x * x) / rest;
-    x += (std::log(rest) - std::log(q)) * std::sqrt(std::acos(Wide(-1))) / 2 / slope;
+    const Wide rest = std::erfc(x), gradient = std::exp(-x * x) / rest;
+    x += (std::log(rest) - std::log(q)) * std::sqrt(std::acos(Wide(-1))) / 2 / gradient;
   }
   return x;
 }

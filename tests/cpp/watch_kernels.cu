@@ -60,7 +60,7 @@ __global__ void last_adds(int* out, unsigned* done, bool fence) {
   for (unsigned b = 0; b < gridDim.x; ++b) out[0] += out[1 + b];
 }
 
-// Bytes beside each other are places of their own.
+// Bytes beside each other are positions of their own.
 __global__ void bytes(unsigned char* out) {
   unsigned char& mine = out[blockIdx.x * blockDim.x + threadIdx.x];
   const unsigned char before = mine;

@@ -58,7 +58,7 @@ local function run_lua(block, name, env)
     local wanted = line:match "%-%->%s?(.*)$"
     local got = printed[block.line + i - 1]
     if wanted and got ~= wanted then
-      wrong[#wrong + 1] = ("%s:%d: got %q, wanted %q"):format(name, block.line + i - 1,
+      wrong[#wrong + 1] = ("%s:%d: got %q, expected %q"):format(name, block.line + i - 1,
         tostring(got), wanted)
     end
   end

@@ -50,7 +50,7 @@ int host_grad_mode(lua_State* L) {
 
 int twice(lua_State* L) {
   const moonlet::Tensor* x = moonlet::test_tensor(L, 1);
-  if (x == nullptr) return luaL_error(L, "twice: a tensor was wanted");
+  if (x == nullptr) return luaL_error(L, "twice: a tensor was expected");
   const moonlet::StateScope scope(L);
   moonlet::push_tensor(L, *x * 2);
   return 1;

@@ -97,7 +97,7 @@ void test_elements() {
   float buffer[6] = {0, 1, 2, 3, 4, 5};
   const ml::Tensor x = ml::clone(ml::from_blob(buffer, {6}, ml::DType::Float32));
   expect(x.data<float>()[5] == 5 && x.data<const float>()[4] == 4, "elements");
-  expect_error([&] { x.data<double>(); }, "data: the tensor is float32, float64 was wanted");
+  expect_error([&] { x.data<double>(); }, "data: the tensor is float32, float64 was expected");
   const ml::Tensor t = ml::transpose(ml::view(x, {2, 3}), 0, 1);
   expect_error([&] { t.data<float>(); }, "do not lie one after another");
   expect(ml::contiguous(t).data<float>()[1] == 3, "contiguous lays them out");

@@ -42,24 +42,24 @@ end
 -- The sample's arguments as a record { xs, call }: the tensors with a gradient, and the results that
 -- `call(form, tensors)` computes of others in their places.
 local function row_arguments(case, i, salt)
-  local xs, places, count = {}, {}, 0
+  local xs, positions, count = {}, {}, 0
   local args = samples.map(case, samples.arguments(case, i, salt), function(t, kind, name)
     count = count + 1
     local x = doubled(t:detach()):clone { memory_format = "contiguous_format" }
     if is_differentiable(x) and has_gradient(case, kind, name or kind) then
       xs[#xs + 1] = as_real(x):clone()
-      places[count] = { #xs, is_complex(x) }
+      positions[count] = { #xs, is_complex(x) }
     end
     return x
   end)
   local function call(form, given)
-    local next_place = 0
+    local next_position = 0
     local own = samples.map(case, args, function(t, _, name)
-      next_place = next_place + 1
-      local place = places[next_place]
-      if not place then return case.writes[name] and t:clone() or t end
-      local x = given[place[1]]
-      if place[2] then x = ml.view_as_complex(x) end
+      next_position = next_position + 1
+      local position = positions[next_position]
+      if not position then return case.writes[name] and t:clone() or t end
+      local x = given[position[1]]
+      if position[2] then x = ml.view_as_complex(x) end
       return symmetric(case) and (x + x:mH()) / 2 or x
     end)
     if form == "slice" then

@@ -9,7 +9,7 @@ local function random(n) return math.random(n) end
 
 -- Points ------------------------------------------------------------------------------------------
 
--- x with the elements at those places of its flat form set.
+-- x with the elements at those positions of its flat form set.
 local function with(x, value, ...)
   if x:numel() == 0 then return x end
   local flat = x:reshape(-1):clone()
@@ -96,14 +96,14 @@ end
 
 -- Every argument is a part of one leaf, as packed weights are.
 local function packed(xs)
-  local flat, places, total = {}, {}, 0
+  local flat, positions, total = {}, {}, 0
   for i, x in ipairs(xs) do
-    flat[i], places[i] = x:reshape(-1), { total + 1, x:numel(), x.shape }
+    flat[i], positions[i] = x:reshape(-1), { total + 1, x:numel(), x.shape }
     total = total + x:numel()
   end
   return { ml.cat(flat, 1) }, function(leaves)
     local out = {}
-    for i, p in ipairs(places) do out[i] = leaves[1]:narrow(1, p[1], p[2]):view(p[3]) end
+    for i, p in ipairs(positions) do out[i] = leaves[1]:narrow(1, p[1], p[2]):view(p[3]) end
     return out
   end
 end

@@ -71,7 +71,7 @@ end
 
 local function subject() return repeated(draw(3) == 1 and 40 or 8, function() return pick(LETTERS) end) end
 local function whole_pattern() return (draw(6) == 1 and "^" or "") .. pattern(0) .. (draw(8) == 1 and "$" or "") end
-local function place() return pick { 1, 1, 0, -1, 2, 3, -3, 100, -100, math.maxinteger, math.mininteger } end
+local function position() return pick { 1, 1, 0, -1, 2, 3, -3, 100, -100, math.maxinteger, math.mininteger } end
 
 local function template()
   return repeated(3, function() return pick { "%0", "%1", "%2", "%9", "%%", "%", "x", "%a", "\0" } end)
@@ -149,10 +149,10 @@ local function with_table(f, ...)
 end
 
 local CALLS = {
-  function() return string.find, subject(), whole_pattern(), place(), pick { false, false, false, true } end,
-  function() return string.match, subject(), whole_pattern(), place() end,
+  function() return string.find, subject(), whole_pattern(), position(), pick { false, false, false, true } end,
+  function() return string.match, subject(), whole_pattern(), position() end,
   function() return string.match, subject(), whole_pattern() end,
-  function() return iterate, subject(), whole_pattern(), place() end,
+  function() return iterate, subject(), whole_pattern(), position() end,
   function() return string.gsub, subject(), whole_pattern(), pick(REPLACEMENTS)(), pick { nil, 1, 3, 0, -1 } end,
   function() return string.gsub, subject(), whole_pattern(), pick(REPLACEMENTS)() end,
   function()

@@ -16,7 +16,7 @@ def up(values):
 
 
 def cells(t):
-    """The places in memory of the elements of t, in units of 4 bytes: as many for each element as it takes."""
+    """The positions in memory of the elements of t, in units of 4 bytes: as many for each element as it takes."""
     unit = t.element_size() // 4
     axes = [[i * s * unit for i in range(n)] for n, s in zip(t.shape, t.stride())]
     start = t.storage_offset() * unit
@@ -24,8 +24,8 @@ def cells(t):
 
 
 def overlaps_itself(t):
-    places = cells(t)
-    return len(set(places)) < len(places)
+    positions = cells(t)
+    return len(set(positions)) < len(positions)
 
 
 def share(a, b):
@@ -153,11 +153,11 @@ class Views:
         self.quiet_view(f"{x}:unfold({d + 1}, {size}, {step})", f"{x}.unfold({d}, {size}, {step})")
 
     def view_as_strided(self, x, t):
-        lua, py = self.places(t)
+        lua, py = self.positions(t)
         self.quiet_view(f"{x}:as_strided({lua})", f"{x}.as_strided({py})")
 
-    def places(self, t):
-        """Places among those of t, counted from the start of the storage: arguments of as_strided."""
+    def positions(self, t):
+        """Positions among those of t, counted from the start of the storage: arguments of as_strided."""
         n, start = t.numel(), t.storage_offset()
         rows, step = self.rng.randint(1, n), 1
         cols = self.rng.randint(1, n - rows + 1)
@@ -206,7 +206,7 @@ class Views:
             kinds.append("as_strided_")
         kind = rng.choice(kinds)
         if kind == "as_strided_":
-            lua, py = self.places(t)
+            lua, py = self.positions(t)
             if t._base is None and overlaps_itself(eval(f"t.as_strided({py})", {"t": t.detach()})):
                 return
         elif kind == "t_":

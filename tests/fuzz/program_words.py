@@ -17,7 +17,7 @@ def numbers(t):
 
 
 def digest(t):
-    """dtype, sizes and one number that depends on each element and its place."""
+    """dtype, sizes and one number that depends on each element and its position."""
     total = sum(v * (0.5 + math.fmod((i + 1) * 0.6180339887, 1.0)) for i, v in enumerate(numbers(t)))
     text = f"{total:.12g}" if math.isfinite(total) and abs(total) < 1e150 else "large"
     kind = str(t.dtype).removeprefix("torch.")

@@ -20,7 +20,7 @@ local function numbers(t)
   return t:to "float64":reshape(-1):tolist()
 end
 
--- A number that depends on each element and its place, and the size of its terms.
+-- A number that depends on each element and its position, and the size of its terms.
 local function digest(t)
   local total, size = 0.0, 0.0
   for i, v in ipairs(numbers(t)) do
@@ -127,22 +127,22 @@ local function near(t, wanted, tolerance)
   for d = 1, t.ndim do dims[d] = t.shape[d] end
   local head, number = wanted:match "^([^:]*):(%S+)"
   local ours = (CODES[t.dtype] or tostring(t.dtype)) .. table.concat(dims, ",")
-  if ours ~= head then return false, ours .. ", wanted " .. head end
+  if ours ~= head then return false, ours .. ", expected " .. head end
   if number == "large" then return true end
   local total, size = digest(t)
   local far = math.abs(total - tonumber(number))
   if far <= tolerance * math.max(size, 1) then return true end
-  return false, ("%s sums to %.10g, wanted %s"):format(json.encode(numbers(t)), total, number)
+  return false, ("%s sums to %.10g, expected %s"):format(json.encode(numbers(t)), total, number)
 end
 
 local function check_hooks(list, wanted, tolerance)
   if #list ~= #wanted then
-    return ("hooks ran %d times, wanted %d"):format(#list, #wanted)
+    return ("hooks ran %d times, expected %d"):format(#list, #wanted)
   end
   for i, entry in ipairs(list) do
     local number, digest_text = wanted[i]:match "^(%d+) (.*)"
     if entry[1] ~= tonumber(number) then
-      return ("call %d was of hook %d, wanted %s"):format(i, entry[1], number)
+      return ("call %d was of hook %d, expected %s"):format(i, entry[1], number)
     end
     local ok, message = near(entry[2], digest_text, tolerance)
     if not ok then return ("call %d of hook %s got %s"):format(i, number, message) end
@@ -152,7 +152,7 @@ end
 local function check_flags(x, flags)
   local ours = (x.requires_grad and "r" or "") .. (x.is_leaf and "l" or "")
   if flags ~= ours then
-    return ("has flags '%s', wanted '%s'"):format(ours, flags)
+    return ("has flags '%s', expected '%s'"):format(ours, flags)
   end
 end
 

@@ -71,14 +71,14 @@ function tensors.expanded(t)
   end
 end
 
-function tensors.one_place(t)
+function tensors.one_position(t)
   if t:numel() < 2 then return end
   local strides, sizes = {}, {}
   for d = 1, t.ndim do strides[d], sizes[d] = 0, t.shape[d] end
   return function(device) return there(t, device):as_strided(sizes, strides) end
 end
 
--- Neighbours share places: rows of a matrix that start one element apart.
+-- Neighbours share positions: rows of a matrix that start one element apart.
 function tensors.overlapping(t)
   if t.ndim < 2 or t.shape[1] < 2 or t.shape[2] < 2 or t:numel() == 0 then return end
   local strides, sizes = {}, {}
@@ -144,8 +144,8 @@ function tensors.another()
   return function(device) return there(t, device) end, i
 end
 
---- The ways to spoil a tensor that make its elements share places.
-wrong.overlaps = { expanded = true, one_place = true, overlapping = true }
+--- The ways to spoil a tensor that make its elements share positions.
+wrong.overlaps = { expanded = true, one_position = true, overlapping = true }
 
 local names = {}
 for name in pairs(tensors) do names[#names + 1] = name end

@@ -1,5 +1,5 @@
 -- tests/generator/formula_lines.lua: the generated tape says for every formula the line of the row's
--- file where it is written, and after it its own place.
+-- file where it is written, and after it its own position.
 -- usage: lua formula_lines.lua ROOT FAMILY,FAMILY,...
 
 local root = arg[1]

@@ -32,7 +32,7 @@ int add_out(int x) {
 }]])
 expect(select(2, pcall(template.fill, "a $missing b", {})), "template: no value for $missing in:\na $missing b")
 
--- Broken after the last comma that fits, and never within a string where there is a place outside.
+-- Broken after the last comma that fits, and never within a string where there is a position outside.
 local long = "  f(" .. ('"one, two", '):rep(12) .. "x);"
 local short = template.short_lines(long)
 expect((short:gsub("\n      ", " ")), long)

@@ -164,7 +164,7 @@ row("a pickle of an integer of 16 MB", [[
   reading(ml.load, pickled("x.pt", "](\x8b" .. ("<I4"):pack(16 << 20) .. ("\x11"):rep(16 << 20) .. "e.")) ]], "a value")
 row("a pickle of 200000 integers of 100 bytes", [[
   reading(ml.load, pickled("x.pt", "](" .. ("\x8a\x64" .. ("\x11"):rep(100)):rep(200000) .. "e.")) ]], TOO_MUCH)
-row("a pickle of one object at 300000 places", [[
+row("a pickle of one object at 300000 positions", [[
   warn "@off"
   reading(ml.load, pickled("x.pt", "cfoo\nBar\n)\x81q\0](" .. ("h\0"):rep(300000) .. "e.")) ]], ANY)
 row("a pickle of objects below lists that nest a million deep", [[
@@ -191,7 +191,7 @@ row("a pickle of a sparse tensor of 2^40 elements", [[
   local p = "ctorch._utils\n_rebuild_sparse_tensor\n(" .. text "sparse_coo" .. "(" .. tensor("Long", "K\1K\1\x86", "K\1K\1\x86")
     .. tensor("Long", "K\1\x85", "K\1\x85") .. "\x8a\6" .. ("<i6"):pack(1 << 40) .. "\x85ttR."
   reading(ml.load, archive("x.pt", { { "a/data.pkl", "\x80\2" .. p }, { "a/data/0", ("\0"):rep(8) } })) ]], TOO_MUCH)
-row("a pickle of a sparse tensor at 50000 places", [[
+row("a pickle of a sparse tensor at 50000 positions", [[
   local p = "ctorch._utils\n_rebuild_tensor_v2\nq\1((X\7\0\0\0storagectorch\nLongStorage\nX\1\0\0\0"
     .. "0X\3\0\0\0cpuK\1tQq\2K\0K\1K\1\x86K\1K\1\x86\x89}tRq\3h\1(h\2K\0K\1\x85K\1\x85\x89}tRq\4"
     .. "ctorch._utils\n_rebuild_sparse_tensor\nq\5"
@@ -483,7 +483,7 @@ for _, it in ipairs {
   { "Pad by the edge of what is empty", "{ { 'Pad', { 'x', 's' }, { mode = 'edge' } } }, { x = ml.ones(1, 0), s = ints(1 << 30, 0, 1 << 30, 0) }" },
   { "Resize", "{ { 'Resize', { 'x', '', '', 's' } } }, { x = ml.ones(1, 1, 1, 1), s = ints(1, 1, 1 << 20, 1 << 20) }" },
   { "Resize by scales", "{ { 'Resize', { 'x', '', 's' } } }, { x = ml.ones(1, 1, 2, 2), s = ml.tensor { 1, 1, 5e5, 5e5 } }" },
-  { "Resize from many places to many", "{ { 'Resize', { 'x', '', '', 's' }, { mode = 'linear' } } }, { x = ml.ones(1, 20000), s = ints(1, 1 << 20) }",
+  { "Resize from many positions to many", "{ { 'Resize', { 'x', '', '', 's' }, { mode = 'linear' } } }, { x = ml.ones(1, 20000), s = ints(1, 1 << 20) }",
     "a value" },
   { "OneHot", "{ { 'OneHot', { 'i', 'd', 'v' } } }, { i = ints(1, 2), d = ints(1 << 31)[1], v = ml.tensor { 0.0, 1.0 } }" },
   { "a product of a column and a row", "{ { 'MatMul', { 'a', 'b' } } }, { a = ml.ones(80000, 1), b = ml.ones(1, 80000) }" },

@@ -30,9 +30,9 @@ long first_failing = 0, last_failing = 0;
 // clears while threads of it are still in here.
 __attribute__((tls_model("initial-exec"))) thread_local bool asking = false;
 
-bool is_in(const void* place, const char* library) {
+bool is_in(const void* position, const char* library) {
   Dl_info info;
-  return dladdr(place, &info) != 0 && info.dli_fname != nullptr &&
+  return dladdr(position, &info) != 0 && info.dli_fname != nullptr &&
          std::strstr(info.dli_fname, library) != nullptr;
 }
 
@@ -113,7 +113,7 @@ int l_count(lua_State* L) {
 }
 
 // Where a child was that a signal ends.
-void show_place(int signal) {
+void show_position(int signal) {
   armed = false;
   void* frames[40];
   backtrace_symbols_fd(frames, backtrace(frames, 40), STDERR_FILENO);
@@ -123,7 +123,7 @@ void show_place(int signal) {
 
 [[noreturn]] void run_child(lua_State* L, int out) {
   alarm(300);
-  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT}) std::signal(signal, show_place);
+  for (const int signal : {SIGSEGV, SIGBUS, SIGABRT}) std::signal(signal, show_position);
   begin(luaL_checkinteger(L, 1), luaL_checkinteger(L, 2));
   lua_pushvalue(L, 3);
   lua_pcall(L, 0, 0, 0);

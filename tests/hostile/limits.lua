@@ -106,7 +106,7 @@ return {
   { "string.pack of 2^62 bytes", [[ return ("!16 i17"):pack(1) ]], fails = "out of limits" },
   { "table.concat of numbers without end", [[ return table.concat({}, "x", 1, 1 << 40) ]], fails = "invalid value" },
   { "table.move over all integers", [[ table.move({}, 1, math.maxinteger, 2) ]], fails = "destination wrap around" },
-  { "table.insert at a wrong place", [[ table.insert({}, 7, 1) ]], fails = "position out of bounds" },
+  { "table.insert at a wrong position", [[ table.insert({}, 7, 1) ]], fails = "position out of bounds" },
   { "utf8 beyond its ends", [[ return utf8.char(1 << 40) ]], fails = "out of range" },
   { "a name of an op of a megabyte", [[ return ml[("x"):rep(1000000)] ]], fails = "has no field" },
   { "an option's name of a megabyte", [[ return ml.zeros { 2, [("x"):rep(1000000)] = 1 } ]], fails = "unknown option" },

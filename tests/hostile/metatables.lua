@@ -136,9 +136,9 @@ return {
   { "methods of a tensor on a storage", [[ return ml.ones(1).sum(ml.ones(1):storage()) ]], fails = "sum.*tensor" },
   { "methods of a storage on a tensor", [[
       local s = ml.ones(1):storage()
-      return s.resize(ml.ones(1), 3) ]], fails = "resize: a storage is wanted, got Tensor" },
+      return s.resize(ml.ones(1), 3) ]], fails = "resize: a storage is expected, got Tensor" },
   { "methods of a generator on a tensor", [[ return ml.Generator().manual_seed(ml.ones(1), 3) ]],
-    fails = "manual_seed: a generator is wanted, got Tensor" },
+    fails = "manual_seed: a generator is expected, got Tensor" },
   { "a tensor called", [[ return ml.ones(1)(1) ]], fails = "call" },
   { "a field set on a tensor", [[ ml.ones(1).foo = 1 ]], fails = "foo" },
   { "shape set on a tensor", [[ ml.ones(1).shape = {1} ]], fails = "shape" },
@@ -161,7 +161,7 @@ return {
   { "a shape without its sizes", [[
       local shape = ml.ones(2).shape
       rawset(shape, next(shape), nil)
-      return #shape ]], fails = "a shape is wanted, got table" },
+      return #shape ]], fails = "a shape is expected, got table" },
 
   -- Comparisons, joins and lengths.
   { "tensor < tensor", [[ return ml.ones(1) < ml.ones(1) ]], fails = "attempt to compare" },
@@ -256,7 +256,7 @@ return {
       return nn.Linear(2, 3, setmetatable({}, { __index = function() error "hostile" end })) ]], fails = "Linear: 'bias' must be true or false, got a table" },
   { "a module with hostile __index among its children", [[
       local bad = setmetatable({}, { __index = function() error "hostile" end })
-      return nn.Sequential(nn.Linear(1, 1), bad) ]], fails = "Sequential: layer 2: a module is wanted, got a table" },
+      return nn.Sequential(nn.Linear(1, 1), bad) ]], fails = "Sequential: layer 2: a module is expected, got a table" },
   { "a module that contains itself", [[
       local net = nn.Sequential(nn.Linear(1, 1))
       net.own = net

@@ -55,7 +55,7 @@ return {
       return ml.ones(2, 2):triu(math.maxinteger):sum():item(), ml.ones(2, 2):triu(math.mininteger):sum():item() ]],
     gives = "0.0, 4.0" },
   { "cumulative sums of nothing", [[ return ml.zeros(0):cumsum(1).shape, ml.zeros(0, 3):cumsum(1).shape ]], gives = "(0,), (0, 3)" },
-  { "reductions of 2^40 elements that share one place", [[
+  { "reductions of 2^40 elements that share one position", [[
       local x = ml.ones(1):expand(1 << 40)
       return x:sum():item() == 2.0 ^ 40, x:mean():item(), x:amax():item(), x:argmax():item() ]], gives = "true, 1.0, 1.0, 1" },
 

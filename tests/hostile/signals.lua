@@ -50,7 +50,7 @@ return {
   interrupted("a loss of many targets", [[
     local x, targets = ml.zeros(1 << 23, 2), ml.ones(1 << 23):long()
     ready() while true do F.cross_entropy(x, targets) end ]]),
-  interrupted("the places of nonzero elements", "local x = ml.ones(1 << 24) ready() while true do x:nonzero() end"),
+  interrupted("the positions of nonzero elements", "local x = ml.ones(1 << 24) ready() while true do x:nonzero() end"),
   interrupted("a pooling of one plane", [[
     local x = ml.zeros(1, 1, 4096, 4096)
     ready() while true do F.max_pool2d(x, 3, 1) F.avg_pool2d(x, 512, 64) end ]]),

@@ -47,11 +47,11 @@ local function verdict(snippet, ok, text)
   if snippet.fails then
     -- What Lua says when the stack is at its end in the handler of errors as well.
     text = text:gsub("^error in error handling$", "stack overflow")
-    if ok then return ("no error, but %s; wanted one like %q"):format(text, snippet.fails) end
-    return not text:find(snippet.fails) and ("the error %q; wanted one like %q"):format(text, snippet.fails) or nil
+    if ok then return ("no error, but %s; expected one like %q"):format(text, snippet.fails) end
+    return not text:find(snippet.fails) and ("the error %q; expected one like %q"):format(text, snippet.fails) or nil
   end
   if not ok then return "the error " .. text end
-  return text ~= snippet.gives and ("gives %q; wanted %q"):format(text, snippet.gives) or nil
+  return text ~= snippet.gives and ("gives %q; expected %q"):format(text, snippet.gives) or nil
 end
 
 local function run_shared(snippet)

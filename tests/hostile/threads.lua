@@ -109,6 +109,6 @@ return {
       return next(sums, (next(sums))) ]], gives = "nil" },
   { "rubbish in OMP_NUM_THREADS", [[ print(ml.ones(100000):sum():item(), ml.get_num_threads() >= 1) ]],
     exit = 0, out = "100000.0\ttrue", err = ".?", setup = "OMP_NUM_THREADS=rubbish; export OMP_NUM_THREADS" },
-  { "a thousand threads wanted", [[ print(ml.ones(100000):sum():item()) ]],
+  { "a thousand threads expected", [[ print(ml.ones(100000):sum():item()) ]],
     exit = 0, out = "100000.0", err = ".?", setup = "OMP_NUM_THREADS=1000; export OMP_NUM_THREADS" },
 }

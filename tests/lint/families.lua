@@ -58,10 +58,10 @@ local formulas = definitions "^autograd/formulas/([%w_]+)%.cpp$"
 local seen = 0
 local function expect(found, what, name, family)
   if not found[name] then return problem("op family %s: no file defines the %s %s", family, what, name) end
-  for _, place in ipairs(found[name]) do
+  for _, position in ipairs(found[name]) do
     seen = seen + 1
-    if family_of(place.base) ~= family then
-      problem("%s: the %s %s of family %s: its file is named after the family", place.path, what, name, family)
+    if family_of(position.base) ~= family then
+      problem("%s: the %s %s of family %s: its file is named after the family", position.path, what, name, family)
     end
   end
 end

@@ -107,14 +107,14 @@ local function difference(got, wanted, path)
   if not plain then
     if type(got) == type(wanted) and type(got) ~= "userdata" and got == wanted then return nil end
     local where = path ~= "" and path .. ": " or ""
-    return ("%sgot %s, wanted %s"):format(where, show(got), show(wanted))
+    return ("%sgot %s, expected %s"):format(where, show(got), show(wanted))
   end
   for key, item in pairs(wanted) do
     local found = difference(got[key], item, ("%s[%s]"):format(path, tostring(key)))
     if found then return found end
   end
   for key in pairs(got) do
-    if wanted[key] == nil then return ("%s[%s]: not wanted"):format(path, tostring(key)) end
+    if wanted[key] == nil then return ("%s[%s]: not expected"):format(path, tostring(key)) end
   end
   return nil
 end
@@ -135,15 +135,15 @@ function expect.near(got, wanted, tolerance, detail)
   tolerance = tolerance or 1e-6
   local function check(a, b, path)
     if type(b) == "table" then
-      if type(a) ~= "table" then fail(path .. "got " .. show(a) .. ", wanted a table", detail) end
-      if #a ~= #b then fail(("%sgot %d items, wanted %d"):format(path, #a, #b), detail) end
+      if type(a) ~= "table" then fail(path .. "got " .. show(a) .. ", expected a table", detail) end
+      if #a ~= #b then fail(("%sgot %d items, expected %d"):format(path, #a, #b), detail) end
       for i = 1, #b do check(a[i], b[i], ("%s[%d] "):format(path, i)) end
       return
     end
     local same = a == b or (a ~= a and b ~= b)
     local near = type(a) == "number" and math.abs(a - b) <= tolerance * math.max(1, math.abs(b))
     if not same and not near then
-      error(("%s%sgot %s, wanted %s (tolerance %g)"):format(detail and detail .. ": " or "", path,
+      error(("%s%sgot %s, expected %s (tolerance %g)"):format(detail and detail .. ": " or "", path,
         show(a), show(b), tolerance), 0)
     end
   end
@@ -154,24 +154,24 @@ end
 --- Fails unless `f` raises an error whose text matches `pattern` (a Lua pattern). Returns the text.
 function expect.error(f, pattern, detail)
   local ok, message = pcall(f)
-  if ok then fail("no error was raised, wanted one like " .. show(pattern or ".*"), detail) end
+  if ok then fail("no error was raised, expected one like " .. show(pattern or ".*"), detail) end
   if type(message) == "table" and message[SKIP] then error(message, 0) end
   message = tostring(message)
   if pattern and not message:find(pattern) then
-    fail(("the error was %s, wanted one like %s"):format(show(message), show(pattern)), detail)
+    fail(("the error was %s, expected one like %s"):format(show(message), show(pattern)), detail)
   end
   return message
 end
 
 --- Fails unless `value` is neither nil nor false. Returns it.
 function expect.truthy(value, detail)
-  if not value then fail("got " .. tostring(value) .. ", wanted a true value", detail) end
+  if not value then fail("got " .. tostring(value) .. ", expected a true value", detail) end
   return value
 end
 
 --- Fails unless `value` is nil or false.
 function expect.falsy(value, detail)
-  if value then fail("got " .. show(value) .. ", wanted nil or false", detail) end
+  if value then fail("got " .. show(value) .. ", expected nil or false", detail) end
 end
 
 local function on_error(message)

@@ -33,9 +33,9 @@ function case_of.check(case)
   expect.equal(elements(filled), text(case.filled), "assigned a number")
   filled:zero_()
   filled[index] = read
-  local places = ml.zeros_like(x)
-  places[index] = 1
-  expect.equal(elements(filled), elements(x * places), "assigned a tensor")
+  local positions = ml.zeros_like(x)
+  positions[index] = 1
+  expect.equal(elements(filled), elements(x * positions), "assigned a tensor")
   local leaf = tensor_of(case):requires_grad_()
   local weights = ml.arange(1, read:numel(), { dtype = ml.float64 }):reshape(read.shape);
   (leaf[index] * weights):sum():backward()

@@ -19,7 +19,7 @@ local function near(got, wanted, what)
   for i = 1, #b do
     local fine = a[i] == b[i] or a[i] ~= a[i] and b[i] ~= b[i]
       or math.abs(a[i] - b[i]) <= TOLERANCE * (1 + math.abs(b[i]))
-    if not fine then error(("%s: element %d is %.9g, wanted %.9g"):format(what, i, a[i], b[i]), 0) end
+    if not fine then error(("%s: element %d is %.9g, expected %.9g"):format(what, i, a[i], b[i]), 0) end
   end
 end
 

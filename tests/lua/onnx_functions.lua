@@ -80,7 +80,7 @@ add("reductions", function(x)
     x:amin { 2, 3 }, x:logsumexp(2), x:norm(), x:norm(1, 2), x:norm(3, { 2, 3 }), x:var(2), x:std(2),
     x:var(), x:all(2), x:any(), x:count_nonzero(2), x:cumsum(2), x:max(), x:mean(), x:cumprod(2)
 end, randn(3, 4))
-add("places", function(x)
+add("positions", function(x)
   local m, i = x:max(2)
   local n, j = x:min(3, true)
   local v, k = x:topk(2, 3)
@@ -139,7 +139,7 @@ add("in_place", function(x)
   y:masked_fill_(y:gt(2), 9)
   return y, row, y + 1
 end)
-add("embedded_places", function(x)
+add("embedded_positions", function(x)
   return F.embedding(x:argmax(2), ml.arange(1, 24):view(6, 4):float())
 end)
 
@@ -324,7 +324,7 @@ add("volumes", function(x)
   return F.grid_sample(x, grid), x:amax(2),
     F.grid_sample(x[{ {}, {}, 1 }], grid[{ {}, 1, {}, {}, { 1, 2 } }])
 end, randn(2, 4, 5, 6))
-add("pooled_places", function(x)
+add("pooled_positions", function(x)
   local y, i = F.max_pool2d(x, { kernel_size = 2, return_indices = true })
   local z, j = F.adaptive_max_pool2d(x, 2, { return_indices = true })
   local o = { kernel_size = 4, stride = 3, padding = 1, ceil_mode = true }

@@ -108,14 +108,14 @@ add("vit", Vit(), randn(3, 16, 16))
 
 local Gpt = nn.class "Gpt"
 function Gpt:init()
-  self.tokens, self.places = nn.Embedding(13, 8), nn.Embedding(12, 8)
+  self.tokens, self.positions = nn.Embedding(13, 8), nn.Embedding(12, 8)
   self.norm1, self.norm2 = nn.LayerNorm(8), nn.LayerNorm(8)
   self.qkv, self.out = nn.Linear(8, 24), nn.Linear(8, 8)
   self.mlp = nn.Sequential(nn.Linear(8, 32), nn.GELU { approximate = "tanh" }, nn.Linear(32, 8))
 end
 function Gpt:forward(ids)
   local batch, steps = ids:size(1), ids:size(2)
-  local x = self.tokens(ids) + self.places(ml.arange(1, steps))
+  local x = self.tokens(ids) + self.positions(ml.arange(1, steps))
   local q, k, v = table.unpack(self.qkv(self.norm1(x)):chunk(3, -1))
   local function heads(t) return t:view(batch, steps, 2, 4):transpose(2, 3) end
   local y = F.scaled_dot_product_attention(heads(q), heads(k), heads(v), { is_causal = true })

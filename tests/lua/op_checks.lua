@@ -278,11 +278,11 @@ end
 local dtype_rank = { bool = 0, uint8 = 1, int8 = 1, int16 = 1, int32 = 1, int64 = 1 }
 
 -- The arguments that have dtypes of their own.
-local holds_places = { Mask = true, Positions = true, Indices = true }
+local holds_positions = { Mask = true, Positions = true, Indices = true }
 
 local function cast(case, args, dtype)
   return samples.map(case, args, function(t, kind)
-    if holds_places[kind] then return t end
+    if holds_positions[kind] then return t end
     local source = t
     if t.dtype:find "^complex" and not dtype:find "^complex" then source = t.real end
     if dtype_rank[dtype] == 1 and is_differentiable(t.dtype) then source = (source:abs() * 3):floor() end
@@ -307,7 +307,7 @@ function checks.dtypes(case, i)
     if not ok then error(("dtype %s: %s"):format(dtype, got), 0) end
     if wide then
       local want = samples.results(case, samples.map(case, low, function(t, kind)
-        if holds_places[kind] then return t end
+        if holds_positions[kind] then return t end
         return t:to(wide)
       end))
       local tol = tolerance[dtype] or 1e-4
@@ -368,13 +368,13 @@ local function check_restrided(case, i)
   local args = samples.arguments(case, i)
   local want = samples.results(case, args)[1]
   local target, kept = args[1], args[1]:view_as(args[1])
-  local shape, place = shape_text(target), target:data_ptr() - target:storage_offset() * target.itemsize
+  local shape, position = shape_text(target), target:data_ptr() - target:storage_offset() * target.itemsize
   local back = samples.find(case, "_")(table.unpack(args, 1, args.n))
   if not rawequal(back, target) and back ~= target then error("the in-place form does not return its tensor", 0) end
   checks.compare("in place", target, want)
   local strides = table.concat(target:stride(), " ")
   if strides ~= table.concat(want:stride(), " ") then error("in place: the strides are " .. strides, 0) end
-  if target:data_ptr() - target:storage_offset() * target.itemsize ~= place then error("in place: memory moved", 0) end
+  if target:data_ptr() - target:storage_offset() * target.itemsize ~= position then error("in place: memory moved", 0) end
   if shape_text(kept) ~= shape then error("in place: a view of the tensor changed its shape", 0) end
 end
 

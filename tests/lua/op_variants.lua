@@ -2,7 +2,7 @@
 
 local variants = {}
 
---- A packed list of arguments with another value at place `i`.
+--- A packed list of arguments with another value at position `i`.
 function variants.replaced(args, i, value)
   local out = table.move(args, 1, args.n, 1, { n = args.n })
   out[i] = value

@@ -94,7 +94,7 @@ local function expect_close(got, wanted, tolerance, label)
   for i, value in ipairs(wanted) do
     local error_of = math.abs(got[i] - value)
     if not (error_of <= tolerance * math.max(1, math.abs(value))) then
-      error(("%s: value %d is %.12g, wanted %.12g"):format(label, i, got[i], value), 0)
+      error(("%s: value %d is %.12g, expected %.12g"):format(label, i, got[i], value), 0)
     end
   end
   expect.equal(#got, #wanted, label)

@@ -58,14 +58,14 @@ T __shfl_sync(unsigned mask, T value, int source, int width = 32) {
 
 template <class T>
 T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 32) {
-  const unsigned lane = moonlet::emulated::lane(), place = lane & (width - 1u);
-  return moonlet::emulated::shuffle(mask, value, delta > place ? lane : lane - delta);
+  const unsigned lane = moonlet::emulated::lane(), position = lane & (width - 1u);
+  return moonlet::emulated::shuffle(mask, value, delta > position ? lane : lane - delta);
 }
 
 template <class T>
 T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 32) {
-  const unsigned lane = moonlet::emulated::lane(), place = lane & (width - 1u);
-  const bool inside = delta < static_cast<unsigned>(width) - place;
+  const unsigned lane = moonlet::emulated::lane(), position = lane & (width - 1u);
+  const bool inside = delta < static_cast<unsigned>(width) - position;
   return moonlet::emulated::shuffle(mask, value, inside ? lane + delta : lane);
 }
 

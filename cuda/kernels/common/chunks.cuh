@@ -8,11 +8,12 @@
 
 namespace moonlet::cuda {
 
-// The place whose chunks block `block` is of: the last that begins at or before it. A place has
-// `first_block`, the number of the block that takes its first chunk.
-template <class Place>
-__device__ __forceinline__ int64_t place_of(const Place* table, int64_t places, int64_t block) {
-  int64_t low = 0, high = places;
+// The position whose chunks block `block` is of: the last that begins at or before it. A position
+// has `first_block`, the number of the block that takes its first chunk.
+template <class Position>
+__device__ __forceinline__ int64_t position_of(const Position* table, int64_t positions,
+                                               int64_t block) {
+  int64_t low = 0, high = positions;
   while (high - low > 1) {
     const int64_t middle = (low + high) / 2;
     if (table[middle].first_block <= block)

@@ -19,19 +19,19 @@ __device__ inline void report(const Reporter& to, int64_t value, int64_t size) {
   *static_cast<volatile int*>(&to.slot->written) = 1;
 }
 
-// Positions among `size` places; from -size to -1 too where `negative`.
+// Positions in 1 to `size`; from -size to -1 too where `negative`.
 struct Positions {
   const int64_t* at;
   int64_t size;
   bool negative;
   Reporter reporter;
 
-  // The place, from 0, that position `i` names, or -1 where there is none.
-  __device__ __forceinline__ int64_t place(int64_t i) const {
-    const int64_t position = at[i];
-    if (position >= 1 && position <= size) return position - 1;
-    if (negative && position <= -1 && position >= -size) return position + size;
-    report(reporter, position, size);
+  // The position, counted from 0, of entry `i`, or -1 where there is none.
+  __device__ __forceinline__ int64_t position(int64_t i) const {
+    const int64_t given = at[i];
+    if (given >= 1 && given <= size) return given - 1;
+    if (negative && given <= -1 && given >= -size) return given + size;
+    report(reporter, given, size);
     return -1;
   }
 };

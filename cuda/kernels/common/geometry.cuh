@@ -1,5 +1,5 @@
 // cuda/kernels/common/geometry.cuh: shapes and strides as kernel arguments, and the way from a
-// running number to an element's place.
+// running number to an element's position.
 #pragma once
 
 #include <utility>

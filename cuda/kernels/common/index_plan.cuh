@@ -26,9 +26,9 @@ __device__ inline int64_t index_offset(const IndexGrid& g, int64_t i) {
   const Offsets<2> o = offsets(g.base, i);
   int64_t at = o.at[0];
   for (int t = 0; t < g.tensors; ++t) {
-    const int64_t place = g.positions[t].place(o.at[1]);
-    if (place < 0) return -1;
-    at += place * g.strides[t];
+    const int64_t position = g.positions[t].position(o.at[1]);
+    if (position < 0) return -1;
+    at += position * g.strides[t];
   }
   return at;
 }

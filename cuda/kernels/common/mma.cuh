@@ -171,10 +171,10 @@ struct Tf32Unit {
   __device__ static __forceinline__ void multiply(Part<float, kCols>& c, const float* a,
                                                   int a_stride, const float* b, int b_stride,
                                                   int depth, int cols) {
-    const int lane = threadIdx.x % kWarp, group = lane / 4, place = lane % 4;
+    const int lane = threadIdx.x % kWarp, group = lane / 4, position = lane % 4;
     const auto bits = [](const float* p) { return moonlet::detail::float_bits(*p); };
-    const float* of_a = a + group * a_stride + place;
-    const float* of_b = kAlong ? b + group * b_stride + place : b + place * b_stride + group;
+    const float* of_a = a + group * a_stride + position;
+    const float* of_b = kAlong ? b + group * b_stride + position : b + position * b_stride + group;
     MOONLET_UNROLL_BY(1)
     for (int k = 0; k < depth; k += kStep) {
       const uint32_t left[4] = {bits(of_a + k), bits(of_a + 8 * a_stride + k), bits(of_a + k + 4),

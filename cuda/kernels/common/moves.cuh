@@ -27,9 +27,9 @@ void visit_moves(int64_t inner, std::initializer_list<const void*> arrays, size_
   f.template operator()<uint8_t>(slice);
 }
 
-// Numbers of jobs as (outer, place, pack), which `offsets` takes apart.
-inline Geometry<3> jobs_of(int64_t outer, int64_t places, int64_t packs) {
-  return geometry(Dims{outer, places, packs}, Dims{1, 0, 0}, Dims{0, 1, 0}, Dims{0, 0, 1});
+// Numbers of jobs as (outer, position, pack), which `offsets` takes apart.
+inline Geometry<3> jobs_of(int64_t outer, int64_t positions, int64_t packs) {
+  return geometry(Dims{outer, positions, packs}, Dims{1, 0, 0}, Dims{0, 1, 0}, Dims{0, 0, 1});
 }
 
 }  // namespace moonlet::cuda

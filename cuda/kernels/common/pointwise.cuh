@@ -131,7 +131,7 @@ inline constexpr int pack_count = 16 / kElement;
 template <int kElement>
 inline constexpr int packs_each = kElement == 1 ? 1 : 2;
 
-// The bytes from an operand's start to a pack's row; `pack` becomes the place in the row.
+// The bytes from an operand's start to a pack's row; `pack` becomes the position in the row.
 template <int N>
 __device__ __forceinline__ void locate_row(const PackedGrid& g, uint32_t& pack, int64_t* at) {
   MOONLET_UNROLL
@@ -141,10 +141,10 @@ __device__ __forceinline__ void locate_row(const PackedGrid& g, uint32_t& pack, 
   pack -= left * g.by[0].divisor;
   for (int d = 0; d < g.outer; ++d) {
     const uint32_t quotient = d + 1 < g.outer ? g.by[d + 1].quotient(left) : 0;
-    const uint32_t place = d + 1 < g.outer ? left - quotient * g.by[d + 1].divisor : left;
+    const uint32_t position = d + 1 < g.outer ? left - quotient * g.by[d + 1].divisor : left;
     left = quotient;
     MOONLET_UNROLL
-    for (int t = 0; t <= N; ++t) at[t] += place * g.strides[t][d];
+    for (int t = 0; t <= N; ++t) at[t] += position * g.strides[t][d];
   }
 }
 

@@ -1,6 +1,6 @@
 // cuda/kernels/common/radix_select.cuh: the element of a rank of each long row, without sorting it:
-// digit by digit of its key, then of its place, it is counted how many elements have each. Elements
-// differ in their places, so what comes first is known too.
+// digit by digit of its key, then of its position, it is counted how many elements have each.
+// Elements differ in their places, so what comes first is known too.
 #pragma once
 
 #include "cuda/kernels/common/counts.cuh"
@@ -12,18 +12,18 @@
 
 namespace moonlet::cuda {
 
-// What is known of a row's element: the upper digits of its key and of its place, and its rank
+// What is known of a row's element: the upper digits of its key and of its position, and its rank
 // among those that share them.
 struct Selected {
   uint64_t key;
-  uint32_t place;
+  uint32_t position;
   uint32_t taken;  // how many have been collected
   int64_t rank;
 };
 
-// The bits from `low` up to `high` of keys, or of places where the keys are known.
+// The bits from `low` up to `high` of keys, or of positions where the keys are known.
 struct Digit {
-  bool of_places;
+  bool of_positions;
   int low, high;
 };
 
@@ -85,8 +85,8 @@ __global__ void __launch_bounds__(kBlock)
     __syncthreads();
     const Selected known = rows[row];
     each_of_piece<C, Key>(s, code, row, job % p.pieces, [&](uint32_t i, Key key) {
-      if (d.of_places) {
-        const bool fits = key == known.key && uint64_t{i} >> d.high == known.place;
+      if (d.of_positions) {
+        const bool fits = key == known.key && uint64_t{i} >> d.high == known.position;
         if (fits) atomicAdd(&mine[i >> d.low & mask], 1u);
       } else {
         const bool fits = d.high == code.bits || key >> d.high == known.key;
@@ -111,8 +111,8 @@ __global__ void __launch_bounds__(kBlock)
     if (before > known.rank || known.rank >= before + mine) continue;
     Selected next = known;
     next.rank -= before;
-    if (d.of_places)
-      next.place = known.place << (d.high - d.low) | threadIdx.x;
+    if (d.of_positions)
+      next.position = known.position << (d.high - d.low) | threadIdx.x;
     else
       next.key = known.key << (d.high - d.low) | threadIdx.x;
     rows[row] = next;
@@ -122,20 +122,20 @@ __global__ void __launch_bounds__(kBlock)
 // Writes the element of each row.
 template <class C>
 __global__ void put_selected_kernel(SortedRows s, const Selected* rows) {
-  for (MOONLET_EACH(row, s.rows)) s.template put<C>(row, row, rows[row].place);
+  for (MOONLET_EACH(row, s.rows)) s.template put<C>(row, row, rows[row].position);
 }
 
-// Writes the places of what comes first, up to the element that was found, in any order.
+// Writes the positions of what comes first, up to the element that was found, in any order.
 template <class C, class Key>
 __global__ void __launch_bounds__(kBlock)
-    collect_kernel(SortedRows s, RowPieces p, KeyCode code, Selected* rows, uint32_t* places) {
+    collect_kernel(SortedRows s, RowPieces p, KeyCode code, Selected* rows, uint32_t* positions) {
   for (int64_t job = blockIdx.x; job < p.jobs; job += gridDim.x) {
     const int64_t row = job / p.pieces;
     const uint64_t last = rows[row].key;
-    const uint32_t place = rows[row].place;
+    const uint32_t position = rows[row].position;
     each_of_piece<C, Key>(s, code, row, job % p.pieces, [&](uint32_t i, Key key) {
-      if (key > last || (key == last && i > place)) return;
-      places[row * s.wanted.count + atomicAdd(&rows[row].taken, 1u)] = i;
+      if (key > last || (key == last && i > position)) return;
+      positions[row * s.wanted.count + atomicAdd(&rows[row].taken, 1u)] = i;
     });
   }
 }
@@ -146,9 +146,10 @@ Tensor select_rows(const Call& call, const SortedRows& s, const KeyCode& code) {
   const int64_t pieces = (s.size + kSelectPiece - 1) / kSelectPiece;
   const RowPieces p{s.rows * pieces, pieces};
   const Tensor counters = call.scratch({s.rows * kDigits}, DType::Int32);
-  const Tensor room = call.scratch({s.rows * static_cast<int64_t>(sizeof(Selected))}, DType::UInt8);
+  const Tensor workspace =
+      call.scratch({s.rows * static_cast<int64_t>(sizeof(Selected))}, DType::UInt8);
   auto* counts = counters.elements<unsigned>();
-  auto* rows = reinterpret_cast<Selected*>(room.raw());
+  auto* rows = reinterpret_cast<Selected*>(workspace.raw());
   ensure(cudaMemsetAsync(counts, 0, static_cast<size_t>(counters.numel()) * sizeof *counts,
                          call.stream()),
          call.op());
@@ -159,9 +160,9 @@ Tensor select_rows(const Call& call, const SortedRows& s, const KeyCode& code) {
   MOONLET_LAUNCH((begin_select_kernel<C>), blocks_for(s.rows), kBlock, 0, call.stream(), s, counts,
                  rows);
   call.done();
-  const auto take = [&](bool of_places, int bits) {
+  const auto take = [&](bool of_positions, int bits) {
     for (int high = bits; high > 0; high -= kDigitBits) {
-      const Digit d{of_places, high > kDigitBits ? high - kDigitBits : 0, high};
+      const Digit d{of_positions, high > kDigitBits ? high - kDigitBits : 0, high};
       MOONLET_LAUNCH((count_digits_kernel<C, Key>), blocks_for(p.jobs * kBlock), kBlock, 0,
                      call.stream(), s, p, code, d, static_cast<const Selected*>(rows), counts);
       MOONLET_LAUNCH((take_digit_kernel<C>), blocks_for(s.rows * kBlock), kBlock, 0, call.stream(),
@@ -171,7 +172,7 @@ Tensor select_rows(const Call& call, const SortedRows& s, const KeyCode& code) {
   };
   take(false, code.bits);
   take(true, bits_below(s.size));
-  return room;
+  return workspace;
 }
 
 }  // namespace moonlet::cuda

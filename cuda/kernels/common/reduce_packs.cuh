@@ -123,9 +123,9 @@ __global__ void __launch_bounds__(kBlock, 2)
   __shared__ SharedArray<typename P::Acc, kBlock> memory;
   auto* shared = memory.get();
   const int lane = threadIdx.x % t.lanes, team = threadIdx.x / t.lanes, teams = kBlock / t.lanes;
-  const uint32_t job = blockIdx.x, place = t.tiles.quotient(job);
-  const uint32_t piece = t.rows.quotient(place), row = place - piece * t.rows.divisor;
-  const int64_t column = (int64_t{job - place * t.tiles.divisor} * t.lanes + lane) * kCount;
+  const uint32_t job = blockIdx.x, position = t.tiles.quotient(job);
+  const uint32_t piece = t.rows.quotient(position), row = position - piece * t.rows.divisor;
+  const int64_t column = (int64_t{job - position * t.tiles.divisor} * t.lanes + lane) * kCount;
   const int64_t out = row * t.width + column;
   const int valid = static_cast<int>(t.width - column < kCount ? t.width - column : kCount);
   typename P::Acc total[kCount];

@@ -33,13 +33,13 @@ struct HeldRow {
   Words<16> packs[kHeld];
 
   // Element 0 of pack h of thread `me`, which counts from the row's start.
-  __device__ static int64_t place(const RowPlan& p, int me, int h) {
+  __device__ static int64_t position(const RowPlan& p, int me, int h) {
     return (int64_t{h} * p.team + me) * kCount;
   }
   __device__ void load(const RowPlan& p, const PackSource& x, int64_t row, int me) {
     MOONLET_UNROLL
     for (int h = 0; h < kHeld; ++h) {
-      const int64_t i = place(p, me, h);
+      const int64_t i = position(p, me, h);
       if (i < p.size) packs[h] = load_pack<kElement>(x, row * p.size + i, p.size - i);
     }
   }

@@ -10,7 +10,7 @@ namespace moonlet::cuda {
 
 namespace {
 
-__global__ void places_kernel(int64_t count, char* first, int64_t bytes, char** to) {
+__global__ void addresses_kernel(int64_t count, char* first, int64_t bytes, char** to) {
   for (MOONLET_EACH(i, count)) to[i] = first + i * bytes;
 }
 
@@ -50,16 +50,16 @@ void visit_blas(DType dtype, const F& f) {
 }
 
 template <class T>
-T** as_places(const Tensor& places) {
-  return reinterpret_cast<T**>(places.raw());
+T** as_pointers(const Tensor& addresses) {
+  return reinterpret_cast<T**>(addresses.raw());
 }
 
 }  // namespace
 
-Tensor places_of(const Call& call, const void* first, int64_t bytes, int64_t count) {
+Tensor addresses_of(const Call& call, const void* first, int64_t bytes, int64_t count) {
   Tensor out = call.scratch({count}, DType::Int64);
-  MOONLET_LAUNCH(places_kernel, blocks_for(count), kBlock, 0, call.stream(), count,
-                 static_cast<char*>(const_cast<void*>(first)), bytes, as_places<char>(out));
+  MOONLET_LAUNCH(addresses_kernel, blocks_for(count), kBlock, 0, call.stream(), count,
+                 static_cast<char*>(const_cast<void*>(first)), bytes, as_pointers<char>(out));
   call.done();
   return out;
 }
@@ -68,9 +68,9 @@ void blas_getrf(const Call& call, DType dtype, int64_t n, int64_t count, void* a
                 int* info) {
   const int64_t bytes = n * n * static_cast<int64_t>(size_of(dtype));
   each_chunk(count, [&](int64_t begin, int64_t part) {
-    const Tensor places = places_of(call, static_cast<char*>(a) + begin * bytes, bytes, part);
+    const Tensor addresses = addresses_of(call, static_cast<char*>(a) + begin * bytes, bytes, part);
     visit_blas(dtype, [&]<class T>(T) {
-      ensure(getrf(call.blas(), static_cast<int>(n), as_places<T>(places), pivots + begin * n,
+      ensure(getrf(call.blas(), static_cast<int>(n), as_pointers<T>(addresses), pivots + begin * n,
                    info + begin, static_cast<int>(part)),
              call.op());
     });
@@ -82,13 +82,15 @@ void blas_getrs(const Call& call, DType dtype, int64_t n, int64_t columns, int64
   const auto width = static_cast<int64_t>(size_of(dtype));
   const int64_t bytes = n * n * width, b_bytes = n * columns * width;
   each_chunk(count, [&](int64_t begin, int64_t part) {
-    const Tensor from = places_of(call, static_cast<const char*>(lu) + begin * bytes, bytes, part);
-    const Tensor to = places_of(call, static_cast<char*>(b) + begin * b_bytes, b_bytes, part);
+    const Tensor from =
+        addresses_of(call, static_cast<const char*>(lu) + begin * bytes, bytes, part);
+    const Tensor to = addresses_of(call, static_cast<char*>(b) + begin * b_bytes, b_bytes, part);
     int info = 0;  // the host's: of arguments, which are right
     visit_blas(dtype, [&]<class T>(T) {
-      ensure(getrs(call.blas(), static_cast<int>(n), static_cast<int>(columns), as_places<T>(from),
-                   pivots + begin * n, as_places<T>(to), &info, static_cast<int>(part)),
-             call.op());
+      ensure(
+          getrs(call.blas(), static_cast<int>(n), static_cast<int>(columns), as_pointers<T>(from),
+                pivots + begin * n, as_pointers<T>(to), &info, static_cast<int>(part)),
+          call.op());
     });
   });
 }
@@ -111,10 +113,10 @@ void blas_trsm(const Call& call, DType dtype, bool upper, bool unit, int64_t row
       return;
     }
     each_chunk(count, [&](int64_t begin, int64_t part) {
-      const Tensor left = places_of(call, from + begin * n * n, n * n * width, part);
-      const Tensor right = places_of(call, to + begin * rows * n, rows * n * width, part);
-      ensure(trsm(call.blas(), uplo, diag, m, size, &one, as_places<T>(left), as_places<T>(right),
-                  static_cast<int>(part)),
+      const Tensor left = addresses_of(call, from + begin * n * n, n * n * width, part);
+      const Tensor right = addresses_of(call, to + begin * rows * n, rows * n * width, part);
+      ensure(trsm(call.blas(), uplo, diag, m, size, &one, as_pointers<T>(left),
+                  as_pointers<T>(right), static_cast<int>(part)),
              call.op());
     });
   });

@@ -16,7 +16,7 @@ void each_chunk(int64_t count, const F& f) {
 }
 
 // The addresses of `count` matrices that lie `bytes` apart, in the device's memory.
-Tensor places_of(const Call& call, const void* first, int64_t bytes, int64_t count);
+Tensor addresses_of(const Call& call, const void* first, int64_t bytes, int64_t count);
 
 // P L U of square matrices, in place, which lie column by column one after another; pivots count
 // from 1, `info` is LAPACK's.

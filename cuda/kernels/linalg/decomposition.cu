@@ -22,7 +22,7 @@ void store(Tensor& y, const Tensor& host) {
   with_contiguous(y, [&](Tensor& whole) { transfer(whole, host); });
 }
 
-// Each result over the tensor of its place.
+// Each result over the tensor of its position.
 template <class... Hosts, class... Results>
 void store(const std::tuple<Hosts...>& hosts, Results&... results) {
   std::apply([&](const Hosts&... host) { (store(results, host), ...); }, hosts);

@@ -177,7 +177,7 @@ void pivot_matrix(const Tensor& pivots, int64_t n, DType, Tensor& y) {
   const int64_t count = batch_count(y);
   const Tensor swaps = contiguous(pivots), rows = call.scratch({count, n}, DType::Int64);
   const char* const wrong =
-      lasting(text("lu_unpack: a pivot that is no row; rows from 1 to ", n, " are wanted"));
+      lasting(text("lu_unpack: a pivot that is no row; rows from 1 to ", n, " are expected"));
   MOONLET_LAUNCH(swap_kernel, blocks_for(count), kBlock, 0, call.stream(), count, n, swaps.size(-1),
                  static_cast<const int*>(swaps.elements<int>()),
                  reporter(call.device().index, wrong, Fault::Condition), rows.elements<int64_t>());

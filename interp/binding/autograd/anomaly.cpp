@@ -24,7 +24,7 @@ std::string line_text(const lua_Debug& info) {
   return out;
 }
 
-std::string place_of_script() {
+std::string position_of_script() {
   const StateData* data = innermost_state();
   if (data == nullptr || data->closing) return {};
   lua_State* L = data->running;
@@ -78,7 +78,7 @@ int l_where(lua_State* L) {
 }  // namespace
 
 void register_anomaly(lua_State* L) {
-  set_anomaly_handler({place_of_script, amend_lua_error});
+  set_anomaly_handler({position_of_script, amend_lua_error});
   static const luaL_Reg kModule[] = {
       {"_anomaly", guard<l_anomaly>}, {"_where", guard<l_where>}, {nullptr, nullptr}};
   set_functions(L, -2, kModule);

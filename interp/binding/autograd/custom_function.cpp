@@ -32,7 +32,7 @@ struct ContextCell {
 
 ContextCell& cell_at(lua_State* L, int index) {
   auto* cell = static_cast<ContextCell*>(luaL_testudata(L, index, kContextName));
-  check(cell != nullptr, "ctx: the context of a function is wanted, got ", type_name(L, index));
+  check(cell != nullptr, "ctx: the context of a function is expected, got ", type_name(L, index));
   check(cell->context != nullptr, "ctx: this context is gone");
   return *cell;
 }
@@ -103,10 +103,10 @@ class LuaBody final : public FunctionBody {
     const Tensor* cell = tensor_cell(L, index);
     if (cell == nullptr || !cell->defined())
       fail("backward: ", name_, " gave ", type_name(L, index), " for argument ", i + 1,
-           "; a tensor or nil is wanted", origin_);
+           "; a tensor or nil is expected", origin_);
     if (i < takes_tensor_.size() && !takes_tensor_[i])
       fail("backward: ", name_, " gave a gradient for argument ", i + 1,
-           ", which is no tensor; nil is wanted", origin_);
+           ", which is no tensor; nil is expected", origin_);
     note_seen(L, index);
     out.push_back(*cell);
   }
@@ -170,7 +170,7 @@ int l_mark_non_differentiable(lua_State* L) {
 }
 
 int l_set_materialize_grads(lua_State* L) {
-  check(lua_isboolean(L, 2), "set_materialize_grads: true or false is wanted, got ",
+  check(lua_isboolean(L, 2), "set_materialize_grads: true or false is expected, got ",
         type_name(L, 2));
   cell_at(L, 1).context->set_materialize_grads(lua_toboolean(L, 2) != 0);
   return 0;

@@ -82,7 +82,7 @@ int l_no_grad(lua_State* L) { return recording_mode(L, "no_grad", grad_mode(fals
 int l_enable_grad(lua_State* L) { return recording_mode(L, "enable_grad", grad_mode(true)); }
 
 int l_set_grad_enabled(lua_State* L) {
-  check(lua_isboolean(L, 1), "set_grad_enabled: true or false is wanted, got ", type_name(L, 1));
+  check(lua_isboolean(L, 1), "set_grad_enabled: true or false is expected, got ", type_name(L, 1));
   const bool on = lua_toboolean(L, 1) != 0;
   if (lua_gettop(L) > 1) {
     lua_remove(L, 1);

@@ -28,7 +28,7 @@ NodeCell* node_cell(lua_State* L, int index) {
 
 Node& node_at(lua_State* L, int index) {
   const NodeCell* cell = node_cell(L, index);
-  check(cell != nullptr && cell->node, "node: a node of the graph is wanted, got ",
+  check(cell != nullptr && cell->node, "node: a node of the graph is expected, got ",
         type_name(L, index));
   return *cell->node;
 }
@@ -112,12 +112,12 @@ int l_index(lua_State* L) {
   lua_pushvalue(L, 2);
   if (lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL) return 1;
   lua_pop(L, 1);
-  if (lua_type(L, 2) != LUA_TSTRING) fail("node: a name is wanted, got ", type_name(L, 2));
+  if (lua_type(L, 2) != LUA_TSTRING) fail("node: a name is expected, got ", type_name(L, 2));
   const std::string key = lua_tostring(L, 2);
   if (key == "name") return push_string(L, node.name());
   if (key == "next_functions") return push_next_functions(L, node);
   if (key == "sequence" || key == "_sequence_nr")
-    return push_result(L, static_cast<int64_t>(place_of(node)));
+    return push_result(L, static_cast<int64_t>(position_of(node)));
   if (key == "metadata") return push_metadata(L, node);
   if (key == "variable") {
     if (push_result(L, node.variable()) == 0) lua_pushnil(L);
@@ -176,7 +176,7 @@ void take_gradients(lua_State* L, const char* op, std::vector<Tensor>& gradients
   const int given = lua_gettop(L);
   const bool one = tensor_cell(L, given) != nullptr && gradients.size() == 1;
   check(one || lua_type(L, given) == LUA_TTABLE, op, ": an array of ", gradients.size(),
-        " gradients or nil is wanted, got ", type_name(L, given));
+        " gradients or nil is expected, got ", type_name(L, given));
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (one)
       lua_pushvalue(L, given);
@@ -189,13 +189,14 @@ void take_gradients(lua_State* L, const char* op, std::vector<Tensor>& gradients
   }
   if (one) return;
   lua_geti(L, given, static_cast<lua_Integer>(gradients.size()) + 1);
-  check(lua_isnil(L, -1), op, ": an array of ", gradients.size(), " gradients is wanted, got more");
+  check(lua_isnil(L, -1), op, ": an array of ", gradients.size(),
+        " gradients is expected, got more");
   lua_pop(L, 1);
 }
 
 // The function at 2 as something that a hook of the node at 1 calls.
 std::shared_ptr<HeldValue> held_hook(lua_State* L, const char* op) {
-  check(is_callable(L, 2), op, ": a function is wanted, got ", type_name(L, 2));
+  check(is_callable(L, 2), op, ": a function is expected, got ", type_name(L, 2));
   release_waiting(L);
   return memory::make_shared<HeldValue>(L, 2);
 }

@@ -1,7 +1,7 @@
 // interp/binding/autograd/homes.cpp: the life of Lua functions that the tape holds. Three tables:
 //   homes   userdata -> { id = function }, weak keys: what a function refers to is reachable only
 //           through its tensor
-//   places  id -> userdata, weak values: finds a function
+//   positions  id -> userdata, weak values: finds a function
 //   needed  userdata -> boolean: tensors that stay although no script may hold them, because the
 //           tape may call their functions; reviewed once in each cycle of the collector. It is
 //           false after the first review that finds no need; the second takes the tensor out.
@@ -13,8 +13,8 @@
 namespace moonlet::binding {
 namespace {
 
-// In `places`, beside the ids: a value that nothing else refers to, so that it is gone after each
-// cycle's marking.
+// In `positions`, beside the ids: a value that nothing else refers to, so that it is gone after
+// each cycle's marking.
 constexpr lua_Integer kToken = 0;
 
 int make_table(lua_State* L, const char* mode) {
@@ -49,29 +49,29 @@ Need need_of(const Tensor& cell) {
 }
 
 // Drops from the table of functions on top of the stack those that no holder is left of. Returns
-// how many stay; `lost` when the places have lost one, as its userdata waits for its finalizer.
+// how many stay; `lost` when the positions have lost one, as its userdata waits for its finalizer.
 int drop_dead(lua_State* L, int userdata, bool& lost) {
   const BindingState& state = binding_state(L);
-  lua_rawgeti(L, LUA_REGISTRYINDEX, state.places_ref);
-  const int places = lua_gettop(L);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, state.positions_ref);
+  const int positions = lua_gettop(L);
   int alive = 0;
   lua_pushnil(L);
-  while (lua_next(L, places - 1) != 0) {
+  while (lua_next(L, positions - 1) != 0) {
     lua_pop(L, 1);
     const int64_t id = lua_tointeger(L, -1);
     const auto found = state.functions.find(id);
     if (found == state.functions.end() || found->second.expired()) {
       lua_pushnil(L);
-      lua_rawseti(L, places - 1, id);
+      lua_rawseti(L, positions - 1, id);
       continue;
     }
     ++alive;
-    lost = lua_rawgeti(L, places, id) == LUA_TNIL || lost;
+    lost = lua_rawgeti(L, positions, id) == LUA_TNIL || lost;
     lua_pop(L, 1);
     lua_pushvalue(L, userdata);
-    lua_rawseti(L, places, id);
+    lua_rawseti(L, positions, id);
   }
-  lua_settop(L, places - 1);
+  lua_settop(L, positions - 1);
   return alive;
 }
 
@@ -82,7 +82,7 @@ int drop_dead(lua_State* L, int userdata, bool& lost) {
 void review(lua_State* L) {
   BindingState& state = binding_state(L);
   luaL_checkstack(L, 12, "hooks");
-  lua_rawgeti(L, LUA_REGISTRYINDEX, state.places_ref);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, state.positions_ref);
   const bool done = lua_rawgeti(L, -1, kToken) != LUA_TNIL;
   lua_pop(L, 1);
   if (!done) {
@@ -134,7 +134,7 @@ void start_reviews(lua_State* L) {
 
 // Pushes what push_home does; false while the userdata waits for its finalizer.
 bool push_placed_home(lua_State* L, int64_t id) {
-  lua_rawgeti(L, LUA_REGISTRYINDEX, binding_state(L).places_ref);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, binding_state(L).positions_ref);
   lua_rawgeti(L, -1, id);
   lua_remove(L, -2);
   lua_rawgeti(L, LUA_REGISTRYINDEX, binding_state(L).homes_ref);
@@ -167,7 +167,7 @@ void add_function(lua_State* L, int tensor, int function, int64_t id,
   }
   lua_pushvalue(L, function);
   lua_rawseti(L, -2, id);
-  lua_rawgeti(L, LUA_REGISTRYINDEX, state.places_ref);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, state.positions_ref);
   lua_pushvalue(L, tensor);
   lua_rawseti(L, -2, id);
   lua_pop(L, 3);
@@ -206,7 +206,7 @@ void forget_function(lua_State* L, int64_t id) {
       lua_pop(L, 2);
     lua_pop(L, 2);
   }
-  lua_rawgeti(L, LUA_REGISTRYINDEX, binding_state(L).places_ref);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, binding_state(L).positions_ref);
   lua_pushnil(L);
   lua_rawseti(L, -2, id);
   lua_pop(L, 1);
@@ -241,7 +241,7 @@ bool keep_tensor(lua_State* L, Tensor& cell) {
 void register_homes(lua_State* L) {
   BindingState& state = binding_state(L);
   state.homes_ref = make_table(L, "k");
-  state.places_ref = make_table(L, "v");
+  state.positions_ref = make_table(L, "v");
   lua_newtable(L);
   state.needed_ref = luaL_ref(L, LUA_REGISTRYINDEX);
 }

@@ -175,7 +175,7 @@ namespace {
 
 int l_register_hook(lua_State* L) {
   Tensor x = check_tensor(L, 1, "register_hook");
-  check(is_callable(L, 2), "register_hook: a function is wanted, got ", type_name(L, 2));
+  check(is_callable(L, 2), "register_hook: a function is expected, got ", type_name(L, 2));
   release_waiting(L);
   const auto held = hold_function(L, 1, 2);
   HookHandle hook =
@@ -186,7 +186,7 @@ int l_register_hook(lua_State* L) {
 int l_register_post_hook(lua_State* L) {
   const char* op = "register_post_accumulate_grad_hook";
   Tensor x = check_tensor(L, 1, op);
-  check(is_callable(L, 2), op, ": a function is wanted, got ", type_name(L, 2));
+  check(is_callable(L, 2), op, ": a function is expected, got ", type_name(L, 2));
   release_waiting(L);
   const auto held = hold_function(L, 1, 2);
   HookHandle hook = register_post_accumulate_grad_hook(

@@ -89,7 +89,7 @@ void push_guards(lua_State* L) {
 }
 
 int l_override(lua_State* L) {
-  check(is_callable(L, 1), "override: a function (op, arguments, call) is wanted, got ",
+  check(is_callable(L, 1), "override: a function (op, arguments, call) is expected, got ",
         type_name(L, 1));
   lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
   const auto mode = memory::make_shared<Override>(lua_tothread(L, -1));

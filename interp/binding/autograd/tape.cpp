@@ -249,7 +249,7 @@ int l_detach_in_place(lua_State* L) {
 int l_requires_grad(lua_State* L) {
   Tensor& x = check_tensor(L, 1, "requires_grad_");
   check(lua_isnoneornil(L, 2) || lua_isboolean(L, 2),
-        "requires_grad_: true or false is wanted, got ", type_name(L, 2));
+        "requires_grad_: true or false is expected, got ", type_name(L, 2));
   set_requires_grad(x, lua_isnoneornil(L, 2) || lua_toboolean(L, 2) != 0);
   lua_settop(L, 1);
   return 1;

@@ -23,7 +23,7 @@ Backend& need_cuda(const char* op) {
 
 DeviceGraph& graph_argument(lua_State* L, const char* op) {
   auto* cell = static_cast<GraphCell*>(luaL_testudata(L, 1, kGraphName));
-  if (cell == nullptr || !cell->graph) fail(op, ": a graph is wanted, got ", type_name(L, 1));
+  if (cell == nullptr || !cell->graph) fail(op, ": a graph is expected, got ", type_name(L, 1));
   return *cell->graph;
 }
 

@@ -16,7 +16,7 @@ constexpr int kFrames = 16;  // of an allocation
 constexpr int kMaxDepth = 64;
 
 // The lines of the script that runs on this thread, innermost first.
-MemoryPlace script_lines() noexcept try {
+MemoryPosition script_lines() noexcept try {
   const StateData* data = innermost_state();
   if (data == nullptr || data->closing) return nullptr;
   lua_State* L = data->running;
@@ -51,12 +51,13 @@ void set_string(lua_State* L, const char* key, const char* value) {
   lua_setfield(L, -2, key);
 }
 
-// { { filename, line, name }, .. } as field `frames` of the table on top; nothing without a place.
-void set_frames(lua_State* L, const MemoryPlace& place) {
-  if (!place) return;
-  lua_createtable(L, static_cast<int>(place->size()), 0);
+// { { filename, line, name }, .. } as field `frames` of the table on top; nothing without a
+// position.
+void set_frames(lua_State* L, const MemoryPosition& position) {
+  if (!position) return;
+  lua_createtable(L, static_cast<int>(position->size()), 0);
   int at = 0;
-  for (const MemoryFrame& frame : *place) {
+  for (const MemoryFrame& frame : *position) {
     lua_createtable(L, 0, 3);
     set_string(L, "filename", frame.filename.c_str());
     set_integer(L, "line", frame.line);
@@ -72,7 +73,7 @@ void push_block(lua_State* L, const MemoryBlock& block) {
   set_integer(L, "size", block.size);
   set_integer(L, "requested_size", block.requested_size);
   set_string(L, "state", block.state);
-  set_frames(L, block.place);
+  set_frames(L, block.position);
 }
 
 void push_segment(lua_State* L, const MemorySegment& segment) {
@@ -102,7 +103,7 @@ void push_event(lua_State* L, const MemoryEvent& event) {
   set_integer(L, "size", event.size);
   set_integer(L, "stream", static_cast<int64_t>(event.stream));
   set_integer(L, "time_us", event.time_us);
-  set_frames(L, event.place);
+  set_frames(L, event.position);
 }
 
 // The number of a device that exists: index(device, name of the function)
@@ -136,7 +137,7 @@ int l_reset(lua_State* L) {
 int l_fraction(lua_State* L) {
   const int device = device_of(L);
   const double fraction = lua_tonumber(L, 2);
-  check(fraction >= 0 && fraction <= 1, "cuda: a share from 0 to 1 is wanted, got ", fraction);
+  check(fraction >= 0 && fraction <= 1, "cuda: a share from 0 to 1 is expected, got ", fraction);
   if (lua_gettop(L) >= 2) cuda_backend()->set_memory_fraction(device, fraction);
   return push_result(L, cuda_backend()->memory_fraction(device));
 }
@@ -164,12 +165,12 @@ int l_snapshot(lua_State* L) {
   return 2;
 }
 
-// record(name, places, events, event_places, max_entries, clear)
+// record(name, positions, events, event_positions, max_entries, clear)
 int l_record(lua_State* L) {
   MemoryHistory history;
-  history.places = lua_toboolean(L, 2) != 0;
+  history.positions = lua_toboolean(L, 2) != 0;
   history.events = lua_toboolean(L, 3) != 0;
-  history.event_places = lua_toboolean(L, 4) != 0;
+  history.event_positions = lua_toboolean(L, 4) != 0;
   history.max_entries = std::max<int64_t>(lua_tointeger(L, 5), 0);
   history.clear = lua_toboolean(L, 6) != 0;
   history.where = script_lines;

@@ -16,7 +16,7 @@ int end_scope(lua_State* L, int status, lua_KContext before) {
 // Runs a function and then collects all garbage, so that what it made and nothing refers to any
 // more is freed at once, after an error too. What is still reachable stays, whoever holds it.
 int l_scope(lua_State* L) {
-  check(is_callable(L, 1), "scope: a function is wanted, got ", type_name(L, 1));
+  check(is_callable(L, 1), "scope: a function is expected, got ", type_name(L, 1));
   const lua_KContext before = thread_allocated_bytes();
   const int arguments = lua_gettop(L) - 1;
   return end_scope(L, lua_pcallk(L, arguments, LUA_MULTRET, 0, before, end_scope), before);
@@ -36,7 +36,7 @@ int l_reset_peak(lua_State* L) {
 
 // Calls a function; returns the most bytes that were live meanwhile, then the function's results.
 int l_peak_live_bytes(lua_State* L) {
-  check(is_callable(L, 1), "peak_live_bytes: a function is wanted, got ", type_name(L, 1));
+  check(is_callable(L, 1), "peak_live_bytes: a function is expected, got ", type_name(L, 1));
   const memory::LivePeak peak;
   lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
   luaL_checkstack(L, 1, "too many results");

@@ -358,10 +358,10 @@ int l_record_stream(lua_State* L) {
   const Tensor& x = check_tensor(L, 1, "record_stream");
   check(x.device().real().is_cuda(), "record_stream: the tensor is on ", x.device(),
         "; streams are of CUDA devices");
-  check(lua_istable(L, 2), "record_stream: a stream of ml.cuda is wanted, got ", type_name(L, 2));
+  check(lua_istable(L, 2), "record_stream: a stream of ml.cuda is expected, got ", type_name(L, 2));
   lua_settop(L, 2);
   const int64_t device = field_of(L, 2, "device_index"), id = field_of(L, 2, "stream_id");
-  check(device >= 0 && id >= 0, "record_stream: a stream of ml.cuda is wanted, got a table");
+  check(device >= 0 && id >= 0, "record_stream: a stream of ml.cuda is expected, got a table");
   lua_pushinteger(L, device);
   lua_pushinteger(L, id);
   const DeviceStream stream = stream_argument(L, 3, "record_stream");
@@ -380,7 +380,7 @@ int cuda_device_argument(lua_State* L, int index, const char* op) {
   int64_t number = 0;
   if (lua_type(L, index) == LUA_TSTRING) {
     const Device device = device_from_name(lua_tostring(L, index));
-    check(device.is_cuda(), op, ": a CUDA device is wanted, got ", device);
+    check(device.is_cuda(), op, ": a CUDA device is expected, got ", device);
     number = device.index;
   } else {
     number = integer_argument(L, index, op, "the device");

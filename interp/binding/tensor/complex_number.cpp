@@ -16,7 +16,7 @@ std::optional<complex128> number_at(lua_State* L, int index) {
 
 complex128 check_complex(lua_State* L, int index, const char* name) {
   const std::optional<complex128> value = complex_at(L, index);
-  if (!value) fail(name, ": a complex number is wanted, got ", type_name(L, index));
+  if (!value) fail(name, ": a complex number is expected, got ", type_name(L, index));
   return *value;
 }
 

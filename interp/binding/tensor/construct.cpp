@@ -313,7 +313,7 @@ constexpr char kItem[] = "item", kTotable[] = "totable", kTolist[] = "tolist";
 
 int l_item(lua_State* L) {
   const Tensor& x = check_tensor(L, 1, "item");
-  if (x.numel() != 1) fail("item: one element is wanted, got shape ", x.sizes());
+  if (x.numel() != 1) fail("item: one element is expected, got shape ", x.sizes());
   return push_result(L, element(on_host(x), 0));
 }
 
@@ -355,7 +355,7 @@ Tensor tensor_from_value(lua_State* L, int value, std::optional<DType> dtype, De
   if (lua_type(L, value) == LUA_TTABLE) return from_table(L, value, dtype, device, op);
   const std::optional<Scalar> number = scalar_at(L, value);
   if (!number)
-    fail(op, ": a number, a boolean, a table or a tensor is wanted, got ", type_name(L, value));
+    fail(op, ": a number, a boolean, a table or a tensor is expected, got ", type_name(L, value));
   Tensor out = empty_plain({}, {dtype.value_or(number->default_dtype()), Device{}});
   GradModeGuard off(false);
   fill_(out, *number);

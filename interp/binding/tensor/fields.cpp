@@ -87,16 +87,18 @@ int push_field(lua_State* L, const Tensor& x, Field field) {
     case Field::IsLeaf: return push_result(L, is_leaf(x));
     case Field::Ndim: return push_result(L, static_cast<int64_t>(x.dim()));
     case Field::Transposed:
-      check(x.dim() == 2, "T: a tensor of 2 dimensions is wanted, got shape ", x.sizes());
+      check(x.dim() == 2, "T: a tensor of 2 dimensions is expected, got shape ", x.sizes());
       return push_result(L, transpose(x, 0, 1));
     case Field::MatrixTransposed:
-      check(x.dim() >= 2, "mT: a tensor of at least 2 dimensions is wanted, got shape ", x.sizes());
+      check(x.dim() >= 2, "mT: a tensor of at least 2 dimensions is expected, got shape ",
+            x.sizes());
       return push_result(L, transpose(x, -2, -1));
     case Field::Adjoint:
-      check(x.dim() == 2, "H: a tensor of 2 dimensions is wanted, got shape ", x.sizes());
+      check(x.dim() == 2, "H: a tensor of 2 dimensions is expected, got shape ", x.sizes());
       return push_result(L, adjoint(x));
     case Field::MatrixAdjoint:
-      check(x.dim() >= 2, "mH: a tensor of at least 2 dimensions is wanted, got shape ", x.sizes());
+      check(x.dim() >= 2, "mH: a tensor of at least 2 dimensions is expected, got shape ",
+            x.sizes());
       return push_result(L, adjoint(x));
     case Field::RetainsGrad: return push_result(L, retains_grad(x));
     case Field::Real:
@@ -148,7 +150,7 @@ void assign_gradient(lua_State* L, Tensor& x) {
 
 void assign_field(lua_State* L, Tensor& x, std::string_view key) {
   if (key == "requires_grad") {
-    check(lua_isboolean(L, 3), "requires_grad: true or false is wanted, got ", type_name(L, 3));
+    check(lua_isboolean(L, 3), "requires_grad: true or false is expected, got ", type_name(L, 3));
     set_requires_grad(x, lua_toboolean(L, 3) != 0);
   } else if (key == "grad") {
     assign_gradient(L, x);

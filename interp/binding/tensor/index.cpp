@@ -191,7 +191,7 @@ int64_t wrap_position(int64_t position, int64_t size, int dim, int64_t most) {
   return wrapped;
 }
 
-// `shown` is the dimension's place in the tensor that the script indexed.
+// `shown` is the dimension's position in the tensor that the script indexed.
 Tensor apply_range(const Tensor& x, int dim, int shown, const Item& item) {
   const int64_t size = x.size(dim);
   if (item.step < 1) fail("index: a range's step must be positive, got ", item.step);
@@ -268,7 +268,7 @@ bool assign_mask(Tensor& x, const Items& items, const std::optional<Scalar>& num
 }
 
 // What is assigned to: x itself where that is all of it, so that what follows x through a change in
-// place, as a retained gradient does, follows it here.
+// position, as a retained gradient does, follows it here.
 Tensor assigned_part(const Tensor& x, const Items& items, std::vector<Tensor>& indices) {
   Tensor part = apply_items(x, items, indices);
   const bool is_whole =

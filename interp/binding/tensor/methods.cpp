@@ -17,7 +17,7 @@ constexpr ArgSpec kTensorDim[] = {{"x", ArgType::Tensor}, {"dim", ArgType::Dim, 
 
 int l_free(lua_State* L) {
   Tensor* cell = tensor_cell(L, 1);
-  check(cell != nullptr, "free: a tensor is wanted, got ", type_name(L, 1));
+  check(cell != nullptr, "free: a tensor is expected, got ", type_name(L, 1));
   *cell = Tensor();
   return 0;
 }

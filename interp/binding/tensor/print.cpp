@@ -256,7 +256,7 @@ int l_set_printoptions(lua_State* L) {
   if (args.has(1)) {
     const double threshold = args.number(1);
     check(threshold >= 0, "set_printoptions: threshold is ", threshold,
-          ", and 0 or more is wanted");
+          ", and 0 or more is expected");
     out.threshold = threshold < 9e18 ? static_cast<int64_t>(threshold) : INT64_MAX;
   }
   if (args.has(2)) out.edge_items = read(2, 1, 1 << 20);

@@ -17,7 +17,7 @@ constexpr char kSizes = 0;  // its address is the key
 
 Dims check_shape(lua_State* L, int index, const char* what) {
   const std::optional<Dims> dims = shape_at(L, index);
-  if (!dims) fail(what, ": a shape is wanted, got ", type_name(L, index));
+  if (!dims) fail(what, ": a shape is expected, got ", type_name(L, index));
   return *dims;
 }
 
@@ -41,8 +41,8 @@ int l_tolist(lua_State* L) {
 }
 
 // An end of a range over `count` sizes: the one in the list at index 2, from 1 or from the end.
-int64_t range_end(lua_State* L, int place, int64_t usual, int64_t count) {
-  lua_rawgeti(L, 2, place);
+int64_t range_end(lua_State* L, int position, int64_t usual, int64_t count) {
+  lua_rawgeti(L, 2, position);
   const std::optional<int64_t> given = whole_number(L, -1);
   if (!given && !lua_isnil(L, -1))
     fail("shape: a range is { first, last, step } of integers, got ", type_name(L, -1));

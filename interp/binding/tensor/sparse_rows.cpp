@@ -36,7 +36,8 @@ RowsCell* rows_cell(lua_State* L, int index) {
 
 SharedRows& check_rows(lua_State* L, const char* op) {
   const RowsCell* cell = rows_cell(L, 1);
-  check(cell != nullptr && cell->rows, op, ": a sparse gradient is wanted, got ", type_name(L, 1));
+  check(cell != nullptr && cell->rows, op, ": a sparse gradient is expected, got ",
+        type_name(L, 1));
   return *cell->rows;
 }
 
@@ -118,10 +119,10 @@ int l_size(lua_State* L) {
     return 1;
   }
   const int64_t dim = integer_argument(L, 2, "size", "argument 'dim'");
-  const int64_t place = dim > 0 ? dim - 1 : sizes.size() + dim;
-  check(dim != 0 && place >= 0 && place < sizes.size(), "size: dimension ", dim,
+  const int64_t position = dim > 0 ? dim - 1 : sizes.size() + dim;
+  check(dim != 0 && position >= 0 && position < sizes.size(), "size: dimension ", dim,
         " is out of range; there are ", sizes.size(), ", counted from 1");
-  return push_result(L, sizes[static_cast<int>(place)]);
+  return push_result(L, sizes[static_cast<int>(position)]);
 }
 
 int l_dim(lua_State* L) {
@@ -156,7 +157,7 @@ int l_mul_in_place(lua_State* L) {
     mul_(values, view(*factor, Dims{}));
   } else {
     const std::optional<Scalar> number = scalar_at(L, 2);
-    check(number.has_value(), "mul_: a number or a tensor of one element is wanted, got ",
+    check(number.has_value(), "mul_: a number or a tensor of one element is expected, got ",
           type_name(L, 2));
     mul_(values, *number);
   }

@@ -140,7 +140,7 @@ int l_gc(lua_State* L) {
 
 int l_free(lua_State* L) {
   TypedStorage* cell = storage_cell(L, 1);
-  check(cell != nullptr, "free: a storage is wanted, got ", type_name(L, 1));
+  check(cell != nullptr, "free: a storage is expected, got ", type_name(L, 1));
   *cell = TypedStorage();
   return 0;
 }
@@ -155,7 +155,7 @@ int l_data_ptr(lua_State* L) {
 int l_fill(lua_State* L) {
   TypedStorage& s = check_storage(L, 1, "fill");
   const std::optional<Scalar> value = scalar_at(L, 2);
-  if (!value) fail("fill: a number or a boolean is wanted, got ", type_name(L, 2));
+  if (!value) fail("fill: a number or a boolean is expected, got ", type_name(L, 2));
   check_number("fill", "the value", *value, s.dtype());
   s.fill(*value);
   lua_settop(L, 1);
@@ -168,7 +168,7 @@ int l_copy(lua_State* L) {
     s.copy(check_storage(L, 2, "copy"));
   } else {
     check(lua_istable(L, 2) || tensor_cell(L, 2) != nullptr,
-          "copy: a storage, a tensor or a table of numbers is wanted, got ", type_name(L, 2));
+          "copy: a storage, a tensor or a table of numbers is expected, got ", type_name(L, 2));
     std::optional<DType> as;
     if (lua_istable(L, 2)) as = s.dtype();
     const Tensor source = tensor_from_value(L, 2, as, s.device(), "copy");
@@ -184,7 +184,7 @@ int l_copy(lua_State* L) {
 int l_resize(lua_State* L) {
   TypedStorage& s = check_storage(L, 1, "resize");
   const std::optional<int64_t> size = whole_number(L, 2);
-  if (!size) fail("resize: a number of elements is wanted, got ", type_name(L, 2));
+  if (!size) fail("resize: a number of elements is expected, got ", type_name(L, 2));
   s.resize(*size);
   lua_settop(L, 1);
   return 1;
@@ -261,10 +261,10 @@ TypedStorage storage_from(lua_State* L, ArgReader& args, std::optional<DType> dt
     return {*size, {dtype.value_or(execution.default_dtype), device}};
   }
   if (lua_type(L, value) != LUA_TTABLE)
-    fail("Storage: a size or a table of numbers is wanted, got ", type_name(L, value),
+    fail("Storage: a size or a table of numbers is expected, got ", type_name(L, value),
          tensor_cell(L, value) != nullptr ? "; x:storage() gives a tensor's" : "");
   const Tensor elements = tensor_from_value(L, value, dtype, device, "Storage");
-  check(elements.dim() == 1, "Storage: a flat table of numbers is wanted, got shape ",
+  check(elements.dim() == 1, "Storage: a flat table of numbers is expected, got shape ",
         elements.sizes());
   return TypedStorage(elements);
 }
@@ -356,7 +356,7 @@ TypedStorage* storage_cell(lua_State* L, int index) {
 
 TypedStorage& check_storage(lua_State* L, int index, const char* op) {
   TypedStorage* cell = storage_cell(L, index);
-  if (cell == nullptr) fail(op, ": a storage is wanted, got ", type_name(L, index));
+  if (cell == nullptr) fail(op, ": a storage is expected, got ", type_name(L, index));
   if (!cell->defined()) fail(op, ": the storage has been freed");
   return *cell;
 }

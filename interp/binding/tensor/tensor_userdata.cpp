@@ -230,7 +230,7 @@ int l_call(lua_State*) {
 void push_element_text(lua_State* L, int index) {
   const Tensor& x = check_tensor(L, index, "..");
   if (x.numel() != 1)
-    fail("..: a tensor of one element is wanted, got shape ", x.sizes(), "; use tostring(x)");
+    fail("..: a tensor of one element is expected, got shape ", x.sizes(), "; use tostring(x)");
   if (is_complex(x.dtype())) {
     const std::string text = format_elements(x, binding_state(L).print);
     lua_pushlstring(L, text.data(), text.size());
@@ -283,7 +283,7 @@ Tensor& check_tensor(lua_State* L, int index, const char* op) {
   Tensor* cell = tensor_cell(L, index);
   if (cell != nullptr && cell->defined()) return *cell;
   if (is_freed(L, index)) fail(op, ": the tensor has been freed");
-  fail(op, ": a tensor is wanted, got ", type_name(L, index));
+  fail(op, ": a tensor is expected, got ", type_name(L, index));
 }
 
 void push_new_metatable(lua_State* L) {

@@ -28,7 +28,7 @@ end
 
 -- The text that the shortest key at the start of a part leads to, or nil.
 local function lookup(map, part)
-  local place = 0
+  local position = 0
   -- The trie begins behind its size.
   local function unit_at(i)
     return i < map.count and ("<I4"):unpack(map.bytes, 5 + 4 * i) or nil
@@ -37,11 +37,11 @@ local function lookup(map, part)
   for i = 1, #part do
     if not unit then return nil end
     local byte = part:byte(i)
-    place = place ~ (unit >> 10 << ((unit & 0x200) >> 6)) ~ byte
-    unit = unit_at(place)
+    position = position ~ (unit >> 10 << ((unit & 0x200) >> 6)) ~ byte
+    unit = unit_at(position)
     if not unit or unit & 0x800000ff ~= byte then return nil end
     if unit & 0x100 ~= 0 then
-      local leaf = unit_at(place ~ (unit >> 10 << ((unit & 0x200) >> 6)))
+      local leaf = unit_at(position ~ (unit >> 10 << ((unit & 0x200) >> 6)))
       if not leaf then return nil end
       local first = 5 + 4 * map.count + (leaf & 0x7fffffff)
       return map.bytes:match("^[^\0]*", first)

@@ -8,7 +8,7 @@ local field, fail = parts.field, parts.fail
 
 local makers = {}
 
--- A function of all by one of each text and its place.
+-- A function of all by one of each text and its position.
 local function on_each(change)
   return function(texts)
     local out = {}

@@ -18,7 +18,7 @@ local function with_vocab(part)
   local self = { ids = {}, tokens = {} }
   for token, id in pairs(field(part, "vocab", "table")) do
     if type(token) ~= "string" or math.type(id) ~= "integer" or id < 0 or id > MOST_ID then
-      fail "its vocabulary is damaged: ids from 0 on by token are wanted"
+      fail "its vocabulary is damaged: ids from 0 on by token are expected"
     elseif self.tokens[id + 1] then
       fail("the tokens '%s' and '%s' have one id, %d", self.tokens[id + 1], token, id)
     end
@@ -112,7 +112,7 @@ end
 
 -- --- words --------------------------------------------------------------------------------------
 
--- The longest token at each place; a word with a place that has none is unknown.
+-- The longest token at each position; a word with a position that has none is unknown.
 local function encode_word_piece(self, piece, out)
   local count = utf8.len(piece) or #piece
   local at, found = 1, {}

@@ -29,7 +29,7 @@ function parts.field(part, name, kind, default)
     if default == nil then fail("its %s has no %s", tostring(part.type), name) end
     return default
   elseif type(value) ~= kind then
-    fail("the %s of its %s is a %s, a %s is wanted", name, tostring(part.type), type(value), kind)
+    fail("the %s of its %s is a %s, a %s is expected", name, tostring(part.type), type(value), kind)
   end
   return value
 end

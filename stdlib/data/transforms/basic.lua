@@ -112,7 +112,7 @@ end
 function Normalize:__call(image)
   image_ops.check("Normalize", image)
   if not image:is_floating_point() then
-    fail("Normalize: a float image is wanted, got %s; ToTensor makes one", image.dtype)
+    fail("Normalize: a float image is expected, got %s; ToTensor makes one", image.dtype)
   end
   local mean, std = beside(image, "mean", self.mean), beside(image, "std", self.std)
   if self.inplace then return image:sub_(mean):div_(std) end

@@ -81,8 +81,8 @@ function ColorJitter:__call(image)
     local range = self.ranges[name]
     factors[name] = range and draw.uniform(range[1], range[2], self.generator)
   end
-  for _, place in ipairs(order) do
-    local name = PARTS[place]
+  for _, position in ipairs(order) do
+    local name = PARTS[position]
     if factors[name] then image = color_ops[name](image, factors[name]) end
   end
   return image

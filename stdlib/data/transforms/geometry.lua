@@ -96,7 +96,7 @@ local read_crop = signature("data.transforms.RandomCrop(int>=1|int[]>=1 size, "
   .. "int>=0|int[]>=0? padding=nil, bool pad_if_needed=false, number fill=0, "
   .. 'PadMode padding_mode="constant", Generator? generator=nil)')
 
---- A part of an image at a random place: `size` is `{ height, width }`, or one number for both.
+--- A part of an image at a random position: `size` is `{ height, width }`, or one number for both.
 --- Options: `padding`, `fill` and `padding_mode` for a border that comes first (see
 --- `transforms.Pad`), `pad_if_needed` (false) to pad what is smaller than `size`, `generator`.
 local RandomCrop = class("RandomCrop")
@@ -162,7 +162,7 @@ local function middle(self, h, w)
   return (h - new_h) // 2 + 1, (w - new_w) // 2 + 1, new_h, new_w
 end
 
-local function place(self, h, w)
+local function position(self, h, w)
   local low, high = math.log(self.ratio[1]), math.log(self.ratio[2])
   for _ = 1, 10 do
     local area = h * w * draw.uniform(self.scale[1], self.scale[2], self.generator)
@@ -179,7 +179,7 @@ end
 
 function RandomResizedCrop:__call(image)
   image_ops.check("RandomResizedCrop", image)
-  local part = image_ops.crop(image, place(self, image_ops.size(image)))
+  local part = image_ops.crop(image, position(self, image_ops.size(image)))
   return image_ops.resize(part, self.height, self.width, self.mode, self.antialias)
 end
 

@@ -157,7 +157,7 @@ end
 ---@param least integer
 function base.need_dims(self, shape, least)
   if #shape < least then
-    fail("%s: shape %s has too few dimensions; %d wanted", base.where(self), shapes.text(shape),
+    fail("%s: shape %s has too few dimensions; %d expected", base.where(self), shapes.text(shape),
       least)
   end
 end
@@ -198,7 +198,7 @@ end
 local function check_transforms(where, name, list)
   for i, item in ipairs(list) do
     if not class.is_instance(item, Transform) then
-      fail("%s: item %d of '%s': a transform is wanted, got %s", where, i, name,
+      fail("%s: item %d of '%s': a transform is expected, got %s", where, i, name,
         signature.describe(item))
     end
   end

@@ -30,7 +30,7 @@ end
 
 local function check_shapes(o)
   local rank = o.query.ndim
-  expect(rank == 2 or rank == 3, "'query' has shape %s, (l, n, e) or (l, e) is wanted",
+  expect(rank == 2 or rank == 3, "'query' has shape %s, (l, n, e) or (l, e) is expected",
     tostring(o.query.shape))
   expect(o.key.ndim == rank and o.value.ndim == rank,
     "'key' %s and 'value' %s must have the rank of 'query' %s", tostring(o.key.shape),
@@ -40,7 +40,7 @@ local function check_shapes(o)
       tostring(o.key_padding_mask.shape))
   end
   local features = o.query.shape[rank]
-  expect(features == o.embed_dim_to_check, "'query' has %d features, %d are wanted", features,
+  expect(features == o.embed_dim_to_check, "'query' has %d features, %d are expected", features,
     o.embed_dim_to_check)
   expect(features % o.num_heads == 0, "%d features are not divisible by %d heads", features,
     o.num_heads)
@@ -58,7 +58,7 @@ end
 local function project(o)
   if o.use_separate_proj_weight then
     expect(o.q_proj_weight and o.k_proj_weight and o.v_proj_weight,
-      "'q_proj_weight', 'k_proj_weight' and 'v_proj_weight' are wanted")
+      "'q_proj_weight', 'k_proj_weight' and 'v_proj_weight' are expected")
     local q, k, v = biases(o)
     return ml.linear(o.query, o.q_proj_weight, q), ml.linear(o.key, o.k_proj_weight, k),
       ml.linear(o.value, o.v_proj_weight, v)
@@ -114,14 +114,14 @@ local function merged_mask(o, length, extra)
   if mask then
     local wanted = mask.ndim == 3 and { batch * heads, o.query.shape[1], length - extra }
       or { o.query.shape[1], length - extra }
-    expect(mask.shape == ml.zeros(wanted).shape, "'attn_mask' has shape %s, (%s) is wanted",
+    expect(mask.shape == ml.zeros(wanted).shape, "'attn_mask' has shape %s, (%s) is expected",
       tostring(mask.shape), table.concat(wanted, ", "))
     mask = ml.pad(mask.ndim == 2 and mask:unsqueeze(1) or mask, { 0, extra })
   end
   local padding = added(o.key_padding_mask, o.query.dtype)
   if not padding then return mask end
   expect(padding.shape == ml.zeros(batch, length - extra).shape,
-    "'key_padding_mask' has shape %s, (%d, %d) is wanted", tostring(padding.shape), batch,
+    "'key_padding_mask' has shape %s, (%d, %d) is expected", tostring(padding.shape), batch,
     length - extra)
   padding = ml.pad(padding, { 0, extra }):reshape(batch, 1, 1, length)
     :expand(batch, heads, 1, length):reshape(batch * heads, 1, length)

@@ -33,7 +33,7 @@ local function channels(name, space, unbatched)
   return function(...)
     local input, p, training, inplace = read(...)
     if input.ndim < 2 or (name == "dropout1d" and input.ndim > 3) then
-      options.fail("%s: 'input' has shape %s, (n, c, ...) is wanted", name, tostring(input.shape))
+      options.fail("%s: 'input' has shape %s, (n, c, ...) is expected", name, tostring(input.shape))
     end
     local single = unbatched and input.ndim == space + 1
     local x = single and input:unsqueeze(1) or input

@@ -57,7 +57,7 @@ function embeddings.embedding_bag(...)
     offsets = ml.arange(bags, { device = input.device }):sub(1):mul(size):add(1)
     input, factors, last = input:reshape(-1), factors and factors:reshape(-1), false
   elseif input.ndim ~= 1 or not offsets then
-    options.fail("embedding_bag: 'input' (bags, n), or (n) with 'offsets', is wanted")
+    options.fail("embedding_bag: 'input' (bags, n), or (n) with 'offsets', is expected")
   end
   local row = layer.row("embedding_bag", padding_idx, weight.shape[1] or 0) or 0
   limit_rows(weight, input, max_norm, norm_type)

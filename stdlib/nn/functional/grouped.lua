@@ -26,10 +26,10 @@ local function check(a, b, offs)
   if (a.ndim ~= 2 and a.ndim ~= 3) or (b.ndim ~= 2 and b.ndim ~= 3) then bad() end
   if a:size(-1) ~= b:size(-2) then bad() end
   if a.dtype ~= b.dtype then
-    fail("grouped_mm: 'mat_a' is %s, 'mat_b' %s; one dtype is wanted", a.dtype, b.dtype)
+    fail("grouped_mm: 'mat_a' is %s, 'mat_b' %s; one dtype is expected", a.dtype, b.dtype)
   end
   if (offs == nil) ~= (a.ndim == 3 and b.ndim == 3) then
-    fail "grouped_mm: 'offs' is wanted where a matrix has 2 dimensions, and only there"
+    fail "grouped_mm: 'offs' is expected where a matrix has 2 dimensions, and only there"
   end
   if not offs then return a:size(1) == b:size(1) or bad() end
   if offs.ndim ~= 1 or (offs.dtype ~= ml.int32 and offs.dtype ~= ml.int64) then

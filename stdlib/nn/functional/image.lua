@@ -25,11 +25,11 @@ end
 local function resized(name, input, size, factor, recompute)
   local dims = input.ndim - 2
   if dims < 1 or dims > 3 then
-    options.fail("%s: 'input' has shape %s, (n, c, l), (n, c, h, w) or (n, c, d, h, w) is wanted",
+    options.fail("%s: 'input' has shape %s, (n, c, l), (n, c, h, w) or (n, c, d, h, w) is expected",
       name, tostring(input.shape))
   end
   if (size == nil) == (factor == nil) then
-    options.fail("%s: either 'size' or 'scale_factor' is wanted", name)
+    options.fail("%s: either 'size' or 'scale_factor' is expected", name)
   end
   if size then
     if recompute then
@@ -105,8 +105,8 @@ function images.upsample_bilinear(...)
   return interpolate("upsample_bilinear", input, size, factor, "bilinear", true, nil, false)
 end
 
---- `input` (n, c, h, w) or (n, c, d, h, w) at the places that `grid` names, from -1 to 1, the width
---- first. `mode` is "bilinear", "nearest" or "bicubic", `padding_mode` "zeros", "border" or
+--- `input` (n, c, h, w) or (n, c, d, h, w) at the positions that `grid` names, from -1 to 1, the
+--- width first. `mode` is "bilinear", "nearest" or "bicubic", `padding_mode` "zeros", "border" or
 --- "reflection".
 images.grid_sample = declare.op('grid_sample(Tensor input, Tensor grid, string mode="bilinear", '
   .. 'string padding_mode="zeros", bool align_corners=false)')

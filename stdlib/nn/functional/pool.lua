@@ -90,7 +90,7 @@ end
 
 local function check_rank(name, input, dims)
   if input.ndim ~= dims + 1 and input.ndim ~= dims + 2 then
-    options.fail("%s: 'input' has shape %s, %d or %d dimensions are wanted", name,
+    options.fail("%s: 'input' has shape %s, %d or %d dimensions are expected", name,
       tostring(input.shape), dims + 1, dims + 2)
   end
 end
@@ -151,7 +151,7 @@ local function unpooled_size(name, input, kernel, stride, padding, wanted)
   local dims, out = #kernel, {}
   if wanted and #wanted == dims + 2 then wanted = { table.unpack(wanted, 3) } end
   if wanted and #wanted ~= dims then
-    options.fail("%s: 'output_size' has %d numbers, %d or %d are wanted", name, #wanted, dims,
+    options.fail("%s: 'output_size' has %d numbers, %d or %d are expected", name, #wanted, dims,
       dims + 2)
   end
   for i = 1, dims do
@@ -193,7 +193,7 @@ local FRACTIONAL = "(Tensor input, int[N]>=1 kernel_size, int[N]>=1? output_size
 local function fractional_arguments(name, input, dims, size, ratio, samples)
   check_rank(name, input, dims)
   if (size == nil) == (ratio == nil) then
-    options.fail("%s: either 'output_size' or 'output_ratio' is wanted", name)
+    options.fail("%s: either 'output_size' or 'output_ratio' is expected", name)
   end
   if ratio then
     size = {}
@@ -220,11 +220,11 @@ local function fractional(dims, with_indices)
   end
 end
 
---- Maxima over windows at random places, so that `input` (..., h, w) gets `output_size`, or its
+--- Maxima over windows at random positions, so that `input` (..., h, w) gets `output_size`, or its
 --- size times `output_ratio` (Graham, Fractional Max-Pooling, 2014).
 pools.fractional_max_pool2d = fractional(2, false)
---- Maxima over windows at random places, so that `input` (..., d, h, w) gets `output_size`, or its
---- size times `output_ratio`.
+--- Maxima over windows at random positions, so that `input` (..., d, h, w) gets `output_size`, or
+--- its size times `output_ratio`.
 pools.fractional_max_pool3d = fractional(3, false)
 --- `fractional_max_pool2d` with the positions.
 pools.fractional_max_pool2d_with_indices = fractional(2, true)

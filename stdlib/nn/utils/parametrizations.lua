@@ -191,7 +191,7 @@ end
 
 function Orthogonal:right_inverse(q)
   if q.shape ~= self.size then
-    fail("orthogonal: a tensor of shape %s is wanted, got %s", tostring(self.size),
+    fail("orthogonal: a tensor of shape %s is expected, got %s", tostring(self.size),
       tostring(q.shape))
   end
   local _ <close> = ml.no_grad()
@@ -225,7 +225,7 @@ function parametrizations.orthogonal(...)
   local module, name, map, use_trivialization = read_orthogonal(...)
   local weight = tensor_of(where, module, name)
   if weight.ndim < 2 then
-    fail("%s: a matrix or a batch of matrices is wanted, got shape %s", where,
+    fail("%s: a matrix or a batch of matrices is expected, got shape %s", where,
       tostring(weight.shape))
   end
   local square = weight.shape[weight.ndim] == weight.shape[weight.ndim - 1]

@@ -164,7 +164,7 @@ local function class_for(cls)
     local list = list_of(self, key)
     if not list then return assign(self, key, value) end
     if not ml.is_tensor(value) then
-      fail("%s: '%s' is parametrized; a tensor is wanted, got %s", class.name(new), key,
+      fail("%s: '%s' is parametrized; a tensor is expected, got %s", class.name(new), key,
         signature.describe(value))
     end
     list:right_inverse(value)

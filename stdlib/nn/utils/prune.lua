@@ -106,7 +106,7 @@ local function scores_of(parameters, given)
   local out = {}
   for i, entry in ipairs(parameters) do
     if type(entry) ~= "table" or not Module.is_module(entry[1]) then
-      fail("nn.utils.prune.global_unstructured: pairs { module, name } are wanted, got %s",
+      fail("nn.utils.prune.global_unstructured: pairs { module, name } are expected, got %s",
         signature.describe(entry))
     end
     local module, name = entry[1], entry[2]

@@ -185,7 +185,7 @@ end
 ---@param method table
 function Container:add_pruning_method(method)
   if not class.is_instance(method, Base) then
-    fail("PruningContainer: a pruning method is wanted, got %s", type(method))
+    fail("PruningContainer: a pruning method is expected, got %s", type(method))
   elseif self._tensor_name and method._tensor_name ~= self._tensor_name then
     fail("PruningContainer: the method is for '%s', the others for '%s'",
       tostring(method._tensor_name), self._tensor_name)

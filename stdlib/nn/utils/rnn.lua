@@ -27,8 +27,8 @@ function rnn.invert_permutation(...) return inverted((read_invert(...))) end
 --- `pack_padded_sequence` and `pack_sequence`.
 ---@field data moonlet.Tensor (rows, ...): the first step of all sequences, then the second, ...
 ---@field batch_sizes moonlet.Tensor How many rows each step has, int64 on the CPU.
----@field sorted_indices moonlet.Tensor? Which sequence stands at each place, from 1.
----@field unsorted_indices moonlet.Tensor? At which place each sequence stands.
+---@field sorted_indices moonlet.Tensor? Which sequence stands at each position, from 1.
+---@field unsorted_indices moonlet.Tensor? At which position each sequence stands.
 local PackedSequence = class "PackedSequence"
 rnn.PackedSequence = PackedSequence
 
@@ -137,7 +137,7 @@ end
 
 local function pack_padded(where, x, lengths, batch_first, enforce_sorted)
   if x.ndim < 2 or x:numel() == 0 then
-    fail("%s: 'input' has shape %s, a batch of sequences is wanted", where, tostring(x.shape))
+    fail("%s: 'input' has shape %s, a batch of sequences is expected", where, tostring(x.shape))
   end
   if batch_first then x = x:transpose(1, 2) end
   lengths = length_list(where, lengths, x.shape[2])
@@ -266,7 +266,7 @@ function rnn.pad_sequence(...) return pad("nn.utils.rnn.pad_sequence", read_pad(
 
 local function unpad(where, x, lengths, batch_first)
   if x.ndim < 2 then
-    fail("%s: 'padded_sequences' has shape %s, a batch is wanted", where, tostring(x.shape))
+    fail("%s: 'padded_sequences' has shape %s, a batch is expected", where, tostring(x.shape))
   end
   if not batch_first then x = x:transpose(1, 2) end
   local out = {}

@@ -14,7 +14,7 @@ function read.MatMul(_, a, b) return ml.matmul(a, b) end
 function read.Gemm(n, a, b, c)
   local alpha, beta = n.attributes.alpha or 1.0, n.attributes.beta or 1.0
   if a.ndim ~= 2 or b.ndim ~= 2 then
-    fail("matrices are wanted, got %d and %d dimensions", a.ndim, b.ndim)
+    fail("matrices are expected, got %d and %d dimensions", a.ndim, b.ndim)
   end
   if n.attributes.transA == 1 then a = a:t() end
   -- The layout of nn.Linear.

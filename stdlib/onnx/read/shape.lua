@@ -216,7 +216,7 @@ function read.Range(n, start, limit, delta)
 end
 
 function read.EyeLike(n, x)
-  if x.ndim ~= 2 then fail("a matrix is wanted, got %d dimensions", x.ndim) end
+  if x.ndim ~= 2 then fail("a matrix is expected, got %d dimensions", x.ndim) end
   local code, k = n.attributes.dtype, n.attributes.k or 0
   local dtype = code and require("moonlet.onnx.dtypes").of(code, "the result") or x.dtype
   local rows, columns = x.shape[1], x.shape[2]

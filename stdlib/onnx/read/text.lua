@@ -92,7 +92,7 @@ function read.StringNormalizer(n, x)
   local change = CASES[a.case_change_action or "NONE"]
     or fail("there is no case_change_action '%s'", tostring(a.case_change_action))
   if strings_of(x, 1).ndim > 2 or x.ndim == 0 or x.ndim == 2 and x.shape[1] ~= 1 then
-    fail "strings of the shape (n) or (1, n) are wanted"
+    fail "strings of the shape (n) or (1, n) are expected"
   end
   local same = a.is_case_sensitive == 1 and CASES.NONE or string.lower
   local stops, out = {}, {}

@@ -12,8 +12,8 @@ local LEAST = 1e-7  -- what a count is taken for where it is smaller
 local function flat(x) return x:detach():to { device = "cpu", dtype = ml.float64 }:reshape(-1) end
 
 -- How many of each threshold's part there are, and of all behind it.
-local function from_above(places, weights, thresholds)
-  return ml.zeros { thresholds, dtype = ml.float64 }:index_add_(1, places, weights)
+local function from_above(positions, weights, thresholds)
+  return ml.zeros { thresholds, dtype = ml.float64 }:index_add_(1, positions, weights)
     :flip(1):cumsum(1):flip(1)
 end
 
@@ -38,9 +38,9 @@ function plugins.pr_curve(where, labels, predictions, thresholds, weights)
   if ml.is_tensor(each) and #each ~= #truth then
     fail("%s: %d weights for %d labels", where, #each, #truth)
   end
-  local places = (score * (thresholds - 1)):floor():to(ml.int64) + 1
-  local tp = from_above(places, truth * each, thresholds)
-  local fp = from_above(places, (1 - truth) * each, thresholds)
+  local positions = (score * (thresholds - 1)):floor():to(ml.int64) + 1
+  local tp = from_above(positions, truth * each, thresholds)
+  local fp = from_above(positions, (1 - truth) * each, thresholds)
   local tn, fn = fp[1] - fp, tp[1] - tp
   local precision = tp / (tp + fp):clamp { min = LEAST }
   local recall = tp / (tp + fn):clamp { min = LEAST }

@@ -22,8 +22,8 @@ inline void copy_backwards(char* to, const char* from, size_t bytes) {
   std::memcpy(to, from, end);
 }
 
-// memcpy. Processors tell loads from earlier stores by the place in a page: where the target begins
-// just behind the source there, as in a roll by one element, every load of a copy that goes
+// memcpy. Processors tell loads from earlier stores by the position in a page: where the target
+// begins just behind the source there, as in a roll by one element, every load of a copy that goes
 // forwards waits for the store before it, which takes ten times as long.
 inline void copy_dense(void* to, const void* from, size_t bytes) {
   constexpr uintptr_t kPage = 4096, kNear = 32;

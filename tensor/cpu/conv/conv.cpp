@@ -15,8 +15,8 @@
 namespace moonlet::cpu {
 namespace {
 
-// Lines and images as bodies (n, c, d, h, w) whose first axes have size 1; weights too.
-Tensor as_bodies(const Tensor& t) {
+// Lines and images as volumes (n, c, d, h, w) whose first axes have size 1; weights too.
+Tensor as_volumes(const Tensor& t) {
   Dims sizes = t.sizes(), strides = t.strides();
   while (sizes.size() < 2 + ConvShape::kAxes) {
     sizes.insert(2, 1);
@@ -30,8 +30,8 @@ ConvShape::Axes axes_of(const Dims& given, int64_t fill) {
   std::copy(given.begin(), given.end(), out.end() - given.size());
   return out;
 }
-ConvShape::Axes axes_of(const Tensor& bodies) {
-  return {bodies.size(2), bodies.size(3), bodies.size(4)};
+ConvShape::Axes axes_of(const Tensor& volumes) {
+  return {volumes.size(2), volumes.size(3), volumes.size(4)};
 }
 
 // The arguments beside the tensors.
@@ -80,7 +80,7 @@ bool suits_onednn(const ConvShape& s, DType dtype) {
   const double filters =
       double(s.out_channels) * double(s.in_channels / s.groups * volume(s.kernel));
   const bool little = filters * double(volume(s.out)) * double(s.batch) < 0x1p16;
-  return dtype == DType::Float32 && !little && !(s.groups == 1 && s.sees_itself());
+  return dtype == DType::Float32 && !little && !(s.groups == 1 && s.is_pointwise());
 }
 
 bool is_channels_last(const Tensor& x) {
@@ -131,12 +131,12 @@ void add_channels(const Tensor& bias, Tensor& y) {
 }
 
 // A convolution with few output channels is faster as a transposed one of its windows turned round,
-// that one as a convolution, and the gradient of its weight with images and slopes exchanged: each
-// way pads those channels to a vector, but there they are the input's. Only windows that move by
-// single steps see as much from either side.
+// that one as a convolution, and the gradient of its weight with images and gradients exchanged:
+// each way pads those channels to a vector, but there they are the input's. Only windows that move
+// by single steps see as much from either side.
 bool exchanges_roles(const ConvShape& s) {
   constexpr int64_t kFew = 4, kMany = 16;
-  if (s.groups != 1 || s.out_channels >= kFew || s.in_channels < kMany || s.sees_itself())
+  if (s.groups != 1 || s.out_channels >= kFew || s.in_channels < kMany || s.is_pointwise())
     return false;
   for (size_t i = 0; i < ConvShape::kAxes; ++i) {
     const int64_t reach = (s.kernel[i] - 1) * s.dilation[i];
@@ -172,8 +172,8 @@ Tensor turned_filters(const Tensor& filters) {
 void native_conv(const Tensor& input, const Tensor& filters, const Tensor& bias, const Dims& stride,
                  const Dims& padding, const Dims& dilation, int64_t groups, Tensor& result) {
   if (result.numel() == 0) return;
-  const Tensor x = as_bodies(input), weight = as_bodies(filters);
-  Tensor y = as_bodies(result);
+  const Tensor x = as_volumes(input), weight = as_volumes(filters);
+  Tensor y = as_volumes(result);
   if (x.numel() == 0 || weight.numel() == 0) return fill_channels(bias, y);
   const ConvShape s = shape_of(x, weight, y, {stride, padding, dilation, groups});
   if (const auto last = as_channels_last(s, y))
@@ -197,8 +197,8 @@ void native_conv_transpose(const Tensor& input, const Tensor& filters, const Ten
                            const Dims& /*size*/, const Dims& stride, const Dims& padding,
                            const Dims& dilation, int64_t groups, Tensor& result) {
   if (result.numel() == 0) return;
-  const Tensor x = as_bodies(input), weight = as_bodies(filters);
-  Tensor y = as_bodies(result);
+  const Tensor x = as_volumes(input), weight = as_volumes(filters);
+  Tensor y = as_volumes(result);
   if (x.numel() == 0 || weight.numel() == 0) return fill_channels(bias, y);
   const ConvShape s = shape_of(y, weight, x, {stride, padding, dilation, groups});
   const auto by_onednn = [&](const ConvShape& shape, const Tensor& image, const Tensor& filter,
@@ -227,12 +227,12 @@ void native_conv_transpose(const Tensor& input, const Tensor& filters, const Ten
   });
 }
 
-void native_conv_grad_weight(const Tensor& slopes, const Tensor& input, const Dims& /*size*/,
+void native_conv_grad_weight(const Tensor& gradients, const Tensor& input, const Dims& /*size*/,
                              const Dims& stride, const Dims& padding, const Dims& dilation,
                              int64_t groups, Tensor& result) {
   if (result.numel() == 0) return;
-  const Tensor grad = as_bodies(slopes), x = as_bodies(input);
-  Tensor y = as_bodies(result);
+  const Tensor grad = as_volumes(gradients), x = as_volumes(input);
+  Tensor y = as_volumes(result);
   if (x.numel() == 0 || grad.numel() == 0) return fill_channels({}, y);
   const ConvShape s = shape_of(x, y, grad, {stride, padding, dilation, groups});
   if (const auto last = as_channels_last(s, x); last && y.is_contiguous())
@@ -244,12 +244,12 @@ void native_conv_grad_weight(const Tensor& slopes, const Tensor& input, const Di
                             dilation_of(s), 1, turned);
     return turn_filters(turned, y);
   }
-  computed(grad, x, y, [&](const Tensor& slope, const Tensor& image, Tensor& out) {
+  computed(grad, x, y, [&](const Tensor& gradient, const Tensor& image, Tensor& out) {
     const DType dtype = out.dtype();
-    if (suits_onednn(s, dtype) && conv_grad_weight_onednn(shape_in(s, dtype), slope, image, out))
+    if (suits_onednn(s, dtype) && conv_grad_weight_onednn(shape_in(s, dtype), gradient, image, out))
       return true;
     if (dtype == DType::BFloat16) return false;
-    conv_grad_weight_gemm(s, slope, image, out);
+    conv_grad_weight_gemm(s, gradient, image, out);
     return true;
   });
 }

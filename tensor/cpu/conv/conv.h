@@ -20,13 +20,13 @@ struct ConvShape {
   // Of images and weights; bfloat16 for oneDNN only.
   DType dtype = DType::Float32;
 
-  // Whether each place of the output sees the same place of the input alone.
-  bool sees_itself() const {
+  // Whether each position of the output sees the same position of the input alone.
+  bool is_pointwise() const {
     return kernel == Axes{1, 1, 1} && stride == Axes{1, 1, 1} && pad == Axes{0, 0, 0};
   }
 };
 
-// The places of one channel.
+// The positions of one channel.
 inline int64_t volume(const ConvShape::Axes& axes) { return axes[0] * axes[1] * axes[2]; }
 
 // The convolution of x, the transposed one, which gives what the shape calls the input from what it

@@ -1,6 +1,6 @@
 // tensor/cpu/conv/conv_gemm.cpp: convolution as a matrix product: the windows of an image are laid
-// out as the columns of a matrix (im2col), of one image and group at a time and of as many places
-// as stay in the cache.
+// out as the columns of a matrix (im2col), of one image and group at a time and of as many
+// positions as stay in the cache.
 #include <algorithm>
 
 #include "tensor/cpu/common/parallel.h"
@@ -16,30 +16,30 @@ using Axes = ConvShape::Axes;
 int64_t group_in(const ConvShape& s) { return s.in_channels / s.groups; }
 int64_t group_out(const ConvShape& s) { return s.out_channels / s.groups; }
 int64_t taps(const ConvShape& s) { return group_in(s) * volume(s.kernel); }
-int64_t places(const ConvShape& s) { return volume(s.out); }
+int64_t positions(const ConvShape& s) { return volume(s.out); }
 
-// Places of the output, one after the other.
+// Positions of the output, one after the other.
 struct Piece {
   int64_t begin, end;
   int64_t size() const { return end - begin; }
 };
 
-// How many places are laid out at once: their columns take a quarter of a MiB, or more where that
-// is too few of them for a product.
+// How many positions are laid out at once: their columns take a quarter of a MiB, or more where
+// that is too few of them for a product.
 int64_t piece_size(const ConvShape& s, DType dtype) {
   constexpr int64_t kBytes = int64_t{1} << 18, kMostBytes = int64_t{1} << 26, kEnough = 512;
   const int64_t column = taps(s) * static_cast<int64_t>(size_of(dtype));
   const int64_t enough = std::clamp<int64_t>(kMostBytes / column, 1, kEnough);
-  return std::min(places(s), std::max(enough, kBytes / column));
+  return std::min(positions(s), std::max(enough, kBytes / column));
 }
 
 int64_t piece_count(const ConvShape& s, DType dtype) {
   const int64_t size = piece_size(s, dtype);
-  return (places(s) + size - 1) / size;
+  return (positions(s) + size - 1) / size;
 }
 
-// The tap of one row of the columns: its channel, what it adds to the place in the input, and the
-// range of places in a line that see the input through it.
+// The tap of one row of the columns: its channel, what it adds to the position in the input, and
+// the range of positions in a line that see the input through it.
 struct Tap {
   int64_t channel;
   Axes shift;
@@ -60,21 +60,21 @@ Tap tap_of(const ConvShape& s, int64_t row) {
 }
 
 // Calls body(seen, before, count, after) for each line of a piece: `seen` is where the first of
-// `count` places sees the channel, `before` and `after` are places that see nothing.
+// `count` positions sees the channel, `before` and `after` are positions that see nothing.
 template <class Body>
 void each_line(const ConvShape& s, const Tap& tap, const Piece& piece, Body&& body) {
   const int64_t width = s.out[2];
   int64_t ox = piece.begin % width, oy = piece.begin / width % s.out[1],
           oz = piece.begin / width / s.out[1];
-  for (int64_t place = piece.begin; place < piece.end; ox = 0) {
-    const int64_t end = std::min(width, ox + piece.end - place);
+  for (int64_t position = piece.begin; position < piece.end; ox = 0) {
+    const int64_t end = std::min(width, ox + piece.end - position);
     const int64_t iz = oz * s.stride[0] + tap.shift[0], iy = oy * s.stride[1] + tap.shift[1];
     const bool inside = iz >= 0 && iz < s.in[0] && iy >= 0 && iy < s.in[1];
     const int64_t from = inside ? std::clamp(tap.first, ox, end) : end;
     const int64_t to = inside ? std::clamp(tap.last, from, end) : end;
     body((iz * s.in[1] + iy) * s.in[2] + from * s.stride[2] + tap.shift[2], from - ox, to - from,
          end - to);
-    place += end - ox;
+    position += end - ox;
     if (++oy == s.out[1]) {
       oy = 0;
       ++oz;
@@ -82,7 +82,7 @@ void each_line(const ConvShape& s, const Tap& tap, const Piece& piece, Body&& bo
   }
 }
 
-// The channels of one group of one image to the columns (taps, places) of a piece.
+// The channels of one group of one image to the columns (taps, positions) of a piece.
 template <class T>
 void to_columns(const ConvShape& s, const T* image, const Piece& piece, T* columns) {
   parallel_for(taps(s), grain_for(piece.size()), [&](int64_t begin, int64_t end) {
@@ -103,7 +103,7 @@ void to_columns(const ConvShape& s, const T* image, const Piece& piece, T* colum
   });
 }
 
-// Adds the columns back to the places of the image they came from.
+// Adds the columns back to the positions of the image they came from.
 template <class T>
 void add_columns(const ConvShape& s, const T* columns, const Piece& piece, T* image) {
   const int64_t window = volume(s.kernel);
@@ -138,27 +138,27 @@ T* input_part(const ConvShape& s, const Tensor& t, int64_t n, int64_t g) {
 template <class T>
 Matrix output_part(const ConvShape& s, const Tensor& t, int64_t n, int64_t g, const Piece& piece) {
   const int64_t first = n * s.out_channels + g * group_out(s);
-  return matrix(t.elements<T>() + first * places(s) + piece.begin, group_out(s), piece.size(),
-                places(s));
+  return matrix(t.elements<T>() + first * positions(s) + piece.begin, group_out(s), piece.size(),
+                positions(s));
 }
 template <class T>
 Matrix weight_part(const ConvShape& s, const Tensor& t, int64_t g) {
   return matrix(t.elements<T>() + g * group_out(s) * taps(s), group_out(s), taps(s), taps(s));
 }
 
-// Memory for the columns of one piece; an image whose places see themselves is its own columns.
+// Memory for the columns of one piece; an image whose positions see themselves is its own columns.
 class Columns {
  public:
   Columns(const ConvShape& s, DType dtype)
-      : shape_(s), direct_(s.sees_itself()), size_(piece_size(s, dtype)) {
+      : shape_(s), direct_(s.is_pointwise()), size_(piece_size(s, dtype)) {
     if (!direct_) buffer_ = empty_plain({taps(s), size_}, {dtype, {}}, "conv");
   }
-  Piece piece(int64_t i) const { return {i * size_, std::min(places(shape_), (i + 1) * size_)}; }
+  Piece piece(int64_t i) const { return {i * size_, std::min(positions(shape_), (i + 1) * size_)}; }
 
   // Those of a piece, to be written.
   template <class T>
   Matrix of(T* image, const Piece& piece) const {
-    if (direct_) return matrix(image + piece.begin, taps(shape_), piece.size(), places(shape_));
+    if (direct_) return matrix(image + piece.begin, taps(shape_), piece.size(), positions(shape_));
     return matrix(buffer_.elements<T>(), taps(shape_), piece.size(), piece.size());
   }
   // The same, with what the windows of the image hold.
@@ -205,7 +205,7 @@ void forward(const ConvShape& s, const Tensor& x, const Tensor& weight, const Te
 template <class T>
 void transpose(const ConvShape& s, const Tensor& grad, const Tensor& weight, const Tensor& bias,
                Tensor& y) {
-  const bool adds = !s.sees_itself() || bias.defined();
+  const bool adds = !s.is_pointwise() || bias.defined();
   const int64_t pieces = piece_count(s, y.dtype());
   parallel_for(s.batch * s.groups, 1, [&](int64_t begin, int64_t end) {
     const Columns columns(s, y.dtype());
@@ -219,7 +219,7 @@ void transpose(const ConvShape& s, const Tensor& grad, const Tensor& weight, con
         stop_if_requested();
         const Piece piece = columns.piece(k);
         gemm(y.dtype(), 1, transposed(weight_part<T>(s, weight, g)),
-             output_part<T>(s, grad, n, g, piece), s.sees_itself() && adds ? 1 : 0,
+             output_part<T>(s, grad, n, g, piece), s.is_pointwise() && adds ? 1 : 0,
              columns.of(image, piece));
         columns.add_to(image, piece);
       }

@@ -78,7 +78,7 @@ struct Layouts {
   memory::dims stride, dilation, pad_low, pad_high;
 };
 
-// Whether the convolution is one of images, which lie as bodies of depth 1 do.
+// Whether the convolution is one of images, which lie as volumes of depth 1 do.
 bool is_flat(const ConvShape& s) {
   return s.in[0] == 1 && s.out[0] == 1 && s.kernel[0] == 1 && s.pad[0] == 0;
 }

@@ -21,8 +21,8 @@ double in_vectors(int64_t channels) {
   return static_cast<double>((channels + kVector - 1) / kVector * kVector);
 }
 
-// The multiply-adds that one place of one output image costs, or what takes as long.
-double work_per_place(ConvPass pass, const ConvShape& s) {
+// The multiply-adds that one position of one output image costs, or what takes as long.
+double work_per_position(ConvPass pass, const ConvShape& s) {
   const bool input = pass == ConvPass::InputGrad;
   const double channels = in_vectors(input ? s.in_channels : s.out_channels);
   const double others = double((input ? s.out_channels : s.in_channels) / s.groups);
@@ -54,7 +54,7 @@ bool add_part(const ConvTensors& t, bool first, Compute&& compute) {
   return true;
 }
 
-// What a tile has of one axis: places of the output, and the window of the input they see, which
+// What a tile has of one axis: positions of the output, and the window of the input they see, which
 // may begin before the input or end behind it.
 struct Span {
   int64_t out_begin, out_size, in_begin, in_size, pad;
@@ -88,7 +88,7 @@ Axes of_each(const Tile& tile, int64_t Span::*field) {
   return out;
 }
 
-// The places of an image that a box has, where it lies in the image, and the same in a tensor of
+// The positions of an image that a box has, where it lies in the image, and the same in a tensor of
 // the box alone.
 struct Overlap {
   Tensor image, part;
@@ -130,7 +130,7 @@ Tensor cut_out(const Tensor& image, bool channels_last, const Axes& from, const 
   return part;
 }
 
-// Adds a box to the places of the image that it lies over.
+// Adds a box to the positions of the image that it lies over.
 void add_back(const Tensor& image, const Tensor& part, bool channels_last, const Axes& from) {
   const Overlap o = overlap(image, part, from);
   if (o.part.numel() == 0) return;
@@ -185,15 +185,15 @@ int64_t parts_for(double work, double limit, int64_t most) {
 }
 
 // Into how many parts each axis of one image is cut: the outer ones first, an inner one where one
-// place of the outer one is too much.
+// position of the outer one is too much.
 Axes cut_for(ConvPass pass, const ConvShape& s, double work) {
   Axes cut{1, 1, 1};
-  const double place = work_per_place(pass, s);
-  int64_t places = volume(s.out), rows = s.out[0] * s.out[1];
+  const double position = work_per_position(pass, s);
+  int64_t positions = volume(s.out), rows = s.out[0] * s.out[1];
   for (int i = 0; i < kAxes; ++i) {
-    cut[i] = parts_for(place * double(places), work * threads_for(s, rows), s.out[i]);
+    cut[i] = parts_for(position * double(positions), work * threads_for(s, rows), s.out[i]);
     if (cut[i] < s.out[i]) break;
-    places /= s.out[i];
+    positions /= s.out[i];
     rows = i == 0 ? s.out[1] : 1;
   }
   return cut;
@@ -201,7 +201,7 @@ Axes cut_for(ConvPass pass, const ConvShape& s, double work) {
 
 // How many images are computed at once.
 int64_t images_for(ConvPass pass, const ConvShape& s, double work) {
-  const double image = work_per_place(pass, s) * double(volume(s.out));
+  const double image = work_per_position(pass, s) * double(volume(s.out));
   return static_cast<int64_t>(std::clamp(work * threads() / image, 1.0, double(s.batch)));
 }
 

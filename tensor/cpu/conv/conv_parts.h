@@ -21,7 +21,7 @@ using ConvRun = bool (*)(ConvPass pass, const ConvShape& s, const ConvTensors& t
 bool fits_one_part(ConvPass pass, const ConvShape& s, double work);
 
 // Computes a pass by parts of at most `work` multiply-adds per thread, or as little above as one
-// place of the output costs; an image is left whole when its tiles have no implementation. All
+// position of the output costs; an image is left whole when its tiles have no implementation. All
 // tensors are float32 where there are parts, and lie as in conv.h. After false, what the result
 // holds is undefined.
 bool conv_in_parts(ConvPass pass, const ConvShape& s, const ConvTensors& t, double work,

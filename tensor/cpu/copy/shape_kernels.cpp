@@ -18,7 +18,7 @@ namespace {
 // Bytes moved that cost as much as an elementary step does.
 constexpr int64_t kBytesPerStep = 32;
 
-// Copies a tensor's rows to their places in the result: `rows` pieces of `bytes` each, the
+// Copies a tensor's rows to their positions in the result: `rows` pieces of `bytes` each, the
 // result's `pitch` bytes apart.
 void copy_rows(char* out, const char* in, int64_t rows, int64_t bytes, int64_t pitch) {
   parallel_for(rows, grain_for(bytes / kBytesPerStep), [&](int64_t begin, int64_t end) {

@@ -145,13 +145,14 @@ void along(const Tensor& x, int d, bool forward, T scale, Tensor& y) {
                      });
 }
 
-// Numbers from, from + 1, ... of `batch` lines to the places to, to + 1, ... of the other arrays.
+// Numbers from, from + 1, ... of `batch` lines to the positions to, to + 1, ... of the other
+// arrays.
 template <class T>
 void copy_numbers(const Work<T>& w, int64_t from, int64_t to, int64_t n, int64_t batch) {
   std::copy_n(w.re + from * batch, n * batch, w.other_re + to * batch);
   std::copy_n(w.im + from * batch, n * batch, w.other_im + to * batch);
 }
-// The conjugates of numbers from, from - 1, ... to such places.
+// The conjugates of numbers from, from - 1, ... to such positions.
 template <class T>
 void copy_mirrored(const Work<T>& w, int64_t from, int64_t to, int64_t n, int64_t batch) {
   if (batch == 1) {

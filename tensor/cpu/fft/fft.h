@@ -13,8 +13,8 @@ namespace moonlet::cpu::fft {
 
 // The largest prime factor that passes take; beyond, a convolution does less work.
 inline constexpr int64_t kLargestRadix = 79;
-// Fewer places than this do not fill a vector.
-inline constexpr int64_t kFewPlaces = 8;
+// Fewer positions than this do not fill a vector.
+inline constexpr int64_t kFewPositions = 8;
 
 // Numbers on the unit circle, their parts apart.
 template <class T>
@@ -24,8 +24,9 @@ struct Circle {
   explicit Circle(size_t count) : re(count), im(count) {}
 };
 
-// One pass of Stockham's algorithm: transforms of `radix` points, `groups` of them for each place
-// that earlier passes have made. The twiddle of group p and result k >= 1 is at (k - 1) groups + p.
+// One pass of Stockham's algorithm: transforms of `radix` points, `groups` of them for each
+// position that earlier passes have made. The twiddle of group p and result k >= 1 is at (k - 1)
+// groups + p.
 template <class T>
 struct Stage {
   int64_t radix, groups;
@@ -58,7 +59,7 @@ struct RealPlan {
   std::shared_ptr<const Plan<T>> complex;
   Circle<T> turns;
   std::optional<Stage<T>> odd;
-  bool narrow() const { return odd ? odd->groups < kFewPlaces : complex->narrow; }
+  bool narrow() const { return odd ? odd->groups < kFewPositions : complex->narrow; }
   // The complex transforms for one of real numbers.
   int64_t kept() const { return odd ? odd->radix / 2 + 1 : 1; }
   // The points that the arrays of a Work are to hold, and what each must have room for.
@@ -118,7 +119,7 @@ void multiply(const Circle<float>& by, float* re, float* im, int64_t batch);
 void multiply(const Circle<double>& by, double* re, double* im, int64_t batch);
 // Of the transform Z of h numbers that are two real ones each, in (re, im), the first h + 1 sums of
 // the 2 h real ones, in the other arrays: with E and O the transforms of those at even and odd
-// places, Z = E + i O, X[k] = E[k] + w^k O[k] and X[h - k] = conj(E[k] - w^k O[k]).
+// positions, Z = E + i O, X[k] = E[k] + w^k O[k] and X[h - k] = conj(E[k] - w^k O[k]).
 void split_halves(const Circle<float>& turns, const Work<float>& w, int64_t h, int64_t batch);
 void split_halves(const Circle<double>& turns, const Work<double>& w, int64_t h, int64_t batch);
 // The way back, without the factor 1/2: sums in the other arrays, Z in (re, im).

@@ -1,5 +1,5 @@
-// tensor/cpu/fft/fft_number-inl.h: complex numbers on vectors, their parts apart, and the places of
-// a pass that are the lanes. Included once per Highway target.
+// tensor/cpu/fft/fft_number-inl.h: complex numbers on vectors, their parts apart, and the positions
+// of a pass that are the lanes. Included once per Highway target.
 #if defined(MOONLET_TENSOR_CPU_FFT_NUMBER_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef MOONLET_TENSOR_CPU_FFT_NUMBER_INL_H_
 #undef MOONLET_TENSOR_CPU_FFT_NUMBER_INL_H_
@@ -69,10 +69,10 @@ HWY_INLINE void store(D d, Number<D> v, T* re, T* im, int64_t at) {
   hn::StoreU(v.im, d, im + at);
 }
 
-// Calls body(q) for vectors that cover [0, span); the last may do places again, which is harmless
-// as no pass reads what it writes.
+// Calls body(q) for vectors that cover [0, span); the last may do positions again, which is
+// harmless as no pass reads what it writes.
 template <class D, class Body>
-HWY_INLINE void each_place(D d, int64_t span, Body&& body) {
+HWY_INLINE void each_position(D d, int64_t span, Body&& body) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t q = 0; q + lanes <= span; q += lanes) body(q);
   if (span % lanes != 0) body(span - lanes);
@@ -111,14 +111,14 @@ class Mixed {
   T re_[kLargestRadix * kLanes], im_[kLargestRadix * kLanes];
 };
 
-// Calls f with the widest vectors of at most `places` lanes.
+// Calls f with the widest vectors of at most `positions` lanes.
 template <class T, class F>
-HWY_INLINE void with_lanes(int64_t places, F&& f) {
+HWY_INLINE void with_lanes(int64_t positions, F&& f) {
   const hn::ScalableTag<T> whole;
-  if (places >= static_cast<int64_t>(hn::Lanes(whole))) return f(whole);
-  if (places >= 8) return f(hn::CappedTag<T, 8>());
-  if (places >= 4) return f(hn::CappedTag<T, 4>());
-  if (places >= 2) return f(hn::CappedTag<T, 2>());
+  if (positions >= static_cast<int64_t>(hn::Lanes(whole))) return f(whole);
+  if (positions >= 8) return f(hn::CappedTag<T, 8>());
+  if (positions >= 4) return f(hn::CappedTag<T, 4>());
+  if (positions >= 2) return f(hn::CappedTag<T, 2>());
   f(hn::CappedTag<T, 1>());
 }
 

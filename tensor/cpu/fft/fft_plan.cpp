@@ -132,7 +132,7 @@ std::shared_ptr<const Plan<T>> make(int64_t n, const Plan<T>*) {
     // Lanes are the points before a pass, or of the first one the groups.
     const int64_t before = n / groups;
     groups /= radix;
-    plan->narrow |= radix > 8 && (before == 1 ? groups : before) < kFewPlaces;
+    plan->narrow |= radix > 8 && (before == 1 ? groups : before) < kFewPositions;
     plan->stages.push_back(make_stage<T>(radix, groups));
   }
   if (plan->stages.empty() && n > 1) plan_convolution(*plan);

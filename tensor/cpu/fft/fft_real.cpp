@@ -68,7 +68,7 @@ HWY_INLINE void each_half(const Circle<T>& turns, int64_t h, int64_t batch, Pair
     const auto keep = [](auto x) HWY_ATTR { return x; };
     for (int64_t k = 1; 2 * k <= h; ++k) {
       const auto turn = spread(d, turns, static_cast<size_t>(k));
-      each_place(d, batch, [&](int64_t b) HWY_ATTR {
+      each_position(d, batch, [&](int64_t b) HWY_ATTR {
         pair(d, turn, k * batch + b, (h - k) * batch + b, keep);
       });
     }
@@ -192,7 +192,7 @@ HWY_INLINE void divide(const Stage<T>& stage, const Work<T>& w, int64_t batch) {
     return with_lanes<T>(groups, [&](auto d) HWY_ATTR {
       using D = decltype(d);
       Mixed<D> mixed;
-      each_place(d, groups, [&](int64_t p) HWY_ATTR {
+      each_position(d, groups, [&](int64_t p) HWY_ATTR {
         const auto get = [&](int j) HWY_ATTR { return hn::LoadU(d, w.re + p + groups * j); };
         const auto put = [&](int k, Number<D> x) HWY_ATTR {
           if (k > 0) x = x * load(d, turns.re.data(), turns.im.data(), (k - 1) * groups + p);
@@ -205,7 +205,7 @@ HWY_INLINE void divide(const Stage<T>& stage, const Work<T>& w, int64_t batch) {
   with_lanes<T>(batch, [&](auto d) HWY_ATTR {
     using D = decltype(d);
     for (int64_t p = 0; p < groups; ++p) {
-      each_place(d, batch, [&](int64_t b) HWY_ATTR {
+      each_position(d, batch, [&](int64_t b) HWY_ATTR {
         const auto get = [&](int j)
                              HWY_ATTR { return hn::LoadU(d, w.re + (p + groups * j) * batch + b); };
         const auto put = [&](int k, Number<D> x) HWY_ATTR {
@@ -226,7 +226,7 @@ HWY_INLINE void unite(const Stage<T>& stage, const Work<T>& w, int64_t batch) {
     return with_lanes<T>(groups, [&](auto d) HWY_ATTR {
       using D = decltype(d);
       Mixed<D> mixed;
-      each_place(d, groups, [&](int64_t p) HWY_ATTR {
+      each_position(d, groups, [&](int64_t p) HWY_ATTR {
         mixed.load(d, kept, w.re + kept * p, w.im + kept * p);
         const auto get = [&](int k) HWY_ATTR {
           if (k == 0) return mixed.get(d, k);
@@ -241,7 +241,7 @@ HWY_INLINE void unite(const Stage<T>& stage, const Work<T>& w, int64_t batch) {
   with_lanes<T>(batch, [&](auto d) HWY_ATTR {
     using D = decltype(d);
     for (int64_t p = 0; p < groups; ++p) {
-      each_place(d, batch, [&](int64_t b) HWY_ATTR {
+      each_position(d, batch, [&](int64_t b) HWY_ATTR {
         const auto get = [&](int k) HWY_ATTR {
           const Number<D> x = load(d, w.re, w.im, (p * kept + k) * batch + b);
           if (k == 0) return x;

@@ -102,7 +102,7 @@ void pass(D d, const Stage<T>& stage, const Work<T>& w, int64_t span) {
     Number<D> turn[kRadix];
     for (int k = 1; k < kRadix; ++k)
       turn[k] = spread(d, stage.twiddles, static_cast<size_t>((k - 1) * groups + p));
-    each_place(d, span, [&](int64_t q) {
+    each_position(d, span, [&](int64_t q) {
       Number<D> x[kRadix];
       for (int j = 0; j < kRadix; ++j) x[j] = load(d, w.re, w.im, q + span * p + step * j);
       B::apply(d, x);
@@ -171,7 +171,7 @@ template <class Radix, class D, class T>
 void pass_of_prime(Radix radix, D d, const Stage<T>& stage, const Work<T>& w, int64_t span) {
   const int64_t groups = stage.groups, step = span * groups;
   for (int64_t p = 0; p < groups; ++p) {
-    each_place(d, span, [&](int64_t q) HWY_ATTR {
+    each_position(d, span, [&](int64_t q) HWY_ATTR {
       const int64_t from = q + span * p, to = q + span * radix * p;
       const auto get = [&](int j) HWY_ATTR { return load(d, w.re, w.im, from + step * j); };
       const auto put = [&](int k, Number<D> x) HWY_ATTR {
@@ -212,7 +212,7 @@ template <class B, class D, class T>
 void first_pass(D d, const Stage<T>& stage, const Work<T>& w) {
   constexpr int kRadix = B::kRadix;
   const int64_t groups = stage.groups;
-  each_place(d, groups, [&](int64_t p) {
+  each_position(d, groups, [&](int64_t p) {
     Number<D> x[kRadix];
     for (int j = 0; j < kRadix; ++j) x[j] = load(d, w.re, w.im, p + groups * j);
     B::apply(d, x);
@@ -229,7 +229,7 @@ void first_pass_of_prime(Radix radix, D d, const Stage<T>& stage, const Work<T>&
   const int64_t groups = stage.groups;
   const T *re = stage.twiddles.re.data(), *im = stage.twiddles.im.data();
   Mixed<D> mixed;
-  each_place(d, groups, [&](int64_t p) HWY_ATTR {
+  each_position(d, groups, [&](int64_t p) HWY_ATTR {
     const auto get = [&](int j) HWY_ATTR { return load(d, w.re, w.im, p + groups * j); };
     const auto put = [&](int k, Number<D> x) HWY_ATTR {
       mixed.put(d, k, k > 0 ? x * load(d, re, im, (k - 1) * groups + p) : x);

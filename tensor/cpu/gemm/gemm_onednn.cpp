@@ -63,7 +63,7 @@ bool has_kernels() {
 
 // Whether BLAS is likely to be faster, by measurements on both kinds of processors: with AVX-512 it
 // has kernels for small products; without, oneDNN brings a transposed first operand slowly into its
-// order where the sums are long or its rows begin at the same places of pages.
+// order where the sums are long or its rows begin at the same positions of pages.
 bool suits_blas(const Product<float>& p, double work) {
   static const bool wide = __builtin_cpu_supports("avx512f") != 0;
   if (work < (p.flip_a || p.flip_b || !wide ? 0x1p16 : 0x1p19)) return true;

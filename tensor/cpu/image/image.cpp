@@ -23,7 +23,7 @@ struct Windows {
   int64_t height, width, kernel_y, kernel_x, out_height, out_width;
   int64_t stride_y, stride_x, pad_y, pad_x, dilation_y, dilation_x;
   int64_t taps() const { return kernel_y * kernel_x; }
-  int64_t places() const { return out_height * out_width; }
+  int64_t positions() const { return out_height * out_width; }
 
   // Calls body(first element of the row of the plane, output column, input column) for what tap
   // `tap` sees of the rows of windows, where it lies in the plane: `body` gets whole runs.
@@ -57,7 +57,7 @@ Windows windows_of(const Dims& image, const Dims& kernel, const Dims& dilation, 
 // One row of columns from its plane.
 template <class T>
 void unfold_row(const Windows& w, int64_t tap, const T* plane, T* row) {
-  zero_bytes(row, w.places() * static_cast<int64_t>(sizeof(T)));
+  zero_bytes(row, w.positions() * static_cast<int64_t>(sizeof(T)));
   w.each_run(tap, [&](int64_t to, int64_t from, int64_t count) {
     if (w.stride_x == 1) return copy_bytes(row + to, plane + from, count * int64_t{sizeof(T)});
     for (int64_t i = 0; i < count; ++i) row[to + i] = plane[from + i * w.stride_x];
@@ -79,7 +79,7 @@ void fold_plane(const Windows& w, const T* columns, T* plane) {
   }
   for (int64_t tap = 0; tap < w.taps(); ++tap) {
     stop_if_requested();
-    const T* row = columns + tap * w.places();
+    const T* row = columns + tap * w.positions();
     w.each_run(tap, [&](int64_t from, int64_t to, int64_t count) {
       for (int64_t i = 0; i < count; ++i)
         sums[to + i * w.stride_x] += static_cast<Sum>(row[from + i]);
@@ -121,9 +121,9 @@ Taps transposed(const Taps& taps, int64_t count) {
   out.weight.resize(taps.at.size());
   for (size_t i = 0; i + 1 < taps.first.size(); ++i)
     for (int64_t e = taps.first[i]; e < taps.first[i + 1]; ++e) {
-      const int64_t place = next[taps.at[e]]++;
-      out.at[place] = static_cast<int64_t>(i);
-      out.weight[place] = taps.weight[e];
+      const int64_t position = next[taps.at[e]]++;
+      out.at[position] = static_cast<int64_t>(i);
+      out.weight[position] = taps.weight[e];
     }
   return out;
 }
@@ -226,11 +226,12 @@ void im2col(const Tensor& x, const Dims& kernel, const Dims& dilation, const Dim
   const Windows w = windows_of({x.size(-2), x.size(-1)}, kernel, dilation, padding, stride);
   const Tensor source = contiguous(x);
   visit_bytes(y.dtype(), [&]<class T>() {
-    parallel_for(y.numel() / w.places(), grain_for(w.places()), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r)
-        unfold_row(w, r % w.taps(), source.elements<T>() + r / w.taps() * w.height * w.width,
-                   y.elements<T>() + r * w.places());
-    });
+    parallel_for(
+        y.numel() / w.positions(), grain_for(w.positions()), [&](int64_t begin, int64_t end) {
+          for (int64_t r = begin; r < end; ++r)
+            unfold_row(w, r % w.taps(), source.elements<T>() + r / w.taps() * w.height * w.width,
+                       y.elements<T>() + r * w.positions());
+        });
   });
 }
 
@@ -239,7 +240,7 @@ void col2im(const Tensor& x, const Dims& size, const Dims& kernel, const Dims& d
   if (y.numel() == 0) return;
   const Windows w = windows_of(size, kernel, dilation, padding, stride);
   const Tensor source = contiguous(x);
-  const int64_t plane = w.height * w.width, column = w.taps() * w.places();
+  const int64_t plane = w.height * w.width, column = w.taps() * w.positions();
   visit<kSummed>(y.dtype(), [&]<class T>() {
     parallel_for(y.numel() / plane, grain_for(column), [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p)

@@ -1,12 +1,12 @@
-// tensor/cpu/image/image.h: weighted sums of elements at listed places, by whole vectors.
+// tensor/cpu/image/image.h: weighted sums of elements at listed positions, by whole vectors.
 #pragma once
 
 #include <cstdint>
 
 namespace moonlet::cpu {
 
-// Places and weights of `taps` elements for each result: those of tap k and result i are at
-// k * results + i. Places are integers of the elements' size.
+// Positions and weights of `taps` elements for each result: those of tap k and result i are at
+// k * results + i. Positions are integers of the elements' size.
 template <class T, class I>
 struct LineTaps {
   int64_t taps, results;

@@ -1,5 +1,5 @@
-// tensor/cpu/image/image_grid.h: the places in images that a grid names, one axis after the other,
-// by blocks of places.
+// tensor/cpu/image/image_grid.h: the positions in images that a grid names, one axis after the
+// other, by blocks of positions.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,23 @@ inline constexpr int64_t kGridBlock = 128;
 inline constexpr int kMostGridTaps = 4, kMostGridDims = 3;
 
 // One dimension of the image: how many elements it has, how far apart they are, and how the grid's
-// numbers and places outside are read.
+// numbers and positions outside are read.
 struct GridAxis {
   int64_t size, stride;
   GridBorder border;
   bool align_corners;
 };
 
-// Of a block of places the neighbours along one axis: their places on it, -1 outside the image,
-// their weights and the derivatives of these.
+// Of a block of positions the neighbours along one axis: their positions on it, -1 outside the
+// image, their weights and the derivatives of these.
 template <class T>
 struct GridTaps {
-  using Place = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
-  T weight[kMostGridTaps][kGridBlock], slope[kMostGridTaps][kGridBlock];
-  Place place[kMostGridTaps][kGridBlock];
+  using Position = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+  T weight[kMostGridTaps][kGridBlock], gradient[kMostGridTaps][kGridBlock];
+  Position position[kMostGridTaps][kGridBlock];
 };
 
-// How a grid (n, places, dims) names places in images of some sizes.
+// How a grid (n, positions, dims) names positions in images of some sizes.
 struct GridNaming {
   GridNaming(const Dims& size, std::string_view given, std::string_view padding, bool align_corners)
       : dims(size.size()),
@@ -61,18 +61,18 @@ struct GridNaming {
   int64_t whole = 1, taps = 1;
 };
 
-// Fills `to`, of each axis, with the neighbours of `count` places, whose numbers lie one after the
-// other; the grid names the last dimension first. For T float and double.
+// Fills `to`, of each axis, with the neighbours of `count` positions, whose numbers lie one after
+// the other; the grid names the last dimension first. For T float and double.
 template <class T>
 void find_grid_taps(const GridNaming& naming, const T* grid, int64_t count, GridTaps<T>* to);
 // Positions (from 1; the one behind the image stands for what is outside) and weights of neighbour
-// k of a block of places. For I int32_t, and int64_t with double.
+// k of a block of positions. For I int32_t, and int64_t with double.
 template <class T, class I>
 void write_grid_tap(const GridNaming& naming, const GridTaps<T>* all, int64_t k, int64_t count,
                     I* at, T* weight);
-// Adds the derivative of neighbour k's weight along axis d, times `slope`, to `sums`.
+// Adds the derivative of neighbour k's weight along axis d, times `gradient`, to `sums`.
 template <class T>
-void add_grid_slope(const GridNaming& naming, const GridTaps<T>* all, int64_t k, int d,
-                    int64_t count, const T* slope, T* sums);
+void add_grid_gradient(const GridNaming& naming, const GridTaps<T>* all, int64_t k, int d,
+                       int64_t count, const T* gradient, T* sums);
 
 }  // namespace moonlet::cpu

@@ -1,4 +1,4 @@
-// tensor/cpu/image/image_grid_simd.cpp: the neighbours of blocks of places in images by whole
+// tensor/cpu/image/image_grid_simd.cpp: the neighbours of blocks of positions in images by whole
 // vectors, one version per instruction set, chosen when the program runs.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/cpu/image/image_grid_simd.cpp"
@@ -16,10 +16,10 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Places from 0 to size - 1 and their derivatives by the grid's numbers.
+// Positions from 0 to size - 1 and their derivatives by the grid's numbers.
 template <class V>
 struct Point {
-  V place, slope;
+  V position, gradient;
 };
 
 // An axis as numbers of vectors of D.
@@ -42,7 +42,7 @@ struct Axis {
   bool is_aligned;
 };
 
-// Grid numbers from -1 to 1; NaN counts as -1. Beyond a border of zeros all places are one.
+// Grid numbers from -1 to 1; NaN counts as -1. Beyond a border of zeros all positions are one.
 template <GridBorder kBorder, class D, class V = hn::Vec<D>>
 HWY_INLINE Point<V> unnormalized(const Axis<D>& axis, V given) {
   using T = hn::TFromD<D>;
@@ -50,26 +50,26 @@ HWY_INLINE Point<V> unnormalized(const Axis<D>& axis, V given) {
   const D d = axis.d;
   const auto is_number = hn::Not(hn::IsNaN(given));
   const V raised = hn::IfThenElseZero(is_number, hn::Add(given, hn::Set(d, T(1))));
-  const V place = hn::MulSub(raised, axis.scale(), axis.shift());
+  const V position = hn::MulSub(raised, axis.scale(), axis.shift());
   const V known = hn::IfThenElseZero(is_number, axis.scale());
-  if constexpr (kBorder != GridBorder::Zeros) return {place, known};
+  if constexpr (kBorder != GridBorder::Zeros) return {position, known};
   const V low = hn::Set(d, -kFar), end = hn::Set(d, axis.size + kFar);
-  const V least = hn::IfThenElse(hn::Gt(place, low), place, low);
+  const V least = hn::IfThenElse(hn::Gt(position, low), position, low);
   const V limited = hn::IfThenElse(hn::Lt(least, end), least, end);
-  return {limited, hn::IfThenElseZero(hn::Eq(limited, place), known)};
+  return {limited, hn::IfThenElseZero(hn::Eq(limited, position), known)};
 }
 
-// Limited to the axis, beyond which a place has no gradient; NaN, an infinite place reflected, is
-// at its beginning.
+// Limited to the axis, beyond which a position has no gradient; NaN, an infinite position
+// reflected, is at its beginning.
 template <class D, class V>
 HWY_INLINE Point<V> limited(const Axis<D>& axis, Point<V> p) {
   const V last = axis.last();
-  const auto inside = hn::And(hn::Gt(p.place, hn::Zero(axis.d)), hn::Lt(p.place, last));
-  const V end = hn::IfThenElseZero(hn::Ge(p.place, last), last);
-  return {hn::IfThenElse(inside, p.place, end), hn::IfThenElseZero(inside, p.slope)};
+  const auto inside = hn::And(hn::Gt(p.position, hn::Zero(axis.d)), hn::Lt(p.position, last));
+  const V end = hn::IfThenElseZero(hn::Ge(p.position, last), last);
+  return {hn::IfThenElse(inside, p.position, end), hn::IfThenElseZero(inside, p.gradient)};
 }
 
-// Places outside mirrored into the axis: at the centres of its last elements or at its edges.
+// Positions outside mirrored into the axis: at the centres of its last elements or at its edges.
 template <class D, class V>
 HWY_INLINE Point<V> reflected(const Axis<D>& axis, Point<V> p) {
   using T = hn::TFromD<D>;
@@ -77,15 +77,15 @@ HWY_INLINE Point<V> reflected(const Axis<D>& axis, Point<V> p) {
   const V zero = hn::Zero(d), low = hn::Set(d, axis.is_aligned ? T(0) : T(-0.5));
   const T length = axis.is_aligned ? axis.size - 1 : axis.size;
   if (length == 0) return {zero, zero};
-  const V span = hn::Set(d, length), offset = hn::Sub(p.place, low), distance = hn::Abs(offset);
+  const V span = hn::Set(d, length), offset = hn::Sub(p.position, low), distance = hn::Abs(offset);
   const V flips = hn::Floor(hn::Div(distance, span));
   const V extra = hn::NegMulAdd(flips, span, distance), rest = hn::Sub(span, extra);
   const V even = hn::Mul(hn::Set(d, T(2)), hn::Floor(hn::Mul(flips, hn::Set(d, T(0.5)))));
   const auto odd = hn::Not(hn::Eq(flips, even));
-  const V forth = hn::IfThenElseZero(hn::Gt(offset, zero), p.slope);
-  const V slope = hn::Sub(forth, hn::IfThenElseZero(hn::Lt(offset, zero), p.slope));
+  const V forth = hn::IfThenElseZero(hn::Gt(offset, zero), p.gradient);
+  const V gradient = hn::Sub(forth, hn::IfThenElseZero(hn::Lt(offset, zero), p.gradient));
   return {hn::Add(hn::IfThenElse(odd, rest, extra), low),
-          hn::IfThenElse(odd, hn::Neg(slope), slope)};
+          hn::IfThenElse(odd, hn::Neg(gradient), gradient)};
 }
 
 template <GridBorder kBorder, class D, class V>
@@ -95,21 +95,21 @@ HWY_INLINE Point<V> bordered(const Axis<D>& axis, Point<V> p) {
   return limited(axis, reflected(axis, p));
 }
 
-// Stores whole places as they count on the axis, -1 outside. They are compared as integers: a float
-// may not have the size of a long axis.
+// Stores whole positions as they count on the axis, -1 outside. They are compared as integers: a
+// float may not have the size of a long axis.
 template <class D, class V, class I>
-HWY_INLINE void store_places(const Axis<D>& axis, V whole, I* to) {
+HWY_INLINE void store_positions(const Axis<D>& axis, V whole, I* to) {
   const hn::RebindToSigned<D> di;
-  const auto place = hn::ConvertTo(di, whole), none = hn::Set(di, I(-1));
-  const auto inside = hn::And(hn::Gt(place, none), hn::Lt(place, hn::Set(di, axis.count)));
-  hn::StoreU(hn::IfThenElse(inside, place, none), di, to);
+  const auto position = hn::ConvertTo(di, whole), none = hn::Set(di, I(-1));
+  const auto inside = hn::And(hn::Gt(position, none), hn::Lt(position, hn::Set(di, axis.count)));
+  hn::StoreU(hn::IfThenElse(inside, position, none), di, to);
 }
 
 // Stores a neighbour's weights and their derivatives.
 template <class D, class V, class T>
-HWY_INLINE void store_weights(D d, V weight, V slope, int k, int64_t i, GridTaps<T>& to) {
+HWY_INLINE void store_weights(D d, V weight, V gradient, int k, int64_t i, GridTaps<T>& to) {
   hn::StoreU(weight, d, to.weight[k] + i);
-  hn::StoreU(slope, d, to.slope[k] + i);
+  hn::StoreU(gradient, d, to.gradient[k] + i);
 }
 
 template <GridBorder kBorder>
@@ -117,11 +117,12 @@ struct LinearTaps {
   template <class D, class V, class T>
   HWY_INLINE void operator()(const Axis<D>& axis, V given, int64_t i, GridTaps<T>& to) const {
     const Point<V> p = bordered<kBorder>(axis, unnormalized<kBorder>(axis, given));
-    const V one = hn::Set(axis.d, T(1)), below = hn::Floor(p.place), part = hn::Sub(p.place, below);
-    store_weights(axis.d, hn::Sub(one, part), hn::Neg(p.slope), 0, i, to);
-    store_weights(axis.d, part, p.slope, 1, i, to);
-    store_places(axis, below, to.place[0] + i);
-    store_places(axis, hn::Add(below, one), to.place[1] + i);
+    const V one = hn::Set(axis.d, T(1)), below = hn::Floor(p.position),
+            part = hn::Sub(p.position, below);
+    store_weights(axis.d, hn::Sub(one, part), hn::Neg(p.gradient), 0, i, to);
+    store_weights(axis.d, part, p.gradient, 1, i, to);
+    store_positions(axis, below, to.position[0] + i);
+    store_positions(axis, hn::Add(below, one), to.position[1] + i);
   }
 };
 
@@ -131,7 +132,7 @@ struct NearestTaps {
   HWY_INLINE void operator()(const Axis<D>& axis, V given, int64_t i, GridTaps<T>& to) const {
     const Point<V> p = bordered<kBorder>(axis, unnormalized<kBorder>(axis, given));
     store_weights(axis.d, hn::Set(axis.d, T(1)), hn::Zero(axis.d), 0, i, to);
-    store_places(axis, hn::Round(p.place), to.place[0] + i);
+    store_positions(axis, hn::Round(p.position), to.position[0] + i);
   }
 };
 
@@ -161,17 +162,18 @@ struct CubicTaps {
   HWY_INLINE void operator()(const Axis<D>& axis, V given, int64_t i, GridTaps<T>& to) const {
     const D d = axis.d;
     const Point<V> p = unnormalized<kBorder>(axis, given);
-    const V one = hn::Set(d, T(1)), below = hn::Floor(p.place), part = hn::Sub(p.place, below);
+    const V one = hn::Set(d, T(1)), below = hn::Floor(p.position),
+            part = hn::Sub(p.position, below);
     const Point<V> taps[] = {cubic_far(d, hn::Add(part, one)), cubic_near(d, part),
                              cubic_near(d, hn::Sub(one, part)),
                              cubic_far(d, hn::Sub(hn::Set(d, T(2)), part))};
     for (int k = 0; k < 4; ++k) {
-      const V slope = k < 2 ? p.slope : hn::Neg(p.slope);
-      store_weights(d, taps[k].place, hn::Mul(slope, taps[k].slope), k, i, to);
+      const V gradient = k < 2 ? p.gradient : hn::Neg(p.gradient);
+      store_weights(d, taps[k].position, hn::Mul(gradient, taps[k].gradient), k, i, to);
       // Each neighbour is brought into the image for itself.
       const V whole = hn::Add(below, hn::Set(d, static_cast<T>(k - 1)));
       const Point<V> there = bordered<kBorder>(axis, Point<V>{whole, hn::Zero(d)});
-      store_places(axis, hn::Round(there.place), to.place[k] + i);
+      store_positions(axis, hn::Round(there.position), to.position[k] + i);
     }
   }
 };
@@ -197,7 +199,7 @@ void bordered_taps(GridMode mode, const GridAxis& axis, const T* numbers, int64_
     taps_along(CubicTaps<kBorder>(), axis, numbers, count, to);
 }
 
-// The numbers that a grid has for axis d of a block of places.
+// The numbers that a grid has for axis d of a block of positions.
 template <class T>
 void numbers_of(const GridNaming& naming, const T* grid, int d, int64_t count, T* to) {
   const int at = naming.dims - 1 - d;
@@ -230,7 +232,7 @@ void find_taps(const GridNaming& naming, const T* grid, int64_t count, GridTaps<
 }
 
 // Positions (from 1; the one behind the image stands for what is outside) and weights of neighbour
-// k of a block of places.
+// k of a block of positions.
 template <class T, class I>
 void write_tap(const GridNaming& naming, const GridTaps<T>* all, int64_t k, int64_t count,
                I* HWY_RESTRICT at, T* HWY_RESTRICT weight) {
@@ -238,32 +240,32 @@ void write_tap(const GridNaming& naming, const GridTaps<T>* all, int64_t k, int6
   for (int d = 0; d < naming.dims; ++d) {
     const int j = naming.digit(k, d);
     const T* HWY_RESTRICT w = all[d].weight[j];
-    const auto* HWY_RESTRICT place = all[d].place[j];
+    const auto* HWY_RESTRICT position = all[d].position[j];
     const auto stride = static_cast<I>(naming.axes[d].stride);
     if (d == 0) {
       for (int64_t i = 0; i < count; ++i) weight[i] = w[i];
       for (int64_t i = 0; i < count; ++i)
-        at[i] = static_cast<I>(place[i]) * (place[i] < 0 ? I(1) : stride);
+        at[i] = static_cast<I>(position[i]) * (position[i] < 0 ? I(1) : stride);
       continue;
     }
     for (int64_t i = 0; i < count; ++i) weight[i] *= w[i];
     for (int64_t i = 0; i < count; ++i) {
-      const I more = static_cast<I>(place[i]);
+      const I more = static_cast<I>(position[i]);
       at[i] = (at[i] | more) < 0 ? I(-1) : at[i] + more * stride;
     }
   }
   for (int64_t i = 0; i < count; ++i) at[i] = (at[i] < 0 ? nothing : at[i]) + 1;
 }
 
-// Adds the derivative of neighbour k's weight along axis d, times `slope`, to `sums`.
+// Adds the derivative of neighbour k's weight along axis d, times `gradient`, to `sums`.
 template <class T>
-void add_slope(const GridNaming& naming, const GridTaps<T>* all, int64_t k, int d, int64_t count,
-               const T* slope, T* sums) {
+void add_gradient(const GridNaming& naming, const GridTaps<T>* all, int64_t k, int d, int64_t count,
+                  const T* gradient, T* sums) {
   T product[kGridBlock];
-  for (int64_t i = 0; i < count; ++i) product[i] = slope[i];
+  for (int64_t i = 0; i < count; ++i) product[i] = gradient[i];
   for (int e = 0; e < naming.dims; ++e) {
     const int j = naming.digit(k, e);
-    const T* factor = e == d ? all[e].slope[j] : all[e].weight[j];
+    const T* factor = e == d ? all[e].gradient[j] : all[e].weight[j];
     for (int64_t i = 0; i < count; ++i) product[i] *= factor[i];
   }
   for (int64_t i = 0; i < count; ++i) sums[i] += product[i];
@@ -273,9 +275,9 @@ void add_slope(const GridNaming& naming, const GridTaps<T>* all, int64_t k, int 
   void Find##suffix(const GridNaming& naming, const T* grid, int64_t count, GridTaps<T>* to) { \
     find_taps(naming, grid, count, to);                                                        \
   }                                                                                            \
-  void Slope##suffix(const GridNaming& naming, const GridTaps<T>* all, int64_t k, int d,       \
-                     int64_t count, const T* slope, T* sums) {                                 \
-    add_slope(naming, all, k, d, count, slope, sums);                                          \
+  void Gradient##suffix(const GridNaming& naming, const GridTaps<T>* all, int64_t k, int d,    \
+                        int64_t count, const T* gradient, T* sums) {                           \
+    add_gradient(naming, all, k, d, count, gradient, sums);                                    \
   }
 #define MOONLET_GRID_POSITIONS(T, I, suffix)                                                     \
   void Write##suffix(const GridNaming& naming, const GridTaps<T>* all, int64_t k, int64_t count, \
@@ -297,15 +299,15 @@ namespace moonlet::cpu {
 
 #define MOONLET_GRID_TABLE(T, suffix)                                                            \
   HWY_EXPORT(Find##suffix);                                                                      \
-  HWY_EXPORT(Slope##suffix);                                                                     \
+  HWY_EXPORT(Gradient##suffix);                                                                  \
   template <>                                                                                    \
   void find_grid_taps(const GridNaming& naming, const T* grid, int64_t count, GridTaps<T>* to) { \
     HWY_DYNAMIC_DISPATCH(Find##suffix)(naming, grid, count, to);                                 \
   }                                                                                              \
   template <>                                                                                    \
-  void add_grid_slope(const GridNaming& naming, const GridTaps<T>* all, int64_t k, int d,        \
-                      int64_t count, const T* slope, T* sums) {                                  \
-    HWY_DYNAMIC_DISPATCH(Slope##suffix)(naming, all, k, d, count, slope, sums);                  \
+  void add_grid_gradient(const GridNaming& naming, const GridTaps<T>* all, int64_t k, int d,     \
+                         int64_t count, const T* gradient, T* sums) {                            \
+    HWY_DYNAMIC_DISPATCH(Gradient##suffix)(naming, all, k, d, count, gradient, sums);            \
   }
 #define MOONLET_GRID_POSITIONS_TABLE(T, I, suffix)                                                \
   HWY_EXPORT(Write##suffix);                                                                      \

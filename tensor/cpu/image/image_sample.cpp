@@ -32,11 +32,11 @@ DType dtype_for(const Sampling& s, DType own) {
 }
 
 template <class T>
-using Place = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+using Position = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
 
 // The positions, from 1, as integers of T's size; the one behind the plane stands for nothing.
 template <class T>
-Tensor places_of(const char* op, const Tensor& at, int64_t size) {
+Tensor positions_of(const char* op, const Tensor& at, int64_t size) {
   const Tensor source = contiguous(at);
   visit<bit(DType::Int64) | bit(DType::Int32)>(at.dtype(), [&]<class I>() {
     using U = std::make_unsigned_t<I>;
@@ -48,10 +48,10 @@ Tensor places_of(const char* op, const Tensor& at, int64_t size) {
         wrong |= static_cast<U>(from[i]) - U(1) > most ? U(1) : U(0);
       if (wrong == 0) return;
       for (int64_t i = begin; i < end; ++i)
-        if (from[i] < 1 || from[i] > size + 1) shapes::bad_position(op, from[i], size + 1);
+        if (from[i] < 1 || from[i] > size + 1) shapes::fail_position(op, from[i], size + 1);
     });
   });
-  return converted(source, dtype_of<Place<T>>);
+  return converted(source, dtype_of<Position<T>>);
 }
 
 // What lies around a plane that positions from 1 name, of which the last stands for nothing.
@@ -82,13 +82,14 @@ void sample_planes(const Tensor& x, const Tensor& at, const Tensor& weight, Tens
   const Tensor factor = converted(weight, dtype);
   Tensor out = workspace(y, dtype);
   visit_compute<dtypes::floating>(dtype, [&]<class T>() {
-    const Tensor places = places_of<T>("sample_planes", at, s.size);
+    const Tensor positions = positions_of<T>("sample_planes", at, s.size);
     const auto planes = padded<T>(x, s);
     parallel_for(s.planes(), grain_for(s.results * s.taps), [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p) {
         const int64_t first = p / s.channels * s.taps * s.results;
-        const LineTaps<T, Place<T>> line{s.taps, s.results, places.elements<Place<T>>() + first,
-                                         factor.elements<T>() + first};
+        const LineTaps<T, Position<T>> line{s.taps, s.results,
+                                            positions.elements<Position<T>>() + first,
+                                            factor.elements<T>() + first};
         serial_for(s.results, s.taps, [&](int64_t from, int64_t to) {
           weigh_line(line, planes.get() + p * (s.size + kAround), from, to,
                      out.elements<T>() + p * s.results);
@@ -103,18 +104,18 @@ void sample_planes_grad_x(const Tensor& grad, const Tensor& at, const Tensor& we
                           Tensor& y) {
   const Sampling s = sampling_of(at, grad.size(1), size);
   const DType dtype = dtype_for(s, grad.dtype());
-  const Tensor slope = converted(grad, dtype), factor = converted(weight, dtype);
+  const Tensor gradient = converted(grad, dtype), factor = converted(weight, dtype);
   Tensor out = workspace(y, dtype);
   visit_compute<dtypes::floating>(dtype, [&]<class T>() {
-    const Tensor places = places_of<T>("sample_planes_grad_x", at, s.size);
+    const Tensor positions = positions_of<T>("sample_planes_grad_x", at, s.size);
     parallel_for(s.planes(), grain_for(s.results * s.taps + s.size), [&](int64_t b, int64_t e) {
       std::vector<T> sums(static_cast<size_t>(s.size + kAround));
       for (int64_t p = b; p < e; ++p) {
         std::fill(sums.begin(), sums.end(), T(0));
-        const T* g = slope.elements<T>() + p * s.results;
+        const T* g = gradient.elements<T>() + p * s.results;
         const int64_t first = p / s.channels * s.taps * s.results;
         for (int64_t k = 0; k < s.taps; ++k) {
-          const Place<T>* to = places.elements<Place<T>>() + first + k * s.results;
+          const Position<T>* to = positions.elements<Position<T>>() + first + k * s.results;
           const T* w = factor.elements<T>() + first + k * s.results;
           serial_for(s.results, 1, [&](int64_t begin, int64_t end) {
             for (int64_t i = begin; i < end; ++i) sums[static_cast<size_t>(to[i])] += w[i] * g[i];
@@ -131,10 +132,10 @@ void sample_planes_grad_x(const Tensor& grad, const Tensor& at, const Tensor& we
 void sample_planes_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& at, Tensor& y) {
   const Sampling s = sampling_of(at, x.size(1), x.size(2));
   const DType dtype = dtype_for(s, x.dtype());
-  const Tensor slope = converted(grad, dtype);
+  const Tensor gradient = converted(grad, dtype);
   Tensor out = workspace(y, dtype);
   visit_compute<dtypes::floating>(dtype, [&]<class T>() {
-    const Tensor places = places_of<T>("sample_planes_grad_weight", at, s.size);
+    const Tensor positions = positions_of<T>("sample_planes_grad_weight", at, s.size);
     const auto planes = padded<T>(x, s);
     const int64_t work = s.results * s.channels;
     parallel_for(s.n * s.taps, grain_for(work), [&](int64_t begin, int64_t end) {
@@ -144,9 +145,9 @@ void sample_planes_grad_weight(const Tensor& grad, const Tensor& x, const Tensor
         const int64_t first = row / s.taps * s.channels;
         serial_for(s.channels, s.results, [&](int64_t from, int64_t to) {
           for (int64_t p = first + from; p < first + to; ++p)
-            add_products(places.elements<Place<T>>() + row * s.results,
-                         planes.get() + p * (s.size + kAround), slope.elements<T>() + p * s.results,
-                         s.results, sums);
+            add_products(positions.elements<Position<T>>() + row * s.results,
+                         planes.get() + p * (s.size + kAround),
+                         gradient.elements<T>() + p * s.results, s.results, sums);
         });
       }
     });

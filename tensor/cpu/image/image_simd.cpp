@@ -1,4 +1,4 @@
-// tensor/cpu/image/image_simd.cpp: weighted sums of elements at listed places, one version per
+// tensor/cpu/image/image_simd.cpp: weighted sums of elements at listed positions, one version per
 // instruction set, chosen when the program runs.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/cpu/image/image_simd.cpp"
@@ -22,9 +22,9 @@ HWY_INLINE void weigh_at(D d, const LineTaps<T, I>& line, const T* HWY_RESTRICT 
   const hn::RebindToSigned<D> di;
   auto sum = hn::Zero(d);
   for (int64_t k = 0; k < line.taps; ++k) {
-    const int64_t place = k * line.results + i;
-    const auto element = hn::GatherIndex(d, x, hn::LoadU(di, line.at + place));
-    sum = hn::MulAdd(hn::LoadU(d, line.weight + place), element, sum);
+    const int64_t position = k * line.results + i;
+    const auto element = hn::GatherIndex(d, x, hn::LoadU(di, line.at + position));
+    sum = hn::MulAdd(hn::LoadU(d, line.weight + position), element, sum);
   }
   hn::StoreU(sum, d, y + i);
 }

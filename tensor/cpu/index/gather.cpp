@@ -22,7 +22,7 @@ struct AnyCopy {
   void operator()(char* to, const char* from) const { copy_bytes(to, from, bytes); }
 };
 
-// Calls f(copy) with what copies `bytes` from one place to another; of a known length that is a
+// Calls f(copy) with what copies `bytes` from one position to another; of a known length that is a
 // load and a store.
 template <class F>
 void with_row_copy(int64_t bytes, F&& f) {
@@ -56,8 +56,8 @@ void copy_block(char* to, const char* from, const int64_t* at, int64_t count, co
   int64_t i = 0;
   // Positions are read some at a time: for all that the compiler knows, copies change them.
   for (; bytes < kLine && i + 4 <= count; i += 4) {
-    const int64_t places[] = {at[i] - 1, at[i + 1] - 1, at[i + 2] - 1, at[i + 3] - 1};
-    for (int64_t j = 0; j < 4; ++j) copy(to + (i + j) * bytes, from + places[j] * bytes);
+    const int64_t positions[] = {at[i] - 1, at[i + 1] - 1, at[i + 2] - 1, at[i + 3] - 1};
+    for (int64_t j = 0; j < 4; ++j) copy(to + (i + j) * bytes, from + positions[j] * bytes);
   }
   for (; bytes >= kLine && i + kAhead < count; ++i) {
     const char* later = from + (at[i + kAhead] - 1) * bytes;
@@ -92,7 +92,7 @@ void gather(const Tensor& x, int64_t given_dim, const Tensor& index, Tensor& y) 
     const T* from = x.elements<T>();
     T* to = y.elements<T>();
     parallel_for(elements.rows, grain_for(elements.width * 4), [&](int64_t begin, int64_t end) {
-      elements.each(begin, end, [=](int64_t i, int64_t place) { to[i] = from[place]; });
+      elements.each(begin, end, [=](int64_t i, int64_t position) { to[i] = from[position]; });
     });
   });
 }
@@ -168,8 +168,8 @@ void put_number(Tensor& x, int64_t dim, const Tensor& positions, const Tensor& n
   MemoryOrder to(x, dim);
   if (to.dim == to.x.dim() - 1 && to.x.numel() > 0 && to.x.is_contiguous())
     return put_elements(to.x, positions, number);
-  const int64_t places = std::max<int64_t>(blocks_before(to.x, to.dim) * size_along(x, dim), 1);
-  Tensor row = empty_plain({x.numel() / places}, options_of(x), "index_fill");
+  const int64_t slices = std::max<int64_t>(blocks_before(to.x, to.dim) * size_along(x, dim), 1);
+  Tensor row = empty_plain({x.numel() / slices}, options_of(x), "index_fill");
   copy_into(row, number);
   put_rows(to.x, to.dim, positions, row.raw(), 0, 0);
 }

@@ -17,7 +17,7 @@ inline int64_t stride_along(const Tensor& x, int64_t dim) {
   return x.dim() ? x.stride(static_cast<int>(dim)) : 1;
 }
 
-// The number of elements before dim: blocks that never write to the same place.
+// The number of elements before dim: blocks that never write to the same position.
 inline int64_t blocks_before(const Tensor& x, int64_t dim) {
   int64_t blocks = 1;
   for (int d = 0; d < dim; ++d) blocks *= x.size(d);
@@ -73,7 +73,8 @@ struct IndexedElements {
 
   // A function of its own, so that what a body holds, and these, stay in registers.
   template <class Body>
-  [[gnu::noinline]] void run(int64_t entry, int64_t count, int64_t place, const Body& given) const {
+  [[gnu::noinline]] void run(int64_t entry, int64_t count, int64_t position,
+                             const Body& given) const {
     const Body body = given;
     const int64_t* p = at + entry;
     if (op != nullptr) check_positions(op, p, count, size);
@@ -82,11 +83,11 @@ struct IndexedElements {
     if (across == 0 && by == 1) {
       // Read some at a time: for all that the compiler knows, bodies change them.
       for (; j + 4 <= count; j += 4) {
-        const int64_t places[] = {p[j] - 1, p[j + 1] - 1, p[j + 2] - 1, p[j + 3] - 1};
-        for (int64_t k = 0; k < 4; ++k) body(entry + j + k, place + places[k]);
+        const int64_t positions[] = {p[j] - 1, p[j + 1] - 1, p[j + 2] - 1, p[j + 3] - 1};
+        for (int64_t k = 0; k < 4; ++k) body(entry + j + k, position + positions[k]);
       }
     }
-    for (; j < count; ++j) body(entry + j, place + j * across + (p[j] - 1) * by);
+    for (; j < count; ++j) body(entry + j, position + j * across + (p[j] - 1) * by);
   }
 
  public:
@@ -96,7 +97,7 @@ struct IndexedElements {
   Dims sizes, strides;
 };
 
-// What becomes of element a when b comes to its place.
+// What becomes of element a when b comes to its position.
 template <ScatterFold kFold, class T>
 T joined(T a, T b) {
   if constexpr (kFold == ScatterFold::Put)

@@ -14,15 +14,16 @@ namespace moonlet::cpu {
 
 namespace {
 
-// What becomes of slices that come to one place.
+// What becomes of slices that come to one position.
 struct SliceFold {
   ScatterFold kind = ScatterFold::Add;
-  bool include_self = true;   // what is at the place counts too
+  bool include_self = true;   // what is at the position counts too
   int64_t skipped = 0;        // a position whose slices are left out
   Scalar scale = int64_t{1};  // slices that are added are multiplied by this first
 };
 
-// Calls f(join) with the function that joins an element of type T with one that comes to its place.
+// Calls f(join) with the function that joins an element of type T with one that comes to its
+// position.
 template <class T, class F>
 void visit_join(const SliceFold& fold, F&& f) {
   if constexpr (!is_complex_v<T>) {
@@ -58,8 +59,8 @@ struct Entries {
   }
   const int64_t* at;
   int64_t skipped;
-  std::vector<char> starts;     // empty, or whether slice i replaces what is at its place
-  std::vector<int64_t> counts;  // empty, or of how many slices each place is the mean
+  std::vector<char> starts;     // empty, or whether slice i replaces what is at its position
+  std::vector<int64_t> counts;  // empty, or of how many slices each position is the mean
 };
 
 // What is written to (blocks, size, inner) and what comes to it, (blocks, n, inner).

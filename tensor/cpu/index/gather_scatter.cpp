@@ -22,28 +22,29 @@ void scatter_as(Tensor& x, int64_t dim, const Tensor& positions, const Tensor& s
   const T* from = source.elements<T>();
   T* to = x.elements<T>();
   parallel_for(blocks, grain_for(rows * elements.width * 4), [&](int64_t begin, int64_t end) {
-    elements.each(begin * rows, end * rows,
-                  [=](int64_t i, int64_t place) { to[place] = joined<kFold>(to[place], from[i]); });
+    elements.each(begin * rows, end * rows, [=](int64_t i, int64_t position) {
+      to[position] = joined<kFold>(to[position], from[i]);
+    });
   });
 }
 
-// The same for few entries and 16-bit x: what comes to one place is joined in float32.
+// The same for few entries and 16-bit x: what comes to one position is joined in float32.
 template <ScatterFold kFold>
 void scatter_few(Tensor& x, int64_t dim, const Tensor& positions, const Tensor& source) {
   const IndexedElements elements(x, dim, positions);
-  std::vector<std::pair<int64_t, int64_t>> entries;  // a place in x and a number in the source
+  std::vector<std::pair<int64_t, int64_t>> entries;  // a position in x and a number in the source
   elements.each(0, elements.rows,
-                [&entries](int64_t i, int64_t place) { entries.emplace_back(place, i); });
+                [&entries](int64_t i, int64_t position) { entries.emplace_back(position, i); });
   std::sort(entries.begin(), entries.end());
   const float* from = source.elements<float>();
   visit<dtypes::reduced_floating>(x.dtype(), [&]<class T>() {
     T* to = x.elements<T>();
     for (size_t k = 0; k < entries.size();) {
-      const int64_t place = entries[k].first;
-      float sum = float(to[place]);
-      for (; k < entries.size() && entries[k].first == place; ++k)
+      const int64_t position = entries[k].first;
+      float sum = float(to[position]);
+      for (; k < entries.size() && entries[k].first == position; ++k)
         sum = joined<kFold>(sum, from[entries[k].second]);
-      to[place] = T(sum);
+      to[position] = T(sum);
     }
   });
 }

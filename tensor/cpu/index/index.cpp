@@ -102,7 +102,7 @@ struct IndexedRows {
   int64_t steps[3], width, count;
 };
 
-// Calls put(place, value) for each element of x, of dtype T, that `indices` name, in row order.
+// Calls put(position, value) for each element of x, of dtype T, that `indices` name, in row order.
 template <class T, class Put>
 void put_at(Tensor& x, const std::vector<Tensor>& indices, const Tensor& values, Put&& put) {
   const shapes::IndexPlan plan = shapes::plan_index("index_put", x, indices);
@@ -114,7 +114,7 @@ void put_at(Tensor& x, const std::vector<Tensor>& indices, const Tensor& values,
   T* to = x.elements<T>();
   const T* from = source.elements<T>();
   serial_for(rows.count, rows.width * 4, [&](int64_t begin, int64_t end) {
-    rows.each(begin, end, [=](int64_t place, int64_t at) { put(to[place], from[at]); });
+    rows.each(begin, end, [=](int64_t position, int64_t at) { put(to[position], from[at]); });
   });
 }
 
@@ -128,7 +128,7 @@ void index(const Tensor& x, const std::vector<Tensor>& indices, Tensor& y) {
     const T* from = x.elements<T>();
     T* to = y.elements<T>();
     parallel_for(rows.count, grain_for(rows.width * 4), [&](int64_t begin, int64_t end) {
-      rows.each(begin, end, [=](int64_t place, int64_t at) { to[at] = from[place]; });
+      rows.each(begin, end, [=](int64_t position, int64_t at) { to[at] = from[position]; });
     });
   });
 }
@@ -137,13 +137,14 @@ void index_put(Tensor& x, const std::vector<Tensor>& indices, const Tensor& valu
                bool accumulate) {
   if (!accumulate) {
     visit(x.dtype(), [&]<class T>() {
-      put_at<T>(x, indices, values, [](T& place, T value) { place = value; });
+      put_at<T>(x, indices, values, [](T& position, T value) { position = value; });
     });
     return;
   }
   add_to(x, [&](Tensor& sums) {
     visit<kSummed>(sums.dtype(), [&]<class T>() {
-      put_at<T>(sums, indices, values, [](T& place, T value) { place = added(place, value); });
+      put_at<T>(sums, indices, values,
+                [](T& position, T value) { position = added(position, value); });
     });
   });
 }

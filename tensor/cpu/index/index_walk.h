@@ -31,7 +31,7 @@ inline void check_positions(const char* op, const int64_t* p, int64_t count, int
     return;
   const int64_t least = negative ? -size : 1;
   for (int64_t i = 0; i < count; ++i)
-    if (p[i] < least || p[i] > size || p[i] == 0) shapes::bad_position(op, p[i], size);
+    if (p[i] < least || p[i] > size || p[i] == 0) shapes::fail_position(op, p[i], size);
 }
 
 // Contiguous int64 positions.

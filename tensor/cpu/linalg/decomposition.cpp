@@ -73,7 +73,7 @@ void pivot_matrix(const Tensor& pivots, int64_t n, DType, Tensor& y) {
       for (int64_t r = 0; r < each; ++r) {
         const int64_t other = swaps.elements<int>()[i * each + r];
         check(other >= 1 && other <= n, "lu_unpack: pivot ", other, ", a row from 1 to ", n,
-              " is wanted");
+              " is expected");
         std::swap(rows[r], rows[other - 1]);
       }
       T* matrix = matrices.at<T>(i, n * n);
@@ -340,7 +340,7 @@ void check_ldl_pivots(const int* pivots, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {
     const int64_t row = pivots[i] < 0 ? -int64_t{pivots[i]} : pivots[i];
     check(row >= 1 && row <= n, "linalg.ldl_solve: pivot ", pivots[i], ", a row from 1 to ", n,
-          " is wanted");
+          " is expected");
     if (pivots[i] > 0) continue;
     check(i + 1 < n && pivots[i + 1] < 0 && -int64_t{pivots[i + 1]} <= n,
           "linalg.ldl_solve: negative pivots come in pairs");

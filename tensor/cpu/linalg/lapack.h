@@ -133,7 +133,7 @@ int asked(const T& answer) {
 inline int leading(int rows) { return std::max(1, rows); }
 
 // How much workspace a routine asked for last, and for what, so that a batch asks once.
-class Room {
+class Workspace {
  public:
   // Returns call(work, size), of which call(&answer, -1) asks for the size; it is the same for
   // equal `question`s.
@@ -224,8 +224,8 @@ int orgqr(int m, int n, int k, T* a, const T* tau) {
     MOONLET_LAPACK_CALL_COMPLEX(T, ungqr, &m, &n, &k, a, &ld, tau, work, &size, &info);
     return info;
   };
-  static thread_local Room room;
-  return room.lend<T>({m, n, k}, call);
+  static thread_local Workspace workspace;
+  return workspace.lend<T>({m, n, k}, call);
 }
 
 // Singular values of a small matrix, without vectors.
@@ -263,8 +263,8 @@ int gesdd(char job, int m, int n, T* a, real_t<T>* s, T* u, T* vh, int vh_rows) 
                                 reals.data(), numbers.data(), &info, 1);
     return info;
   };
-  static thread_local Room room;
-  return room.lend<T>({job, m, n}, call);
+  static thread_local Workspace workspace;
+  return workspace.lend<T>({job, m, n}, call);
 }
 
 // Eigenvalues of a small symmetric matrix, and with `vectors` its eigenvectors in place of it.
@@ -348,8 +348,8 @@ int real_geev(int n, R* a, std::complex<R>* values, std::complex<R>* right) {
                              columns.data(), &ld, work, &size, &info, 1, 1);
     return info;
   };
-  static thread_local Room room;
-  const int info = room.lend<R>({*job, n, 0}, call);
+  static thread_local Workspace workspace;
+  const int info = workspace.lend<R>({*job, n, 0}, call);
   if (info == 0) join_pairs(n, re.data(), im.data(), columns.data(), values, right);
   return info;
 }
@@ -371,8 +371,8 @@ int geev(int n, T* a, complex_t<T>* values, complex_t<T>* right) {
                                   1);
       return info;
     };
-    static thread_local Room room;
-    return room.lend<T>({*job, n, 0}, call);
+    static thread_local Workspace workspace;
+    return workspace.lend<T>({*job, n, 0}, call);
   }
 }
 
@@ -395,8 +395,8 @@ int sytrf(bool hermitian, int n, T* a, int* pivots) {
       MOONLET_LAPACK_CALL(T, sytrf, "L", &n, a, &ld, pivots, work, &size, &info, 1);
     return info;
   };
-  static thread_local Room room;
-  return room.lend<T>({hermitian, n, 0}, call);
+  static thread_local Workspace workspace;
+  return workspace.lend<T>({hermitian, n, 0}, call);
 }
 
 template <class T>

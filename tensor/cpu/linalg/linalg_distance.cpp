@@ -46,7 +46,7 @@ struct Laid {
   Tensor data;
 };
 
-// A row with room behind it for whole vectors.
+// A row with workspace behind it for whole vectors.
 template <class T>
 std::vector<T> line_of(int64_t count) {
   return std::vector<T>(static_cast<size_t>(count + 2 * kPointVectors));
@@ -147,12 +147,12 @@ void pair_grads(const Tensor& grad, const Tensor& x, const Laid& points, const T
   const int64_t n = points.count, dims = points.dims;
   zero_bytes(y.raw(), y.numel() * static_cast<int64_t>(sizeof(T)));
   parallel_for(n, grain_for(n * dims), [&](int64_t begin, int64_t end) {
-    std::vector<T> slopes = line_of<T>(n), lengths = line_of<T>(n);
+    std::vector<T> gradients = line_of<T>(n), lengths = line_of<T>(n);
     for (int64_t i = begin; i < end; ++i) {
       stop_if_requested();
-      spread_pairs(grad.elements<T>(), n, i, slopes.data());
+      spread_pairs(grad.elements<T>(), n, i, gradients.data());
       spread_pairs(distance.elements<T>(), n, i, lengths.data());
-      add_distance_grads(p, x.elements<T>() + i * dims, points.from<T>(0, 0), n, slopes.data(),
+      add_distance_grads(p, x.elements<T>() + i * dims, points.from<T>(0, 0), n, gradients.data(),
                          lengths.data(), y.elements<T>() + i * dims);
     }
   });

@@ -6,7 +6,7 @@
 namespace moonlet::cpu {
 
 // Points that lie by coordinates: coordinate k of point j is at data[k * stride + j]. Behind the
-// last of them there is room up to a multiple of kPointVectors elements, which hold numbers.
+// last of them there is workspace up to a multiple of kPointVectors elements, which hold numbers.
 inline constexpr int64_t kPointVectors = 64;
 template <class T>
 struct Points {
@@ -14,7 +14,8 @@ struct Points {
   int64_t dims, stride;
 };
 
-// out[j] = the p-norm of `point` minus point j, for `count` points; there is room as behind those.
+// out[j] = the p-norm of `point` minus point j, for `count` points; there is workspace as behind
+// those.
 void distances_to(double p, const float* point, const Points<float>& others, int64_t count,
                   float* out);
 void distances_to(double p, const double* point, const Points<double>& others, int64_t count,

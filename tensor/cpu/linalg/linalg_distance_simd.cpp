@@ -30,7 +30,7 @@ HWY_INLINE Vec<T> sign_of(Vec<T> x) {
 }
 
 // Each norm by its sum over coordinates of `term`s and `root` of that; and its gradient with
-// respect to the difference d of a coordinate, `slope` times `weight`, which is the same for all
+// respect to the difference d of a coordinate, `gradient` times `weight`, which is the same for all
 // coordinates.
 template <class T>
 struct Sum {
@@ -42,7 +42,7 @@ struct CountNorm : Sum<T> {
   HWY_INLINE Vec<T> term(Vec<T> d) const { return select(d == Vec<T>(0), Vec<T>(0), Vec<T>(1)); }
   HWY_INLINE Vec<T> root(Vec<T> sum) const { return sum; }
   HWY_INLINE Vec<T> weight(Vec<T>, Vec<T>) const { return Vec<T>(0); }
-  HWY_INLINE Vec<T> slope(Vec<T>, Vec<T>) const { return Vec<T>(0); }
+  HWY_INLINE Vec<T> gradient(Vec<T>, Vec<T>) const { return Vec<T>(0); }
 };
 template <class T>
 struct AbsNorm : Sum<T> {
@@ -50,7 +50,7 @@ struct AbsNorm : Sum<T> {
   HWY_INLINE Vec<T> term(Vec<T> d) const { return vabs(d); }
   HWY_INLINE Vec<T> root(Vec<T> sum) const { return sum; }
   HWY_INLINE Vec<T> weight(Vec<T> grad, Vec<T>) const { return grad; }
-  HWY_INLINE Vec<T> slope(Vec<T> d, Vec<T>) const { return sign_of(d); }
+  HWY_INLINE Vec<T> gradient(Vec<T> d, Vec<T>) const { return sign_of(d); }
 };
 template <class T>
 struct EuclideanNorm : Sum<T> {
@@ -60,7 +60,7 @@ struct EuclideanNorm : Sum<T> {
   HWY_INLINE Vec<T> weight(Vec<T> grad, Vec<T> distance) const {
     return select(distance == Vec<T>(0), Vec<T>(0), grad / distance);
   }
-  HWY_INLINE Vec<T> slope(Vec<T> d, Vec<T>) const { return d; }
+  HWY_INLINE Vec<T> gradient(Vec<T> d, Vec<T>) const { return d; }
 };
 // The greatest; NaN is greater than all.
 template <class T>
@@ -70,7 +70,7 @@ struct MaxNorm {
   HWY_INLINE Vec<T> term(Vec<T> d) const { return vabs(d); }
   HWY_INLINE Vec<T> root(Vec<T> most) const { return most; }
   HWY_INLINE Vec<T> weight(Vec<T> grad, Vec<T>) const { return grad; }
-  HWY_INLINE Vec<T> slope(Vec<T> d, Vec<T> distance) const {
+  HWY_INLINE Vec<T> gradient(Vec<T> d, Vec<T> distance) const {
     return select(vabs(d) == distance, sign_of(d), Vec<T>(0));
   }
 };
@@ -82,7 +82,7 @@ struct PowerNorm : Sum<T> {
   HWY_INLINE Vec<T> weight(Vec<T> grad, Vec<T> distance) const {
     return select(distance == Vec<T>(0), Vec<T>(0), grad / vpow(distance, Vec<T>(p_ - 1)));
   }
-  HWY_INLINE Vec<T> slope(Vec<T> d, Vec<T>) const {
+  HWY_INLINE Vec<T> gradient(Vec<T> d, Vec<T>) const {
     return select(d == Vec<T>(0), Vec<T>(0), sign_of(d) * vpow(vabs(d), Vec<T>(p_ - 1)));
   }
 
@@ -150,8 +150,8 @@ void add_grads(const Norm& norm, const T* point, const Points<T>& others, int64_
       const Vec<T> own(static_cast<double>(point[k]));
       Vec<T> sum;
       for (int64_t j = 0; j < n; j += lanes)
-        sum = vfma(norm.slope(own - load(line + j), load(distance + from + j)), load(weights + j),
-                   sum);
+        sum = vfma(norm.gradient(own - load(line + j), load(distance + from + j)),
+                   load(weights + j), sum);
       sums[k] += hn::GetLane(hn::SumOfLanes(Tag<T>(), sum.v));
     }
   }

@@ -46,8 +46,8 @@ void native_nll_loss(const Tensor& log_probs, const Tensor& target, const Tensor
           const compute_t<T> factor = factors.defined()
                                           ? static_cast<compute_t<T>>(factors.elements<T>()[at])
                                           : compute_t<T>(1);
-          const int64_t place = (i / c.inner * c.classes + at) * c.inner + i % c.inner;
-          loss = -factor * static_cast<compute_t<T>>(source.elements<T>()[place]);
+          const int64_t position = (i / c.inner * c.classes + at) * c.inner + i % c.inner;
+          loss = -factor * static_cast<compute_t<T>>(source.elements<T>()[position]);
           sum += loss;
           total += factor;
         }
@@ -65,7 +65,7 @@ void nll_loss_grad_log_probs(const Tensor& grad, const Tensor& target, const Ten
                              const Tensor& total_weight, const Dims& size, int64_t reduction,
                              int64_t ignore_index, Tensor& y) {
   const Classes c = classes_of(size);
-  const Tensor slope = contiguous(grad), where = contiguous(target);
+  const Tensor gradient = contiguous(grad), where = contiguous(target);
   const Tensor factors = weight.defined() ? contiguous(weight) : weight;
   zero_bytes(y.raw(), y.numel() * static_cast<int64_t>(size_of(y.dtype())));
   visit<dtypes::floating>(y.dtype(), [&]<class T>() {
@@ -81,7 +81,7 @@ void nll_loss_grad_log_probs(const Tensor& grad, const Tensor& target, const Ten
                                         ? static_cast<compute_t<T>>(factors.elements<T>()[at])
                                         : compute_t<T>(1);
         const compute_t<T> g =
-            static_cast<compute_t<T>>(slope.elements<T>()[reduction == 0 ? i : 0]);
+            static_cast<compute_t<T>>(gradient.elements<T>()[reduction == 0 ? i : 0]);
         y.elements<T>()[(i / c.inner * c.classes + at) * c.inner + i % c.inner] =
             static_cast<T>(-g * factor / total);
       }

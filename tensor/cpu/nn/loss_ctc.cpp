@@ -21,12 +21,12 @@ struct Batch {
   Lengths starts;
 
   Batch(const char* op, const Tensor& log_probs, const Tensor& given, const Lengths& lengths,
-        int64_t blank_class, int64_t places)
+        int64_t blank_class, int64_t positions)
       : steps(log_probs.size(0)),
         entries(log_probs.size(1)),
         classes(log_probs.size(2)),
         blank(blank_class),
-        width(places),
+        width(positions),
         targets(converted(given, DType::Int64)) {
     int64_t start = 0;
     for (size_t i = 0; i < lengths.size(); ++i) {
@@ -39,7 +39,7 @@ struct Batch {
       }
     }
   }
-  ctc::Places places(int64_t entry, const Lengths& lengths) const {
+  ctc::Positions positions(int64_t entry, const Lengths& lengths) const {
     const auto i = static_cast<size_t>(entry);
     return {targets.elements<int64_t>() + starts[i], lengths[i], blank};
   }
@@ -48,40 +48,40 @@ struct Batch {
 
 // Fills alpha (steps, width) of one entry and gives its loss.
 template <class C>
-C forward(const Batch& b, const ctc::Places& places, int64_t entry, int64_t steps,
+C forward(const Batch& b, const ctc::Positions& positions, int64_t entry, int64_t steps,
           const C* log_probs, C* alpha) {
-  const int64_t count = places.count();
+  const int64_t count = positions.count();
   for (int64_t t = 0; t < steps; ++t) {
     stop_if_requested();
     const C *emitted = log_probs + b.row(t, entry), *before = alpha + (t - 1) * b.width;
     C* here = alpha + t * b.width;
     for (int64_t p = 0; p < count; ++p) {
-      const C reached = t > 0   ? ctc::into(places, before, p)
+      const C reached = t > 0   ? ctc::into(positions, before, p)
                         : p < 2 ? C(0)
                                 : -std::numeric_limits<C>::infinity();
-      here[p] = reached + emitted[places.at(p)];
+      here[p] = reached + emitted[positions.at(p)];
     }
   }
-  return ctc::loss(places, alpha + (steps - 1) * b.width, steps);
+  return ctc::loss(positions, alpha + (steps - 1) * b.width, steps);
 }
 
 // Adds the gradient of one entry to `out`, which is 0 there; `beta` has room for two steps.
 template <class C>
-void backward(const Batch& b, const ctc::Places& places, int64_t entry, int64_t steps,
-              const C* log_probs, const C* alpha, C loss, C slope, C* beta, C* out) {
-  const int64_t count = places.count();
+void backward(const Batch& b, const ctc::Positions& positions, int64_t entry, int64_t steps,
+              const C* log_probs, const C* alpha, C loss, C gradient, C* beta, C* out) {
+  const int64_t count = positions.count();
   for (int64_t t = steps - 1; t >= 0; --t) {
     stop_if_requested();
     const C *emitted = log_probs + b.row(t, entry), *after = beta + (t + 1) % 2 * b.width;
     C* here = beta + t % 2 * b.width;
     C* grad = out + b.row(t, entry);
     for (int64_t p = 0; p < count; ++p) {
-      const C on = t + 1 < steps    ? ctc::onward(places, after, p)
+      const C on = t + 1 < steps    ? ctc::onward(positions, after, p)
                    : p + 2 >= count ? C(0)
                                     : -std::numeric_limits<C>::infinity();
-      const int64_t at = places.at(p);
+      const int64_t at = positions.at(p);
       here[p] = on + emitted[at];
-      grad[at] -= slope * std::exp(alpha[t * b.width + p] + on + loss);
+      grad[at] -= gradient * std::exp(alpha[t * b.width + p] + on + loss);
     }
   }
 }
@@ -99,7 +99,7 @@ void native_ctc_loss(const Tensor& log_probs, const Tensor& targets, const Lengt
     parallel_for(b.entries, grain_for(b.steps * b.width * 16), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         losses.elements<C>()[i] =
-            forward(b, b.places(i, target_lengths), i, input_lengths[static_cast<size_t>(i)],
+            forward(b, b.positions(i, target_lengths), i, input_lengths[static_cast<size_t>(i)],
                     source.elements<C>(), paths.elements<C>() + i * b.steps * b.width);
       }
     });
@@ -114,7 +114,7 @@ void ctc_loss_grad_log_probs(const Tensor& grad, const Tensor& log_probs, const 
   const Batch b("ctc_loss_grad_log_probs", log_probs, targets, target_lengths, blank,
                 log_alpha.size(2));
   const DType compute = compute_dtype(log_probs.dtype());
-  const Tensor source = converted(log_probs, compute), slopes = converted(grad, compute),
+  const Tensor source = converted(log_probs, compute), gradients = converted(grad, compute),
                losses = converted(result, compute), paths = converted(log_alpha, compute);
   Tensor out = workspace(y, compute);
   zero_bytes(out.raw(), out.numel() * static_cast<int64_t>(size_of(compute)));
@@ -122,12 +122,12 @@ void ctc_loss_grad_log_probs(const Tensor& grad, const Tensor& log_probs, const 
     parallel_for(b.entries, grain_for(b.steps * b.width * 16), [&](int64_t begin, int64_t end) {
       std::vector<C> beta(static_cast<size_t>(2 * b.width));
       for (int64_t i = begin; i < end; ++i) {
-        const C slope = slopes.elements<C>()[i];
+        const C gradient = gradients.elements<C>()[i];
         // An infinite loss that nobody asks for (zero_infinity) has no gradient.
-        if (slope == 0) continue;
-        backward(b, b.places(i, target_lengths), i, input_lengths[static_cast<size_t>(i)],
+        if (gradient == 0) continue;
+        backward(b, b.positions(i, target_lengths), i, input_lengths[static_cast<size_t>(i)],
                  source.elements<C>(), paths.elements<C>() + i * b.steps * b.width,
-                 losses.elements<C>()[i], slope, beta.data(), out.elements<C>());
+                 losses.elements<C>()[i], gradient, beta.data(), out.elements<C>());
       }
     });
   });

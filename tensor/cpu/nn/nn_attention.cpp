@@ -106,11 +106,11 @@ struct Attention {
 };
 
 // The rows [first, first + rows) of the queries and keys [key, key + keys) of an entry.
-struct Place {
+struct Position {
   int64_t mask_offset, first, rows, key, keys;
 };
 
-ScoreBlock block_at(const Attention& in, const Tensor& scores, const Place& at) {
+ScoreBlock block_at(const Attention& in, const Tensor& scores, const Position& at) {
   ScoreBlock block{};
   block.scores = scores.raw();
   block.rows = at.rows;
@@ -234,7 +234,7 @@ struct Offsets {
 
 // Adds what the queries [first, first + rows) of an entry give to its gradients.
 void attend_back(const Attention& in, const Backward& b, const Offsets& at, int64_t first,
-                 int64_t rows, Scratch& scratch, const Tensor& slopes) {
+                 int64_t rows, Scratch& scratch, const Tensor& gradients) {
   const Matrix query = in.query.rows(at.query, first, rows),
                grad = b.grad.rows(at.grad, first, rows), y = b.y.rows(at.y, first, rows),
                by_query = b.by_query.rows(at.by_query, first, rows);
@@ -244,11 +244,12 @@ void attend_back(const Attention& in, const Backward& b, const Offsets& at, int6
            scratch.sum.raw());
   each_key_block(visible_keys(in, first + rows), [&](int64_t first_key, int64_t keys) {
     const ScoreBlock block = block_at(in, scratch.scores, {at.mask, first, rows, first_key, keys});
-    const Matrix weights = scores_of(block, scratch.scores), by_scores = scores_of(block, slopes);
+    const Matrix weights = scores_of(block, scratch.scores),
+                 by_scores = scores_of(block, gradients);
     const Matrix key = in.key.rows(at.key, first_key, keys);
     gemm(in.compute, in.scale, query, transposed(key), 0, weights);
     gemm(in.compute, 1, grad, transposed(in.value.rows(at.value, first_key, keys)), 0, by_scores);
-    attention_slopes(in.wide(), block, slopes.raw(), logsumexp, scratch.sum.raw());
+    attention_backward(in.wide(), block, gradients.raw(), logsumexp, scratch.sum.raw());
     gemm(in.compute, 1, transposed(weights), grad, 1,
          b.by_value.rows(at.by_value, first_key, keys));
     gemm(in.compute, in.scale, by_scores, key, 1, by_query);
@@ -317,12 +318,13 @@ void flash_attention_grads(const Tensor& grad, const Tensor& query, const Tensor
                 shared = numel_of(batch.shared, "attention");
   parallel_for(entries, grain_for(in.work(in.queries())), [&](int64_t begin, int64_t end) {
     Scratch scratch(in);
-    const Tensor slopes = empty_plain(scratch.scores.sizes(), {in.compute, {}}, "attention");
+    const Tensor gradients = empty_plain(scratch.scores.sizes(), {in.compute, {}}, "attention");
     for (int64_t i = begin; i < end; ++i)
       for (int64_t within = 0; within < shared; ++within) {
         const Offsets at = offsets_at(in, b, batch, i, within);
         for (int64_t first = 0; first < in.queries(); first += kQueries)
-          attend_back(in, b, at, first, std::min(kQueries, in.queries() - first), scratch, slopes);
+          attend_back(in, b, at, first, std::min(kQueries, in.queries() - first), scratch,
+                      gradients);
       }
   });
   for (int i = 0; i < 3; ++i) write_back(*results[i], work[i]);

@@ -86,7 +86,7 @@ void weigh(const ScoreBlock& b, T* top, T* sum, T* factor) {
 }
 
 template <class T>
-void slopes(const ScoreBlock& b, T* grads, const T* logsumexp, const T* dots) {
+void gradients(const ScoreBlock& b, T* grads, const T* logsumexp, const T* dots) {
   const ScoreTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t row = 0; row < b.rows; ++row) {
@@ -145,10 +145,10 @@ void run_weights(bool wide, const ScoreBlock& b, void* top, void* sum, void* fac
   wide ? weigh(b, at<double>(top), at<double>(sum), at<double>(factor))
        : weigh(b, at<float>(top), at<float>(sum), at<float>(factor));
 }
-void run_slopes(bool wide, const ScoreBlock& b, void* grads, const void* logsumexp,
-                const void* dots) {
-  wide ? slopes(b, at<double>(grads), at<double>(logsumexp), at<double>(dots))
-       : slopes(b, at<float>(grads), at<float>(logsumexp), at<float>(dots));
+void run_gradients(bool wide, const ScoreBlock& b, void* grads, const void* logsumexp,
+                   const void* dots) {
+  wide ? gradients(b, at<double>(grads), at<double>(logsumexp), at<double>(dots))
+       : gradients(b, at<float>(grads), at<float>(logsumexp), at<float>(dots));
 }
 void run_scale(bool wide, void* x, int64_t rows, int64_t cols, int64_t stride, const void* factor) {
   wide ? scale(at<double>(x), rows, cols, stride, at<double>(factor))
@@ -168,7 +168,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace moonlet {
 HWY_EXPORT(run_weights);
-HWY_EXPORT(run_slopes);
+HWY_EXPORT(run_gradients);
 HWY_EXPORT(run_scale);
 HWY_EXPORT(run_dot);
 
@@ -196,9 +196,9 @@ void attention_ends(bool wide, int64_t rows, const void* top, const void* sum, v
   };
   wide ? run(double()) : run(float());
 }
-void attention_slopes(bool wide, const ScoreBlock& block, void* grads, const void* logsumexp,
-                      const void* dots) {
-  HWY_DYNAMIC_DISPATCH(run_slopes)(wide, block, grads, logsumexp, dots);
+void attention_backward(bool wide, const ScoreBlock& block, void* grads, const void* logsumexp,
+                        const void* dots) {
+  HWY_DYNAMIC_DISPATCH(run_gradients)(wide, block, grads, logsumexp, dots);
 }
 void scale_rows(bool wide, void* x, int64_t rows, int64_t cols, int64_t stride,
                 const void* factor) {

@@ -32,8 +32,8 @@ void attention_ends(bool wide, int64_t rows, const void* top, const void* sum, v
 // The scores become weights again, by their logsumexp (rows); `grads`, laid out as they, the
 // gradients of the weights, become those of the scores. `dots` (rows) are the sums of gradient
 // times weight over all keys.
-void attention_slopes(bool wide, const ScoreBlock& block, void* grads, const void* logsumexp,
-                      const void* dots);
+void attention_backward(bool wide, const ScoreBlock& block, void* grads, const void* logsumexp,
+                        const void* dots);
 
 // x (rows, cols) times a factor for each row.
 void scale_rows(bool wide, void* x, int64_t rows, int64_t cols, int64_t stride, const void* factor);

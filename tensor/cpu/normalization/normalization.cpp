@@ -78,9 +78,9 @@ void update_running(const Tensor& running, int64_t i, double value, double momen
   if (!running.defined()) return;
   visit<dtypes::floating>(running.dtype(), [&]<class T>() {
     using F = std::conditional_t<std::is_same_v<T, double>, double, float>;
-    T& place = running.elements<T>()[i * running.stride(0)];
-    const double old = static_cast<F>(place);
-    place = static_cast<T>(static_cast<F>(old + momentum * (value - old)));
+    T& position = running.elements<T>()[i * running.stride(0)];
+    const double old = static_cast<F>(position);
+    position = static_cast<T>(static_cast<F>(old + momentum * (value - old)));
   });
 }
 
@@ -121,11 +121,11 @@ void layer_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, 
     const Tensor g = runs_of(grad, dtype_of<E>, n), source = runs_of(x, dtype_of<E>, n);
     Tensor out = room_for_runs(y, dtype_of<E>, n);
     parallel_for(m.numel(), grain_for(n * 2), [&](int64_t begin, int64_t end) {
-      RunReader<E> from(source, n), slope(g, n);
+      RunReader<E> from(source, n), gradient(g, n);
       RunWriter<E> to(out, n);
       for (int64_t i = begin; i < end; ++i) {
-        NormRun<T, E> r{from.at(i * n), slope.at(i * n), data_or_null<T>(w),
-                        nullptr,        to.at(i * n),    n};
+        NormRun<T, E> r{from.at(i * n), gradient.at(i * n), data_or_null<T>(w),
+                        nullptr,        to.at(i * n),       n};
         set_center(r, m, s, i, n);
         set_gradient_means(r);
         NormLoops<T, E>::gradient(r);
@@ -160,7 +160,7 @@ Tensor gradients_of_blocks(const RowBlocks& blocks, int64_t n, const Tensor& gra
   const Tensor g = runs_of(grad, dtype_of<E>, n), source = runs_of(x, dtype_of<E>, n);
   Tensor parts = empty_plain({blocks.count, 2 * n}, {dtype_of<T>, {}}, "layer_norm");
   parallel_for(blocks.count, grain_for(blocks.size * n * 2), [&](int64_t begin, int64_t end) {
-    RunReader<E> from(source, n), slope(g, n);
+    RunReader<E> from(source, n), gradient(g, n);
     auto visit = visitor();
     std::vector<T> few(blocks.size > kFewRows ? static_cast<size_t>(2 * n) : 0);
     for (int64_t b = begin; b < end; ++b) {
@@ -172,7 +172,7 @@ Tensor gradients_of_blocks(const RowBlocks& blocks, int64_t n, const Tensor& gra
         zero_bytes(sums, bytes);
         for (int64_t i = row; i < std::min(last, row + kFewRows); ++i) {
           stop_if_requested();
-          NormRun<T, E> r{from.at(i * n), slope.at(i * n), nullptr, nullptr, nullptr, n};
+          NormRun<T, E> r{from.at(i * n), gradient.at(i * n), nullptr, nullptr, nullptr, n};
           set_center(r, mean, rstd, i, n);
           NormLoops<T, E>::add_gradients(r, sums, sums + n);
           visit(r, i);
@@ -282,18 +282,18 @@ template <class T, class E, class Body>
 void channel_gradients(const Channels& c, const Tensor& g, const Tensor& x, const Tensor& m,
                        const Tensor& s, Body&& body) {
   parallel_for(c.channels, grain_for(c.outer * c.inner * 2), [&](int64_t begin, int64_t end) {
-    RunReader<E> from(x, c.inner), slope(g, c.inner);
+    RunReader<E> from(x, c.inner), gradient(g, c.inner);
     for (int64_t k = begin; k < end; ++k) {
       NormRun<T, E> r;
       r.n = c.inner;
       set_center(r, m, s, k, c.outer * c.inner);
       NormSums total{0, 0};
       each_run(c, k, [&](int64_t at) {
-        r.x = from.at(at), r.grad = slope.at(at);
+        r.x = from.at(at), r.grad = gradient.at(at);
         const auto t = NormLoops<T, E>::gradient_sums(r);
         total.first += t.first, total.second += t.second;
       });
-      body(k, r, from, slope, total);
+      body(k, r, from, gradient, total);
     }
   });
 }
@@ -301,8 +301,9 @@ void channel_gradients(const Channels& c, const Tensor& g, const Tensor& x, cons
 
 namespace {
 // The gradient of x, and those of the weight and the bias where the pointers are not null.
-void batch_norm_slopes(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
-                       const Tensor& weight, Tensor& y, Tensor* grad_weight, Tensor* grad_bias) {
+void batch_norm_backward(const Tensor& grad, const Tensor& x, const Tensor& mean,
+                         const Tensor& rstd, const Tensor& weight, Tensor& y, Tensor* grad_weight,
+                         Tensor* grad_bias) {
   if (normalizes_columns(x) &&
       batch_norm_columns_grads(grad, x, mean, rstd, weight, y, grad_weight, grad_bias))
     return;
@@ -315,21 +316,21 @@ void batch_norm_slopes(const Tensor& grad, const Tensor& x, const Tensor& mean, 
   visit_runs(x, {&grad, &y}, [&]<class T, class E>() {
     const Tensor g = runs_of(grad, dtype_of<E>, c.inner), source = runs_of(x, dtype_of<E>, c.inner);
     Tensor out = room_for_runs(y, dtype_of<E>, c.inner);
-    channel_gradients<T, E>(
-        c, g, source, m, s,
-        [&](int64_t k, NormRun<T, E>& r, RunReader<E>& from, RunReader<E>& slope, NormSums total) {
-          biases[static_cast<size_t>(k)] = total.first;
-          weights[static_cast<size_t>(k)] = total.second;
-          RunWriter<E> to(out, c.inner);
-          if (w.defined()) r.scale = w.elements<T>()[k];
-          r.m1 = static_cast<T>(r.scale * total.first / count);
-          r.m2 = static_cast<T>(r.scale * total.second / count);
-          each_run(c, k, [&](int64_t at) {
-            r.x = from.at(at), r.grad = slope.at(at), r.out = to.at(at);
-            NormLoops<T, E>::gradient(r);
-            to.done(at);
-          });
-        });
+    channel_gradients<T, E>(c, g, source, m, s,
+                            [&](int64_t k, NormRun<T, E>& r, RunReader<E>& from,
+                                RunReader<E>& gradient, NormSums total) {
+                              biases[static_cast<size_t>(k)] = total.first;
+                              weights[static_cast<size_t>(k)] = total.second;
+                              RunWriter<E> to(out, c.inner);
+                              if (w.defined()) r.scale = w.elements<T>()[k];
+                              r.m1 = static_cast<T>(r.scale * total.first / count);
+                              r.m2 = static_cast<T>(r.scale * total.second / count);
+                              each_run(c, k, [&](int64_t at) {
+                                r.x = from.at(at), r.grad = gradient.at(at), r.out = to.at(at);
+                                NormLoops<T, E>::gradient(r);
+                                to.done(at);
+                              });
+                            });
     write_back(y, out);
   });
   if (grad_weight) store_values(weights, *grad_weight);
@@ -339,13 +340,13 @@ void batch_norm_slopes(const Tensor& grad, const Tensor& x, const Tensor& mean, 
 
 void batch_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                        const Tensor& weight, double, Tensor& y) {
-  batch_norm_slopes(grad, x, mean, rstd, weight, y, nullptr, nullptr);
+  batch_norm_backward(grad, x, mean, rstd, weight, y, nullptr, nullptr);
 }
 
 void batch_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                       const Tensor& weight, Tensor& grad_x, Tensor& grad_weight,
                       Tensor& grad_bias) {
-  batch_norm_slopes(grad, x, mean, rstd, weight, grad_x, &grad_weight, &grad_bias);
+  batch_norm_backward(grad, x, mean, rstd, weight, grad_x, &grad_weight, &grad_bias);
 }
 
 void batch_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,

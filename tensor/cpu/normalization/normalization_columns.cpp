@@ -50,7 +50,7 @@ void add_moments(const ColumnRow<T>& r, T* HWY_RESTRICT first, T* HWY_RESTRICT s
 }
 // With xh = (x - mean) rstd: first += grad, second += grad xh
 template <class T>
-void add_slopes(const ColumnRow<T>& r, T* HWY_RESTRICT first, T* HWY_RESTRICT second) {
+void add_gradients(const ColumnRow<T>& r, T* HWY_RESTRICT first, T* HWY_RESTRICT second) {
   const T *HWY_RESTRICT x = r.x, *HWY_RESTRICT g = r.grad, *HWY_RESTRICT mean = r.mean;
   const T* HWY_RESTRICT rstd = r.rstd;
   for (int64_t j = 0; j < r.n; ++j) {
@@ -68,7 +68,7 @@ void normalize(const ColumnRow<T>& r) {
 }
 // out = factor (grad - m1 - xh m2)
 template <class T>
-void slope(const ColumnRow<T>& r) {
+void gradient(const ColumnRow<T>& r) {
   const T *HWY_RESTRICT x = r.x, *HWY_RESTRICT g = r.grad, *HWY_RESTRICT mean = r.mean;
   const T *HWY_RESTRICT rstd = r.rstd, *HWY_RESTRICT factor = r.factor;
   const T *HWY_RESTRICT m1 = r.m1, *HWY_RESTRICT m2 = r.m2;
@@ -77,11 +77,11 @@ void slope(const ColumnRow<T>& r) {
     out[j] = factor[j] * (g[j] - m1[j] - (x[j] - mean[j]) * rstd[j] * m2[j]);
 }
 
-#define MOONLET_COLUMN_LOOPS(T, suffix)                                                  \
-  void add_moments_##suffix(const ColumnRow<T>& r, T* a, T* b) { add_moments(r, a, b); } \
-  void add_slopes_##suffix(const ColumnRow<T>& r, T* a, T* b) { add_slopes(r, a, b); }   \
-  void normalize_##suffix(const ColumnRow<T>& r) { normalize(r); }                       \
-  void slope_##suffix(const ColumnRow<T>& r) { slope(r); }
+#define MOONLET_COLUMN_LOOPS(T, suffix)                                                      \
+  void add_moments_##suffix(const ColumnRow<T>& r, T* a, T* b) { add_moments(r, a, b); }     \
+  void add_gradients_##suffix(const ColumnRow<T>& r, T* a, T* b) { add_gradients(r, a, b); } \
+  void normalize_##suffix(const ColumnRow<T>& r) { normalize(r); }                           \
+  void gradient_##suffix(const ColumnRow<T>& r) { gradient(r); }
 MOONLET_COLUMN_LOOPS(float, f32)
 MOONLET_COLUMN_LOOPS(double, f64)
 #undef MOONLET_COLUMN_LOOPS
@@ -98,19 +98,19 @@ template <class T>
 struct ColumnLoops;
 #define MOONLET_COLUMN_LOOPS(T, suffix)                                                           \
   HWY_EXPORT(add_moments_##suffix);                                                               \
-  HWY_EXPORT(add_slopes_##suffix);                                                                \
+  HWY_EXPORT(add_gradients_##suffix);                                                             \
   HWY_EXPORT(normalize_##suffix);                                                                 \
-  HWY_EXPORT(slope_##suffix);                                                                     \
+  HWY_EXPORT(gradient_##suffix);                                                                  \
   template <>                                                                                     \
   struct ColumnLoops<T> {                                                                         \
     static void moments(const ColumnRow<T>& r, T* first, T* second) {                             \
       HWY_DYNAMIC_DISPATCH(add_moments_##suffix)(r, first, second);                               \
     }                                                                                             \
-    static void slopes(const ColumnRow<T>& r, T* first, T* second) {                              \
-      HWY_DYNAMIC_DISPATCH(add_slopes_##suffix)(r, first, second);                                \
+    static void gradients(const ColumnRow<T>& r, T* first, T* second) {                           \
+      HWY_DYNAMIC_DISPATCH(add_gradients_##suffix)(r, first, second);                             \
     }                                                                                             \
     static void normalize(const ColumnRow<T>& r) { HWY_DYNAMIC_DISPATCH(normalize_##suffix)(r); } \
-    static void slope(const ColumnRow<T>& r) { HWY_DYNAMIC_DISPATCH(slope_##suffix)(r); }         \
+    static void gradient(const ColumnRow<T>& r) { HWY_DYNAMIC_DISPATCH(gradient_##suffix)(r); }   \
   };
 MOONLET_COLUMN_LOOPS(float, f32)
 MOONLET_COLUMN_LOOPS(double, f64)
@@ -397,7 +397,7 @@ namespace {
 // What the gradients of one batch_norm share: the operands by rows, and the sums over grad and over
 // grad xh of each channel.
 template <class T>
-struct Slopes {
+struct Gradients {
   Matrix m;
   RowsOf<T> x, grad;
   Centers<T> centers;
@@ -406,7 +406,7 @@ struct Slopes {
   ColumnRow<T> row;
   ChannelSums sums;
 
-  Slopes(const Tensor& g, const Tensor& input, const Tensor& mean, const Tensor& rstd)
+  Gradients(const Tensor& g, const Tensor& input, const Tensor& mean, const Tensor& rstd)
       : m(matrix_of(input)),
         x(input, input, m),
         grad(g, input, m),
@@ -423,12 +423,12 @@ struct Slopes {
       shifts[k] = static_cast<double>(centers.rests[k]) * centers.rstds[k];
     row.n = m.cols, row.mean = means.data(), row.rstd = rstds.data();
     sums = channel_sums<T>(m, [&](int64_t i, const Room<T>& room, T* first, T* second) {
-      ColumnLoops<T>::slopes(at(i, room), first, second);
+      ColumnLoops<T>::gradients(at(i, room), first, second);
     });
     for (size_t k = 0; k < shifts.size(); ++k) sums.second[k] -= shifts[k] * sums.first[k];
   }
-  Slopes(const Slopes&) = delete;
-  Slopes& operator=(const Slopes&) = delete;
+  Gradients(const Gradients&) = delete;
+  Gradients& operator=(const Gradients&) = delete;
 
   ColumnRow<T> at(int64_t i, const Room<T>& room) const {
     ColumnRow<T> r = row;
@@ -444,7 +444,7 @@ bool batch_norm_columns_grads(const Tensor& grad, const Tensor& x, const Tensor&
                               Tensor* grad_weight, Tensor* grad_bias) {
   const DType compute = compute_dtype(x.dtype());
   return visit_compute<dtypes::floating>(compute, [&]<class T>() {
-    Slopes<T> s(grad, x, mean, rstd);
+    Gradients<T> s(grad, x, mean, rstd);
     if (s.centers.leaves_range) return false;
     const Matrix& m = s.m;
     RowsTo<T> out(y, x, m);
@@ -461,7 +461,7 @@ bool batch_norm_columns_grads(const Tensor& grad, const Tensor& x, const Tensor&
     each_row<T>(m, [&](int64_t i, const Room<T>& room) {
       ColumnRow<T> r = s.at(i, room);
       r.out = out.row(i, room.row(2));
-      ColumnLoops<T>::slope(r);
+      ColumnLoops<T>::gradient(r);
       out.written(i, r.out);
     });
     out.finish();
@@ -474,7 +474,7 @@ bool batch_norm_columns_grads(const Tensor& grad, const Tensor& x, const Tensor&
 bool batch_norm_columns_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
                                     const Tensor& rstd, Tensor& y) {
   return visit_compute<dtypes::floating>(compute_dtype(x.dtype()), [&]<class T>() {
-    const Slopes<T> s(grad, x, mean, rstd);
+    const Gradients<T> s(grad, x, mean, rstd);
     if (s.centers.leaves_range) return false;
     store_values(s.sums.second, y);
     return true;

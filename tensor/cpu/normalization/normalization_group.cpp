@@ -85,10 +85,10 @@ void group_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, 
     const Tensor g = runs_of(grad, dtype_of<E>, n), source = runs_of(x, dtype_of<E>, n);
     Tensor out = room_for_runs(y, dtype_of<E>, n);
     parallel_for(groups.total(), grain_for(n * 2), [&](int64_t begin, int64_t end) {
-      RunReader<E> from(source, n), slope(g, n);
+      RunReader<E> from(source, n), gradient(g, n);
       RunWriter<E> to(out, n);
       for (int64_t i = begin; i < end; ++i) {
-        NormRun<T, E> r{from.at(i * n), slope.at(i * n), nullptr, nullptr, to.at(i * n), n};
+        NormRun<T, E> r{from.at(i * n), gradient.at(i * n), nullptr, nullptr, to.at(i * n), n};
         set_center(r, m, s, i, n);
         const T *scale = data_or_null<T>(w), *none = nullptr;
         NormSums total{0, 0};
@@ -111,12 +111,12 @@ namespace {
 // Adds each channel's gradient of the weight in an entry of x to `sums`.
 template <class T, class E>
 void add_weight_sums(const Groups& groups, int64_t entry, const Tensor& m, const Tensor& s,
-                     RunReader<E>& from, RunReader<E>& slope, double* sums) {
+                     RunReader<E>& from, RunReader<E>& gradient, double* sums) {
   const Channels c = groups.all;
   for (int64_t k = 0; k < c.channels; ++k) {
     const int64_t at = (entry * c.channels + k) * c.inner;
     const int64_t group = entry * groups.count + k / groups.channels;
-    NormRun<T, E> r{from.at(at), slope.at(at), nullptr, nullptr, nullptr, c.inner};
+    NormRun<T, E> r{from.at(at), gradient.at(at), nullptr, nullptr, nullptr, c.inner};
     set_center(r, m, s, group, groups.size);
     sums[k] += NormLoops<T, E>::gradient_sums(r).second;
   }
@@ -138,10 +138,10 @@ void group_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& m
     const Tensor g = runs_of(grad, dtype_of<E>, c.inner), source = runs_of(x, dtype_of<E>, c.inner);
     const int64_t work = block * c.channels * c.inner * 2;
     parallel_for(count, grain_for(work), [&](int64_t begin, int64_t end) {
-      RunReader<E> from(source, c.inner), slope(g, c.inner);
+      RunReader<E> from(source, c.inner), gradient(g, c.inner);
       for (int64_t o = begin * block; o < std::min(c.outer, end * block); ++o) {
         stop_if_requested();
-        add_weight_sums<T>(groups, o, m, s, from, slope, parts.data() + o / block * c.channels);
+        add_weight_sums<T>(groups, o, m, s, from, gradient, parts.data() + o / block * c.channels);
       }
     });
     for (int64_t k = 0; k < c.channels; ++k) {
@@ -207,10 +207,10 @@ void group_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& mean, c
     const Tensor g = runs_of(grad, dtype_of<E>, n), source = runs_of(x, dtype_of<E>, n);
     Tensor out = room_for_runs(grad_x, dtype_of<E>, n);
     parallel_for(groups.total(), grain_for(n * 2), [&](int64_t begin, int64_t end) {
-      RunReader<E> from(source, n), slope(g, n);
+      RunReader<E> from(source, n), gradient(g, n);
       RunWriter<E> to(out, n);
       for (int64_t i = begin; i < end; ++i) {
-        NormRun<T, E> r{from.at(i * n), slope.at(i * n), nullptr, nullptr, to.at(i * n), n};
+        NormRun<T, E> r{from.at(i * n), gradient.at(i * n), nullptr, nullptr, to.at(i * n), n};
         set_center(r, m, s, i, n);
         const T *scale = data_or_null<T>(w), *none = nullptr;
         add_group_sums(groups, i, scale, r, sums);

@@ -146,13 +146,13 @@ class Walker {
     }
     for (int64_t at = begin, n = 0; at < end; at += n) {
       n = std::min(step, end - at);
-      if (rows_) n = std::min(n, plan_.sizes[0] - place_[0]);
+      if (rows_) n = std::min(n, plan_.sizes[0] - position_[0]);
       for (int i = 0; i < plan_.inputs; ++i) {
         if (in_[i].kind == Access::Gather)
           from[i] = gather(i, at, n);
         else if (in_[i].kind == Access::RowConstant)
           from[i] =
-              at == begin || place_[0] == 0 ? fill(i, row_offset(plan_.in[i]), n) : scratch_[i];
+              at == begin || position_[0] == 0 ? fill(i, row_offset(plan_.in[i]), n) : scratch_[i];
         else if (in_[i].kind == Access::Direct || in_[i].kind == Access::Row)
           from[i] = own_memory(in_[i], plan_.in[i], at);
       }
@@ -168,25 +168,25 @@ class Walker {
   // Where the walk by rows is.
   void start_at(int64_t at) {
     for (int d = 0; d < plan_.ndim; ++d) {
-      place_[d] = at % plan_.sizes[d];
+      position_[d] = at % plan_.sizes[d];
       at /= plan_.sizes[d];
     }
   }
   void advance(int64_t n) {
-    place_[0] += n;
-    for (int d = 0; d < plan_.ndim - 1 && place_[d] == plan_.sizes[d]; ++d) {
-      place_[d] = 0;
-      ++place_[d + 1];
+    position_[0] += n;
+    for (int d = 0; d < plan_.ndim - 1 && position_[d] == plan_.sizes[d]; ++d) {
+      position_[d] = 0;
+      ++position_[d + 1];
     }
   }
 
   int64_t row_offset(const PointwiseArg& arg) const {
     int64_t offset = 0;
-    for (int d = 0; d < plan_.ndim; ++d) offset += place_[d] * arg.strides[d];
+    for (int d = 0; d < plan_.ndim; ++d) offset += position_[d] * arg.strides[d];
     return offset;
   }
 
-  // The place of element `at` of an operand that the loop takes as it is.
+  // The position of element `at` of an operand that the loop takes as it is.
   char* own_memory(const Access& access, const PointwiseArg& arg, int64_t at) const {
     return arg.data + (access.kind == Access::Direct ? at * width_ : row_offset(arg));
   }
@@ -234,7 +234,7 @@ class Walker {
   int64_t piece_;
   bool whole_;  // every operand is direct: no pieces needed
   bool rows_;   // an operand is taken by rows: no piece goes beyond one
-  int64_t place_[kMaxDims] = {};
+  int64_t position_[kMaxDims] = {};
   Access out_;
   Access in_[kMaxPointwiseInputs];
   alignas(64) char scratch_[kMaxPointwiseInputs + 1][PieceBytes];
@@ -344,7 +344,7 @@ PointwiseLoop loop_for_parts(const PointwisePlan& plan, const PointwiseLoops& lo
 }
 
 // Where element `at` of the walk lies in an operand.
-char* place_of(const PointwisePlan& plan, const PointwiseArg& arg, int64_t at) {
+char* position_of(const PointwisePlan& plan, const PointwiseArg& arg, int64_t at) {
   int64_t offset = 0;
   for (int d = 0; d < plan.ndim; ++d) {
     offset += at % plan.sizes[d] * arg.strides[d];
@@ -358,8 +358,8 @@ void run_parts(const PointwisePlan& plan, PointwiseLoop loop) {
     for (int64_t at = begin, n = 0; at < end; at += n) {
       n = std::min(end - at, plan.sizes[0] - at % plan.sizes[0]);
       const void* from[kMaxPointwiseInputs];
-      for (int i = 0; i < plan.inputs; ++i) from[i] = place_of(plan, plan.in[i], at);
-      loop(from, place_of(plan, plan.out, at), static_cast<size_t>(n), plan.params);
+      for (int i = 0; i < plan.inputs; ++i) from[i] = position_of(plan, plan.in[i], at);
+      loop(from, position_of(plan, plan.out, at), static_cast<size_t>(n), plan.params);
     }
   });
 }

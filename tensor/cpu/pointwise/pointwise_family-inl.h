@@ -57,7 +57,7 @@ HWY_INLINE Vec<T> apply_at(const T* const* in, size_t i, const Vec<T>* params,
 }
 
 // The last n elements from i, fewer than a vector has, go through full vectors as well, so that a
-// value does not depend on its place.
+// value does not depend on its position.
 template <class F, class T, size_t... I, size_t... P>
 HWY_INLINE void apply_rest(const T* const* in, T* to, size_t i, size_t n, const Vec<T>* params,
                            std::index_sequence<I...> inputs, std::index_sequence<P...> scalars) {
@@ -181,12 +181,12 @@ void parts_loop(const void* const* in, void* out, size_t n, const Scalar*) {
   std::memcpy(to + 2 * i, rest, 2 * (n - i) * sizeof(T));
 }
 
-// The lanes at even places of one vector and those at odd ones of another.
+// The lanes at even positions of one vector and those at odd ones of another.
 template <class T>
 HWY_INLINE Vec<T> even_and_odd(Vec<T> even, Vec<T> odd) {
   return vec<T>(hn::OddEven(odd.v, even.v));
 }
-// The lanes at even places, and each beside itself.
+// The lanes at even positions, and each beside itself.
 template <class T>
 HWY_INLINE Vec<T> even_twice(Vec<T> x) {
   return vec<T>(hn::DupEven(x.v));
@@ -206,7 +206,7 @@ void pairs_loop(const void* const* in, void* out, size_t n, const Scalar* params
 }
 
 #if HWY_TARGET <= HWY_AVX2
-// 16-bit floats as two vectors of float32: those at even places and those at odd ones, which are
+// 16-bit floats as two vectors of float32: those at even positions and those at odd ones, which are
 // halves of 32 bits.
 struct BFloat16Pair {
   static HWY_INLINE void load(const uint16_t* x, Vec<float>& even, Vec<float>& odd) {

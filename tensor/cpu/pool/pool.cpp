@@ -149,7 +149,7 @@ class MaxPlane {
   }
 
  private:
-  // Whether the lanes can count the places of a window.
+  // Whether the lanes can count the positions of a window.
   bool fits_lanes() const {
     return sizeof(T) > 4 || w_.y.size * w_.x.size <= std::numeric_limits<int32_t>::max();
   }
@@ -186,7 +186,7 @@ class MaxPlane {
             .tap_step = 1};
   }
 
-  void one(const PoolSpan& ys, const PoolSpan& xs, T* value, int64_t* place) const {
+  void one(const PoolSpan& ys, const PoolSpan& xs, T* value, int64_t* position) const {
     int64_t at = std::min(ys.begin, w_.y.size - 1) * w_.x.size + std::min(xs.begin, w_.x.size - 1);
     T best = is_empty(ys, xs) ? nothing_ : in_[at];
     for (int64_t y = ys.begin; y < ys.end; y += w_.y.dilation)
@@ -195,7 +195,7 @@ class MaxPlane {
         if (v > best || v != v) best = v, at = y * w_.x.size + x;
       }
     *value = best;
-    *place = at + 1;
+    *position = at + 1;
   }
 
   const PoolWindow& w_;
@@ -210,18 +210,18 @@ void maximum(const Tensor& x, const PoolWindow& w, Tensor& result, Tensor& indic
   const DType dtype = compute_dtype(x.dtype());
   visit_compute<dtypes::real>(dtype, [&]<class T>() {
     const T nothing = maximum_of_nothing<T>(x.dtype());
-    const bool short_places = plane_size(x) < std::numeric_limits<int32_t>::max();
-    if (pools_channels(x) && short_places) return max_channels(x, w, nothing, result, indices);
+    const bool short_positions = plane_size(x) < std::numeric_limits<int32_t>::max();
+    if (pools_channels(x) && short_positions) return max_channels(x, w, nothing, result, indices);
     const Tensor source = contiguous(x);
-    Tensor values = workspace(result, result.dtype()), places = workspace(indices, DType::Int64);
+    Tensor values = workspace(result, result.dtype()), positions = workspace(indices, DType::Int64);
     each_plane<T>(source, values, plane_size(values) * taps_of(w), [&] {
       return [&](const T* in, T* out, int64_t p) {
-        int64_t* at = places.elements<int64_t>() + p * plane_size(values);
+        int64_t* at = positions.elements<int64_t>() + p * plane_size(values);
         MaxPlane<T>(w, nothing, in, out, at).run();
       };
     });
     write_back(result, values);
-    write_back(indices, places);
+    write_back(indices, positions);
   });
 }
 
@@ -463,7 +463,7 @@ template <class I>
 int64_t offset_in(const char* op, I position, int64_t size) {
   const auto at = static_cast<int64_t>(position);
   if (at < 1 || at > size) [[unlikely]]
-    shapes::bad_position(op, at, size);
+    shapes::fail_position(op, at, size);
   return at - 1;
 }
 
@@ -471,21 +471,21 @@ constexpr DTypeSet kPositions = bit(DType::Int64) | bit(DType::Int32);
 
 // Adds the elements of `grad` to zeros, at their positions.
 template <class T, class I>
-void scatter_plane(const T* grad, const I* where, int64_t places, T* sums, int64_t size) {
+void scatter_plane(const T* grad, const I* where, int64_t positions, T* sums, int64_t size) {
   zero_bytes(sums, size * static_cast<int64_t>(sizeof(T)));
-  serial_for(places, 4, [&](int64_t begin, int64_t end) {
+  serial_for(positions, 4, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
       sums[offset_in("max_pool2d_grad_x", where[i], size)] += grad[i];
   });
 }
 
-// The same for 16-bit floats, few of them: those of one place are added in float32.
+// The same for 16-bit floats, few of them: those of one position are added in float32.
 template <class T, class I>
-void scatter_few(const T* grad, const I* where, int64_t places, T* sums, int64_t size,
+void scatter_few(const T* grad, const I* where, int64_t positions, T* sums, int64_t size,
                  std::vector<std::pair<int64_t, int64_t>>& entries) {
   zero_bytes(sums, size * static_cast<int64_t>(sizeof(T)));
   entries.clear();
-  for (int64_t i = 0; i < places; ++i)
+  for (int64_t i = 0; i < positions; ++i)
     entries.emplace_back(offset_in("max_pool2d_grad_x", where[i], size), i);
   std::sort(entries.begin(), entries.end());
   for (size_t k = 0; k < entries.size();) {
@@ -499,15 +499,16 @@ void scatter_few(const T* grad, const I* where, int64_t places, T* sums, int64_t
 
 // Scatters the elements of all planes so, without float32 copies of the planes.
 void scatter_few_planes(const Tensor& grad, const Tensor& where, Tensor& y) {
-  const int64_t size = plane_size(y), places = plane_size(grad);
+  const int64_t size = plane_size(y), positions = plane_size(grad);
   visit<dtypes::reduced_floating>(grad.dtype(), [&]<class T>() {
     visit<kPositions>(where.dtype(), [&]<class I>() {
-      parallel_for(planes_of(y), grain_for(size / 4 + places * 8), [&](int64_t begin, int64_t end) {
-        std::vector<std::pair<int64_t, int64_t>> entries;
-        for (int64_t p = begin; p < end; ++p)
-          scatter_few(grad.elements<T>() + p * places, where.elements<I>() + p * places, places,
-                      y.elements<T>() + p * size, size, entries);
-      });
+      parallel_for(
+          planes_of(y), grain_for(size / 4 + positions * 8), [&](int64_t begin, int64_t end) {
+            std::vector<std::pair<int64_t, int64_t>> entries;
+            for (int64_t p = begin; p < end; ++p)
+              scatter_few(grad.elements<T>() + p * positions, where.elements<I>() + p * positions,
+                          positions, y.elements<T>() + p * size, size, entries);
+          });
     });
   });
 }
@@ -528,19 +529,19 @@ void adaptive_max_pool2d(const Tensor& x, const Dims&, Tensor& values, Tensor& i
 
 void max_pool2d_grad_x(const Tensor& grad, const Tensor& indices, const Dims&, Tensor& result) {
   if (pools_channels(grad)) return max_channels_grad(grad, indices, result);
-  const Tensor slope = contiguous(grad), where = contiguous(indices);
+  const Tensor gradient = contiguous(grad), where = contiguous(indices);
   Tensor y = workspace(result, result.dtype());
-  const int64_t size = plane_size(y), places = plane_size(grad);
+  const int64_t size = plane_size(y), positions = plane_size(grad);
   constexpr int64_t kFew = 16;  // a sorted entry costs as much as so many converted elements
-  if (is_reduced_floating(y.dtype()) && places < kStopBlock && places * kFew <= size) {
-    scatter_few_planes(slope, where, y);
+  if (is_reduced_floating(y.dtype()) && positions < kStopBlock && positions * kFew <= size) {
+    scatter_few_planes(gradient, where, y);
     return write_back(result, y);
   }
   visit_compute<dtypes::real>(grad.dtype(), [&]<class T>() {
     visit<kPositions>(where.dtype(), [&]<class I>() {
-      each_plane<T>(slope, y, size + places, [&] {
+      each_plane<T>(gradient, y, size + positions, [&] {
         return [&](const T* from, T* to, int64_t p) {
-          scatter_plane(from, where.elements<I>() + p * places, places, to, size);
+          scatter_plane(from, where.elements<I>() + p * positions, positions, to, size);
         };
       });
     });
@@ -551,13 +552,13 @@ void max_pool2d_grad_x(const Tensor& grad, const Tensor& indices, const Dims&, T
 void max_pool2d_grad_x_grad_grad(const Tensor& grad, const Tensor& indices, Tensor& y) {
   const char* op = "max_pool2d_grad_x_grad_grad";
   const Tensor source = contiguous(grad), where = contiguous(indices);
-  const int64_t size = plane_size(grad), places = plane_size(y);
+  const int64_t size = plane_size(grad), positions = plane_size(y);
   visit_bytes(y.dtype(), [&]<class T>() {
     visit<kPositions>(where.dtype(), [&]<class I>() {
-      parallel_for(planes_of(y), grain_for(places), [&](int64_t first, int64_t last) {
+      parallel_for(planes_of(y), grain_for(positions), [&](int64_t first, int64_t last) {
         for (int64_t p = first; p < last; ++p)
-          serial_for(places, 4, [&](int64_t begin, int64_t end) {
-            for (int64_t i = p * places + begin; i < p * places + end; ++i)
+          serial_for(positions, 4, [&](int64_t begin, int64_t end) {
+            for (int64_t i = p * positions + begin; i < p * positions + end; ++i)
               y.elements<T>()[i] =
                   source.elements<T>()[p * size + offset_in(op, where.elements<I>()[i], size)];
           });

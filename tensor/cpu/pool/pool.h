@@ -19,11 +19,11 @@ struct PoolRow {
   int64_t taps, tap_step;
 };
 
-// The largest element of each window, NaN if there is one, and its place: `first` is that of the
-// first window's first element. For float, double and int64_t; places are counted in integers of
+// The largest element of each window, NaN if there is one, and its position: `first` is that of the
+// first window's first element. For float, double and int64_t; positions are counted in integers of
 // that size.
 template <class T>
-void max_row(const PoolRow<T>& row, int64_t first, T* values, int64_t* places);
+void max_row(const PoolRow<T>& row, int64_t first, T* values, int64_t* positions);
 
 // The sums over the windows, divided; for float and double.
 template <class T>

@@ -33,46 +33,47 @@ inline void before_row(const PoolSpan& xs, int64_t count) {
   if ((xs.end - xs.begin) * count >= kGrain) stop_if_requested();
 }
 
-// A place in the plane, as wide as an element, so that one vector of each goes together.
+// A position in the plane, as wide as an element, so that one vector of each goes together.
 template <class T>
-using Place = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+using Position = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
 
 template <class T>
 void max_window(const PoolWindow& w, const PoolSpan& ys, const PoolSpan& xs, const T* in,
                 int64_t channels, int64_t count, T* HWY_RESTRICT values,
-                int64_t* HWY_RESTRICT places) {
+                int64_t* HWY_RESTRICT positions) {
   T best[kRun];
-  Place<T> at[kRun];
+  Position<T> at[kRun];
   const int64_t first = ys.begin * w.x.size + xs.begin;
   std::copy_n(in + first * channels, count, best);
-  std::fill_n(at, count, static_cast<Place<T>>(first + 1));
+  std::fill_n(at, count, static_cast<Position<T>>(first + 1));
   for (int64_t y = ys.begin; y < ys.end; y += w.y.dilation) {
     before_row(xs, count);
     for (int64_t x = xs.begin; x < xs.end; x += w.x.dilation) {
       const T* HWY_RESTRICT v = in + (y * w.x.size + x) * channels;
-      const auto place = static_cast<Place<T>>(y * w.x.size + x + 1);
+      const auto position = static_cast<Position<T>>(y * w.x.size + x + 1);
       for (int64_t c = 0; c < count; ++c) {
         const bool larger = (v[c] > best[c]) | (v[c] != v[c]);
         best[c] = larger ? v[c] : best[c];
-        at[c] = larger ? place : at[c];
+        at[c] = larger ? position : at[c];
       }
     }
   }
   std::copy_n(best, count, values);
-  std::copy_n(at, count, places);
+  std::copy_n(at, count, positions);
 }
 
 template <class T>
 void max_pixel(const PoolWindow& w, const PoolSpan& ys, const PoolSpan& xs, T nothing, const T* in,
-               int64_t channels, T* values, int64_t* places) {
+               int64_t channels, T* values, int64_t* positions) {
   if (is_empty(ys, xs)) {
     const int64_t y = std::min(ys.begin, w.y.size - 1), x = std::min(xs.begin, w.x.size - 1);
     std::fill_n(values, channels, nothing);
-    std::fill_n(places, channels, y * w.x.size + x + 1);
+    std::fill_n(positions, channels, y * w.x.size + x + 1);
     return;
   }
   for (int64_t c = 0; c < channels; c += kRun)
-    max_window(w, ys, xs, in + c, channels, std::min(kRun, channels - c), values + c, places + c);
+    max_window(w, ys, xs, in + c, channels, std::min(kRun, channels - c), values + c,
+               positions + c);
 }
 
 // The means of the channels of kVectors vectors; the sums of the rows of a window are added up
@@ -133,10 +134,10 @@ void spread_pixel(const PoolWindow& w, const PoolSpan& ys, const PoolSpan& xs, c
 
 #define MOONLET_POOL_LOOPS(T, suffix)                                                              \
   void max_row_##suffix(const PoolWindow& w, int64_t oy, T nothing, const T* in, int64_t channels, \
-                        T* values, int64_t* places) {                                              \
+                        T* values, int64_t* positions) {                                           \
     const PoolSpan ys = maximum_span(w, w.y, oy);                                                  \
-    for (int64_t ox = 0; ox < w.x.out; ++ox, values += channels, places += channels)               \
-      max_pixel(w, ys, maximum_span(w, w.x, ox), nothing, in, channels, values, places);           \
+    for (int64_t ox = 0; ox < w.x.out; ++ox, values += channels, positions += channels)            \
+      max_pixel(w, ys, maximum_span(w, w.x, ox), nothing, in, channels, values, positions);        \
   }
 MOONLET_POOL_LOOPS(float, f32)
 MOONLET_POOL_LOOPS(double, f64)
@@ -247,16 +248,16 @@ void max_channels(const Tensor& x, const PoolWindow& w, T nothing, Tensor& resul
                   Tensor& indices) {
   const Tensor source = channels_last(x, dtype_of<T>);
   Tensor values = channels_last_workspace(result, dtype_of<T>),
-         places = channels_last_workspace(indices, DType::Int64);
+         positions = channels_last_workspace(indices, DType::Int64);
   const int64_t channels = x.size(1), row = w.x.out * channels;
   const auto loop = max_row_loop<T>();
   each_row(values, row * taps_of(w), [&](int64_t image, int64_t oy) {
     const int64_t at = image * plane(values) * channels + oy * row;
     loop(w, oy, nothing, source.elements<T>() + image * plane(x) * channels, channels,
-         values.elements<T>() + at, places.elements<int64_t>() + at);
+         values.elements<T>() + at, positions.elements<int64_t>() + at);
   });
   write_back(result, values);
-  write_back(indices, places);
+  write_back(indices, positions);
 }
 template void max_channels(const Tensor&, const PoolWindow&, float, Tensor&, Tensor&);
 template void max_channels(const Tensor&, const PoolWindow&, double, Tensor&, Tensor&);
@@ -264,7 +265,8 @@ template void max_channels(const Tensor&, const PoolWindow&, int64_t, Tensor&, T
 
 void max_channels_grad(const Tensor& grad, const Tensor& indices, Tensor& result) {
   const DType dtype = compute_dtype(grad.dtype());
-  const Tensor slope = channels_last(grad, dtype), places = channels_last(indices, DType::Int64);
+  const Tensor gradient = channels_last(grad, dtype),
+               positions = channels_last(indices, DType::Int64);
   Tensor y = channels_last_workspace(result, dtype);
   const int64_t channels = y.size(1), pixels = plane(y), windows = plane(grad);
   visit_compute<dtypes::real>(dtype, [&]<class T>() {
@@ -272,15 +274,15 @@ void max_channels_grad(const Tensor& grad, const Tensor& indices, Tensor& result
       T* sums = y.elements<T>() + image * pixels * channels + first;
       zero_channels(sums, pixels, channels, count);
       const int64_t from = image * windows * channels + first;
-      const T* add = slope.elements<T>() + from;
-      const int64_t* at = places.elements<int64_t>() + from;
+      const T* add = gradient.elements<T>() + from;
+      const int64_t* at = positions.elements<int64_t>() + from;
       serial_for(windows, count, [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i)
           for (int64_t c = 0; c < count; ++c) {
-            const int64_t place = at[i * channels + c];
-            if (place < 1 || place > pixels) [[unlikely]]
-              shapes::bad_position("max_pool2d_grad_x", place, pixels);
-            sums[(place - 1) * channels + c] += add[i * channels + c];
+            const int64_t position = at[i * channels + c];
+            if (position < 1 || position > pixels) [[unlikely]]
+              shapes::fail_position("max_pool2d_grad_x", position, pixels);
+            sums[(position - 1) * channels + c] += add[i * channels + c];
           }
       });
     });

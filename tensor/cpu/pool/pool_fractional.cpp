@@ -1,5 +1,5 @@
 // tensor/cpu/pool/pool_fractional.cpp: the CPU kernel of pooling by windows that lie at random
-// places.
+// positions.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 constexpr int kAxes = 3;
 using Axes = std::array<int64_t, kAxes>;
 
-// The last axes; images are bodies of one plane.
+// The last axes; images are volumes of one plane.
 Axes axes_of(const Dims& dims, int skipped) {
   Axes out{1, 1, 1};
   std::copy(dims.begin() + skipped, dims.end(), out.end() - (dims.size() - skipped));
@@ -68,22 +68,23 @@ int64_t largest(const Windows& w, const T* piece, int64_t z, int64_t y, int64_t 
 template <class T, class S>
 void pool(const Windows& w, const Tensor& x, const Tensor& shifts, Tensor& values,
           Tensor& indices) {
-  const int64_t whole = w.size[0] * w.size[1] * w.size[2], places = w.out[0] * w.out[1] * w.out[2];
-  const int64_t work = places * w.kernel[0] * w.kernel[1] * w.kernel[2];
+  const int64_t whole = w.size[0] * w.size[1] * w.size[2],
+                positions = w.out[0] * w.out[1] * w.out[2];
+  const int64_t work = positions * w.kernel[0] * w.kernel[1] * w.kernel[2];
   parallel_for(x.size(0), grain_for(work), [&](int64_t from, int64_t to) {
     std::array<std::vector<int64_t>, kAxes> at;
     for (int a = 0; a < kAxes; ++a) at[a].resize(static_cast<size_t>(w.out[a]));
     for (int64_t n = from; n < to; ++n) {
       stop_if_requested();
       const S* shift = shifts.elements<S>() + n * w.dims;
-      // The first number of images is that of their width, of bodies that of their depth.
+      // The first number of images is that of their width, of volumes that of their depth.
       for (int a = 0; a < kAxes; ++a) {
         const int own = a - (kAxes - w.dims), named = w.dims == 2 ? 1 - own : own;
         begins(w.size[a], w.out[a], w.kernel[a], own < 0 ? S(0) : shift[named], at[a].data());
       }
       const T* piece = x.elements<T>() + n * whole;
-      T* value = values.elements<T>() + n * places;
-      int64_t* index = indices.elements<int64_t>() + n * places;
+      T* value = values.elements<T>() + n * positions;
+      int64_t* index = indices.elements<int64_t>() + n * positions;
       for (const int64_t z : at[0])
         for (const int64_t y : at[1])
           for (const int64_t column : at[2]) {

@@ -81,17 +81,17 @@ HWY_INLINE auto larger(D, V x, V best) {
     return hn::Gt(x, best);
 }
 
-// places[i] = first + i * stride + offsets[i]
+// positions[i] = first + i * stride + offsets[i]
 template <class D, class V>
-HWY_INLINE void store_places(D d, V offsets, int64_t first, int64_t stride, int64_t* places) {
+HWY_INLINE void store_positions(D d, V offsets, int64_t first, int64_t stride, int64_t* positions) {
   HWY_ALIGN hn::TFromD<D> lanes[hn::MaxLanes(D())];
   hn::Store(offsets, d, lanes);
   for (size_t i = 0; i < hn::Lanes(d); ++i)
-    places[i] = first + static_cast<int64_t>(i) * stride + lanes[i];
+    positions[i] = first + static_cast<int64_t>(i) * stride + lanes[i];
 }
 
 template <Step kStep, int kTaps, class T>
-void max_windows(const PoolRow<T>& r, int64_t first, T* values, int64_t* places) {
+void max_windows(const PoolRow<T>& r, int64_t first, T* values, int64_t* positions) {
   cover<T>(r.windows, [&](auto d, int64_t at) HWY_ATTR {
     const hn::RebindToSigned<decltype(d)> di;
     using I = hn::TFromD<decltype(di)>;
@@ -105,15 +105,15 @@ void max_windows(const PoolRow<T>& r, int64_t first, T* values, int64_t* places)
           hn::IfThenElse(hn::RebindMask(di, take), hn::Set(di, static_cast<I>(offset)), offsets);
     });
     hn::StoreU(best, d, values + at);
-    store_places(di, offsets, first + at * r.stride, r.stride, places + at);
+    store_positions(di, offsets, first + at * r.stride, r.stride, positions + at);
   });
 }
 
-// The largest elements that the lanes have seen and their places.
+// The largest elements that the lanes have seen and their positions.
 template <class D>
 struct Largest {
   hn::Vec<D> best;
-  hn::Vec<hn::RebindToSigned<D>> places;
+  hn::Vec<hn::RebindToSigned<D>> positions;
 
   // Looks at the elements x[at] and those behind it, further on than all so far.
   HWY_INLINE void see(D d, const hn::TFromD<D>* HWY_RESTRICT x, int64_t at) {
@@ -121,28 +121,28 @@ struct Largest {
     const auto v = hn::LoadU(d, x + at);
     const auto take = larger(d, v, best);
     best = hn::IfThenElse(take, v, best);
-    places = hn::IfThenElse(hn::RebindMask(di, take),
-                            hn::Iota(di, static_cast<hn::TFromD<decltype(di)>>(at)), places);
+    positions = hn::IfThenElse(hn::RebindMask(di, take),
+                               hn::Iota(di, static_cast<hn::TFromD<decltype(di)>>(at)), positions);
   }
 };
 
-// The place of the last NaN that the lanes of `parts` have, or -1.
+// The position of the last NaN that the lanes of `parts` have, or -1.
 template <class D, size_t kParts>
 HWY_INLINE int64_t last_nan_of(const Largest<D> (&parts)[kParts]) {
   if constexpr (hwy::IsFloat<hn::TFromD<D>>()) {
     const hn::RebindToSigned<D> di;
-    auto place = hn::Set(di, -1);
+    auto position = hn::Set(di, -1);
     for (const auto& p : parts) {
       const auto is_nan = hn::RebindMask(di, hn::IsNaN(p.best));
-      place = hn::Max(place, hn::IfThenElse(is_nan, p.places, place));
+      position = hn::Max(position, hn::IfThenElse(is_nan, p.positions, position));
     }
-    if (!hn::AllTrue(di, hn::Eq(place, hn::Set(di, -1))))
-      return hn::GetLane(hn::MaxOfLanes(di, place));
+    if (!hn::AllTrue(di, hn::Eq(position, hn::Set(di, -1))))
+      return hn::GetLane(hn::MaxOfLanes(di, position));
   }
   return -1;
 }
 
-// The place of the first of their largest elements, if none is NaN.
+// The position of the first of their largest elements, if none is NaN.
 template <class D, size_t kParts>
 HWY_INLINE int64_t first_largest_of(D d, const Largest<D> (&parts)[kParts]) {
   const hn::RebindToSigned<D> di;
@@ -150,18 +150,18 @@ HWY_INLINE int64_t first_largest_of(D d, const Largest<D> (&parts)[kParts]) {
   for (const auto& p : parts) most = hn::Max(most, p.best);
   most = hn::MaxOfLanes(d, most);
   const auto none = hn::Set(di, hwy::HighestValue<hn::TFromD<decltype(di)>>());
-  auto place = none;
+  auto position = none;
   for (const auto& p : parts) {
     const auto equal = hn::RebindMask(di, hn::Eq(p.best, most));
-    place = hn::Min(place, hn::IfThenElse(equal, p.places, none));
+    position = hn::Min(position, hn::IfThenElse(equal, p.positions, none));
   }
-  return hn::GetLane(hn::MinOfLanes(di, place));
+  return hn::GetLane(hn::MinOfLanes(di, position));
 }
 
 // One window with rows of several vectors: the lanes are neighbouring taps, and what one step finds
 // is not waited for by the next.
 template <class T>
-void max_of_long(const PoolRow<T>& r, const T* x, int64_t first, T* value, int64_t* place) {
+void max_of_long(const PoolRow<T>& r, const T* x, int64_t first, T* value, int64_t* position) {
   using D = hn::ScalableTag<T>;
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), last = r.taps - lanes;
@@ -183,7 +183,7 @@ void max_of_long(const PoolRow<T>& r, const T* x, int64_t first, T* value, int64
   }
   const int64_t nan = last_nan_of(parts), at = nan >= 0 ? nan : first_largest_of(d, parts);
   *value = x[at];
-  *place = first + at;
+  *position = first + at;
 }
 
 template <Step kStep, int kTaps, class T>
@@ -197,17 +197,17 @@ void mean_windows(const PoolRow<T>& r, T divisor, T* means) {
 }
 
 template <class T>
-void max_row_of(const PoolRow<T>& r, int64_t first, T* values, int64_t* places) {
+void max_row_of(const PoolRow<T>& r, int64_t first, T* values, int64_t* positions) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
   if (r.tap_step == 1 && r.taps >= lanes && r.windows < lanes) {
     for (int64_t i = 0; i < r.windows; ++i)
-      max_of_long(r, r.in + i * r.stride, first + i * r.stride, values + i, places + i);
+      max_of_long(r, r.in + i * r.stride, first + i * r.stride, values + i, positions + i);
     return;
   }
-  if (r.stride == 1) return max_windows<Step::One, 0>(r, first, values, places);
-  if (r.stride != 2 || r.taps < 2) return max_windows<Step::Any, 0>(r, first, values, places);
-  if (r.taps == 2 && r.tap_step == 1) return max_windows<Step::Two, 2>(r, first, values, places);
-  max_windows<Step::Two, 0>(r, first, values, places);
+  if (r.stride == 1) return max_windows<Step::One, 0>(r, first, values, positions);
+  if (r.stride != 2 || r.taps < 2) return max_windows<Step::Any, 0>(r, first, values, positions);
+  if (r.taps == 2 && r.tap_step == 1) return max_windows<Step::Two, 2>(r, first, values, positions);
+  max_windows<Step::Two, 0>(r, first, values, positions);
 }
 
 template <class T>
@@ -218,14 +218,14 @@ void mean_row_of(const PoolRow<T>& r, T divisor, T* means) {
   mean_windows<Step::Two, 0>(r, divisor, means);
 }
 
-void max_f32(const PoolRow<float>& r, int64_t first, float* values, int64_t* places) {
-  max_row_of(r, first, values, places);
+void max_f32(const PoolRow<float>& r, int64_t first, float* values, int64_t* positions) {
+  max_row_of(r, first, values, positions);
 }
-void max_f64(const PoolRow<double>& r, int64_t first, double* values, int64_t* places) {
-  max_row_of(r, first, values, places);
+void max_f64(const PoolRow<double>& r, int64_t first, double* values, int64_t* positions) {
+  max_row_of(r, first, values, positions);
 }
-void max_i64(const PoolRow<int64_t>& r, int64_t first, int64_t* values, int64_t* places) {
-  max_row_of(r, first, values, places);
+void max_i64(const PoolRow<int64_t>& r, int64_t first, int64_t* values, int64_t* positions) {
+  max_row_of(r, first, values, positions);
 }
 void mean_f32(const PoolRow<float>& r, float divisor, float* means) {
   mean_row_of(r, divisor, means);
@@ -248,16 +248,16 @@ HWY_EXPORT(mean_f32);
 HWY_EXPORT(mean_f64);
 
 template <>
-void max_row(const PoolRow<float>& r, int64_t first, float* values, int64_t* places) {
-  HWY_DYNAMIC_DISPATCH(max_f32)(r, first, values, places);
+void max_row(const PoolRow<float>& r, int64_t first, float* values, int64_t* positions) {
+  HWY_DYNAMIC_DISPATCH(max_f32)(r, first, values, positions);
 }
 template <>
-void max_row(const PoolRow<double>& r, int64_t first, double* values, int64_t* places) {
-  HWY_DYNAMIC_DISPATCH(max_f64)(r, first, values, places);
+void max_row(const PoolRow<double>& r, int64_t first, double* values, int64_t* positions) {
+  HWY_DYNAMIC_DISPATCH(max_f64)(r, first, values, positions);
 }
 template <>
-void max_row(const PoolRow<int64_t>& r, int64_t first, int64_t* values, int64_t* places) {
-  HWY_DYNAMIC_DISPATCH(max_i64)(r, first, values, places);
+void max_row(const PoolRow<int64_t>& r, int64_t first, int64_t* values, int64_t* positions) {
+  HWY_DYNAMIC_DISPATCH(max_i64)(r, first, values, positions);
 }
 template <>
 void mean_row(const PoolRow<float>& r, float divisor, float* means) {

@@ -43,7 +43,7 @@ uint64_t digit(uint64_t item, int skip, int count) {
 
 // Turns counts into where each digit's items begin; the largest count.
 template <class Count>
-Count counts_to_places(std::vector<Count>& counts) {
+Count counts_to_positions(std::vector<Count>& counts) {
   Count first = 0, most = 0;
   for (Count& count : counts) {
     most = std::max(most, count);
@@ -55,7 +55,7 @@ Count counts_to_places(std::vector<Count>& counts) {
 // Scratch memory of a thread.
 struct Scratch {
   std::vector<uint64_t> items;
-  std::vector<uint32_t> places;
+  std::vector<uint32_t> positions;
 };
 
 // A bucket's n items, which agree in their first `skip` bits: by the next bits, of which there are
@@ -63,12 +63,12 @@ struct Scratch {
 void order_bucket(uint64_t* items, int64_t n, int skip, Scratch& scratch) {
   const int bits = bit_width(n);
   scratch.items.resize(static_cast<size_t>(n));
-  scratch.places.assign(size_t{1} << bits, 0);
-  for (int64_t i = 0; i < n; ++i) ++scratch.places[digit(items[i], skip, bits)];
+  scratch.positions.assign(size_t{1} << bits, 0);
+  for (int64_t i = 0; i < n; ++i) ++scratch.positions[digit(items[i], skip, bits)];
   constexpr uint32_t kCrowd = 64;  // beyond it insertion is slow
-  if (counts_to_places(scratch.places) > kCrowd) return std::sort(items, items + n);
+  if (counts_to_positions(scratch.positions) > kCrowd) return std::sort(items, items + n);
   for (int64_t i = 0; i < n; ++i)
-    scratch.items[scratch.places[digit(items[i], skip, bits)]++] = items[i];
+    scratch.items[scratch.positions[digit(items[i], skip, bits)]++] = items[i];
   for (int64_t i = 0; i < n; ++i) {
     const uint64_t item = scratch.items[static_cast<size_t>(i)];
     int64_t at = i;
@@ -130,14 +130,14 @@ void random_order(const Tensor& given, Tensor& y) {
     }
   });
   if (!spread) return order_any(source, y);
-  std::vector<int64_t> places = counts;
-  counts_to_places(places);
+  std::vector<int64_t> positions = counts;
+  counts_to_positions(positions);
   parallel_for(buckets, 1, [&](int64_t begin, int64_t end) {
     Scratch scratch;
     for (auto b = static_cast<size_t>(begin); b < static_cast<size_t>(end); ++b) {
       uint64_t* const bucket = items.get() + static_cast<int64_t>(b) * room;
       order_bucket(bucket, counts[b], bits, scratch);
-      store(bucket, counts[b], packing, keys, to + places[b]);
+      store(bucket, counts[b], packing, keys, to + positions[b]);
     }
   });
 }

@@ -17,7 +17,7 @@ namespace HWY_NAMESPACE {
 
 // erf(x) / x - 1 for |x| <= 1.
 template <class T>
-HWY_INLINE Vec<T> erf_slope(Vec<T> x) {
+HWY_INLINE Vec<T> erf_gradient(Vec<T> x) {
   const Vec<T> z = x * x;
   if constexpr (sizeof(T) == 4)
     return poly(z, 0.128379166, -0.376126379, 0.112837829, -0.0268654451, 0.00522107491,
@@ -65,13 +65,13 @@ HWY_INLINE Vec<T> erfc_far(Vec<T> given, Vec<T> rest) {
   Vec<T> lost;
   const Vec<T> power = expm1_near(exp_rest(-square, n, lost));
   const Vec<T> low = vfma(lost - dropped, vfma(q, power, q), q_rest);
-  const Vec<T> slope = rest * Vec<T>(-1.1283791670955126);
-  return scale_by_power(q + vfma(q, power, low + vfma(slope, power, slope)), n);
+  const Vec<T> gradient = rest * Vec<T>(-1.1283791670955126);
+  return scale_by_power(q + vfma(q, power, low + vfma(gradient, power, gradient)), n);
 }
 
 HWY_INLINE Vec<float> verf(Vec<float> x) {
   using V = Vec<float>;
-  const V a = vabs(x), near = vfma(erf_slope(x), x, x);
+  const V a = vabs(x), near = vfma(erf_gradient(x), x, x);
   // log(erfc(a)) from 1 to 4: here its digits before the point count for nothing.
   const V far =
       V(1) - exp_normal(poly(vmin(a, V(4)), 0.000188035861, -1.12957835, -0.633219898, -0.108418547,
@@ -91,9 +91,9 @@ HWY_INLINE Vec<double> verf(Vec<double> x) {
                    6.5437160935918231e-8, -2.0859498492137965e-8, 4.9697318429051006e-9,
                    -9.0237735001854339e-10, 1.2391849493569702e-10, -1.2504740115161006e-11,
                    8.7613394873407881e-13, -3.8094714624111413e-14, 7.7415109674300256e-16);
-  const V slope = vfma(p, a, first),
-          slope_rest = vfma(p, a, first - slope) + V(1.533545961316588e-17);
-  const V l = slope * a, dropped = vfma(slope_rest, a, vproduct_rest(slope, a, l));
+  const V gradient = vfma(p, a, first),
+          gradient_rest = vfma(p, a, first - gradient) + V(1.533545961316588e-17);
+  const V l = gradient * a, dropped = vfma(gradient_rest, a, vproduct_rest(gradient, a, l));
   const V n = exp_exponent(-l);
   V lost;
   const V r = exp_rest(-l, n, lost), power = power_of_two(n);
@@ -104,11 +104,12 @@ HWY_INLINE Vec<double> verf(Vec<double> x) {
 // erfc(x + rest) for a rest that is small beside x.
 template <class T>
 HWY_INLINE Vec<T> verfc_sum(Vec<T> x, Vec<T> rest) {
-  const Vec<T> a = vabs(x), one(1), zero(0), z = x * x, slope = erf_slope(x);
+  const Vec<T> a = vabs(x), one(1), zero(0), z = x * x, gradient = erf_gradient(x);
   const Vec<T> far = erfc_far(a, select(x < zero, -rest, rest));
   // The density takes few digits.
   const Vec<T> density = vfma(z, vfma(z, Vec<T>(0.5), -one), one) * Vec<T>(1.1283791670955126);
-  const Vec<T> erf = vfma(slope, x, x), erf_rest = vfma(density, rest, vfma(slope, x, x - erf));
+  const Vec<T> erf = vfma(gradient, x, x),
+               erf_rest = vfma(density, rest, vfma(gradient, x, x - erf));
   const Vec<T> outer = select(x < zero, (one - far) + one, far);
   return select((a < Vec<T>(0.7)) || (x != x), (one - erf) - erf_rest, outer);
 }

@@ -40,7 +40,7 @@ HWY_INLINE void widened_pair(D d, const T* x, hn::Vec<D>& a, hn::Vec<D>& b) {
   b = widened(d, x + hn::Lanes(d));
 }
 #if HWY_TARGET != HWY_SCALAR
-// Those at even places and those at odd ones, which are halves of 32 bits.
+// Those at even positions and those at odd ones, which are halves of 32 bits.
 template <class D>
 HWY_INLINE void widened_pair(D d, const bfloat16* x, hn::Vec<D>& a, hn::Vec<D>& b) {
   const hn::Repartition<uint16_t, D> narrow;

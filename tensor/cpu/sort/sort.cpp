@@ -197,9 +197,9 @@ void sort(const Tensor& x, int64_t dim, bool descending, bool, Tensor& values, T
   const int64_t n = x.dim() ? x.size(static_cast<int>(dim)) : 1;
   if (values.is_contiguous()) return each_row("sort", x, dim, n, descending, values, indices);
   const Dims order = views::memory_order(values);
-  Tensor to = views::permute(values, order), places = views::permute(indices, order);
+  Tensor to = views::permute(values, order), positions = views::permute(indices, order);
   const auto at = std::find(order.begin(), order.end(), dim) - order.begin();
-  each_row("sort", views::permute(x, order), at, n, descending, to, places);
+  each_row("sort", views::permute(x, order), at, n, descending, to, positions);
 }
 
 void topk(const Tensor& x, int64_t k, int64_t dim, bool largest, bool, Tensor& values,

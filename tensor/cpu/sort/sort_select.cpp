@@ -136,7 +136,7 @@ Selected<U> select_key(const U* keys, int64_t n, int64_t rank, std::vector<U>& r
 }
 
 // Keys that are searched at once.
-constexpr int64_t kPlaceBlock = 1024;
+constexpr int64_t kPositionBlock = 1024;
 
 // The position of the wanted one of n keys.
 template <class T, class U>
@@ -151,7 +151,7 @@ int64_t select(const U* keys, int64_t n, const Wanted& wanted, std::vector<U>& r
   }
   const Selected<U> found = select_key(keys, n, rank_of(wanted, n, nans), rest);
   int64_t among = found.among, at = 0;
-  run_blocks(0, n, kPlaceBlock, [&](int64_t begin, int64_t end) {
+  run_blocks(0, n, kPositionBlock, [&](int64_t begin, int64_t end) {
     if (among < 0) return;
     const int64_t equal = std::count(keys + begin, keys + end, found.key);
     if (among >= equal) {
@@ -199,7 +199,7 @@ void select_each(const Tensor& given, const Rows& rows, const Wanted& wanted, Te
   if (values.numel() == 0) return;
   const Tensor x = contiguous(given);
   Tensor found = workspace(values, x.dtype());
-  Tensor places = indices ? workspace(*indices, DType::Int64) : Tensor();
+  Tensor positions = indices ? workspace(*indices, DType::Int64) : Tensor();
   // Neighbouring rows are read together, as they share cache lines.
   const int64_t tile =
       std::clamp<int64_t>((1 << 18) / rows.n, 1, std::min<int64_t>(16, rows.inner));
@@ -212,13 +212,13 @@ void select_each(const Tensor& given, const Rows& rows, const Wanted& wanted, Te
         const int64_t to = outer * rows.inner + column;
         select_rows(x.elements<T>() + outer * rows.n * rows.inner + column, rows,
                     std::min(tile, rows.inner - column), wanted, found.elements<T>() + to,
-                    indices ? places.elements<int64_t>() + to : nullptr, keys, rest);
+                    indices ? positions.elements<int64_t>() + to : nullptr, keys, rest);
       }
     };
     parallel_for(values.numel() / rows.inner * tiles, grain_for(rows.n * tile * 4), part);
   });
   write_back(values, found);
-  if (indices) write_back(*indices, places);
+  if (indices) write_back(*indices, positions);
 }
 
 void select_dim(const Tensor& x, int64_t dim, const Wanted& wanted, Tensor& values,

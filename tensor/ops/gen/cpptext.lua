@@ -125,7 +125,7 @@ function cpptext.wrap_dims(row)
   local rank = lead and lead.name .. ".dim()" or ("rank_of(%s, \"%s\")"):format(list.name, row.name)
   for _, arg in ipairs(row.args) do
     local n, info = arg.name, arg.info
-    local call = '%s(%s, ' .. rank .. (info.places or "") .. ', "' .. row.name .. '")'
+    local call = '%s(%s, ' .. rank .. (info.positions or "") .. ', "' .. row.name .. '")'
     if info.wrap and info.many then
       lines[#lines + 1] = ("const Dims %s_ = %s;"):format(n, call:format(info.wrap, n))
       renamed[n] = n .. "_"

@@ -35,21 +35,21 @@ local taken = { L = true, args = true, out = true, outs = true, with_out = true,
 local function local_name(name) return taken[name] and name .. "_" or name end
 
 -- Locals in signature order, so that messages name the first bad argument: a list of lines, and of
--- {name, type (the op table's), place} for the call.
+-- {name, type (the op table's), position} for the call.
 local function read_arguments(row, args)
-  local lines, call, place = {}, {}, 0
+  local lines, call, position = {}, {}, 0
   for _, arg in ipairs(row.args) do
-    local name, spec = local_name(arg.name), args[place + 1]
-    call[#call + 1] = { name = name, info = arg.info, place = place }
+    local name, spec = local_name(arg.name), args[position + 1]
+    call[#call + 1] = { name = name, info = arg.info, position = position }
     if arg.info.spread then
       local value = row.dtype_of and ", " .. local_name(row.dtype_of) or ""
-      lines[#lines + 1] = ("const Options %s = args.options(%d%s);"):format(name, place, value)
+      lines[#lines + 1] = ("const Options %s = args.options(%d%s);"):format(name, position, value)
     else
       local cell = is_tensor(spec.info)
       local type = cell and (spec.required and "Tensor&" or "const Tensor&") or "const auto"
-      lines[#lines + 1] = ("%s %s = %s;"):format(type, name, read_expression(spec, place))
+      lines[#lines + 1] = ("%s %s = %s;"):format(type, name, read_expression(spec, position))
     end
-    place = place + #(arg.info.spread or { 1 })
+    position = position + #(arg.info.spread or { 1 })
   end
   return lines, call
 end
@@ -102,15 +102,15 @@ return push_result(L, moonlet::$name($call));]]
 -- For an op that makes a tensor, which scripts may ask to require a gradient.
 local made_template = [[
 Tensor made = moonlet::$name($call);
-if (args.has($place) && args.boolean($place)) set_requires_grad(made, true);
+if (args.has($position) && args.boolean($position)) set_requires_grad(made, true);
 return push_result(L, std::move(made));]]
 
 local function return_lines(row, call)
   local last = call[#call]
   local options = last and last.info.spread
-  local place = options and last.place + #options - 1 or row.makes and #call
-  return fill(place and made_template or return_template, {
-    name = row.name, call = names_of(call), place = place and tostring(place),
+  local position = options and last.position + #options - 1 or row.makes and #call
+  return fill(position and made_template or return_template, {
+    name = row.name, call = names_of(call), position = position and tostring(position),
   })
 end
 
@@ -130,40 +130,40 @@ local function out_arguments(row, call)
     if makes and arg.info.spread then
       names[i] = "with_out"
       lines[#lines + 1] = fill(options_template,
-        { name = arg.name, dtype = tostring(arg.place), device = tostring(arg.place + 1) })
+        { name = arg.name, dtype = tostring(arg.position), device = tostring(arg.position + 1) })
     elseif makes and arg.info.of_out then
-      names[i] = ("args.has(%d) ? %s : std::optional(out.%s)"):format(arg.place, arg.name, arg.info.of_out)
+      names[i] = ("args.has(%d) ? %s : std::optional(out.%s)"):format(arg.position, arg.name, arg.info.of_out)
     end
   end
   return (", "):rep(math.min(#names, 1)) .. table.concat(names, ", "), lines
 end
 
 local out_template = [[
-if (args.has($place)) {
-  Tensor& out = args.tensor($place);
+if (args.has($position)) {
+  Tensor& out = args.tensor($position);
   $options
   moonlet::$name_out(out$call);
-  lua_pushvalue(L, args.slot($place));
+  lua_pushvalue(L, args.slot($position));
   return 1;
 }]]
 
 -- With several results: a table of as many tensors.
 local outs_template = [[
-if (args.has($place)) {
-  std::vector<Tensor> outs = args.outs($place, $count);
+if (args.has($position)) {
+  std::vector<Tensor> outs = args.outs($position, $count);
   moonlet::$name_out($outs, $call);
-  return push_items(L, args.slot($place), $count);
+  return push_items(L, args.slot($position), $count);
 }]]
 
 local function out_lines(row, args, call)
-  local place = tostring(#args - 1)
+  local position = tostring(#args - 1)
   if #row.results == 1 then
     local given, options = out_arguments(row, call)
-    return fill(out_template, { place = place, options = options, name = row.name, call = given })
+    return fill(out_template, { position = position, options = options, name = row.name, call = given })
   end
   local outs = {}
   for i in ipairs(row.results) do outs[i] = ("outs[%d]"):format(i - 1) end
-  return fill(outs_template, { place = place, count = tostring(#outs), name = row.name,
+  return fill(outs_template, { position = position, count = tostring(#outs), name = row.name,
     outs = table.concat(outs, ", "), call = names_of(call) })
 end
 

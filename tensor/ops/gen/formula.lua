@@ -175,9 +175,9 @@ end
 
 local function assignment(gradient, text)
   if #gradient.targets > 1 then
-    local places = {}
-    for i, target in ipairs(gradient.targets) do places[i] = ("ctx[%d]"):format(target) end
-    return ("std::tie(%s) = %s;"):format(table.concat(places, ", "), text)
+    local positions = {}
+    for i, target in ipairs(gradient.targets) do positions[i] = ("ctx[%d]"):format(target) end
+    return ("std::tie(%s) = %s;"):format(table.concat(positions, ", "), text)
   elseif gradient.list then
     return ("ctx.give_list(%d, %s);"):format(gradient.targets[1], text)
   end
@@ -228,7 +228,7 @@ function formula.define(row, plan)
   })
 end
 
--- The text of a generated file with its own places after those of formulas.
+-- The text of a generated file with its own positions after those of formulas.
 function formula.own_lines(text, file)
   local out, number = {}, 0
   for line in text:gmatch "([^\n]*)\n" do

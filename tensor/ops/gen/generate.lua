@@ -4,7 +4,7 @@
 -- :FAMILY for a file of one family: "emit_raw:shape=raw_shape.cpp". A file whose text did not change
 -- is not written.
 
--- As the build names it, so that the places of rows in messages can be opened from its folder.
+-- As the build names it, so that the positions of rows in messages can be opened from its folder.
 local root = arg[0]:match "^(.*)/tensor/ops/gen/[^/]*$" or "."
 local out_dir, family_list = arg[1], arg[2]
 package.path = root .. "/?.lua;" .. package.path

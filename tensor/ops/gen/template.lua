@@ -27,7 +27,7 @@ function template.fill(text, values)
   return table.concat(out, "\n")
 end
 
--- The last place where a line may be broken: outside strings after a comma or before a colon, else
+-- The last position where a line may be broken: outside strings after a comma or before a colon, else
 -- after a comma inside one, which is closed and opened again, else after a bracket. Returns the two
 -- parts.
 local function broken(line, limit)

@@ -21,8 +21,8 @@ local types = {}
 --   many     several values, in a table or one by one
 --   number   a number that a script passes could be meant for it
 --   from_one it counts from 1 for scripts, as a dim does
---   dim      a dimension; wrap: the function of tensor/core/dims.h that wraps it; places: what is added to
---            the rank to get the number of places
+--   dim      a dimension; wrap: the function of tensor/core/dims.h that wraps it; positions: what is added to
+--            the rank to get the number of positions
 --   class    the C++ default of nil is {}; null: is this
 --   itself   its getter also reads that it is absent; given: how a value that is there is wrapped
 --   capture  how a formula keeps one
@@ -83,8 +83,8 @@ local list = {
     text = "1-based, negative from the end; arrives 0-based and wrapped",
     number = true, dim = true, wrap = "wrap_dim" },
   ["NewDim"] = { cpp = "int64_t", field = "Dim", getter = "dim", editor = "integer",
-    text = "the same for a position between dims (rank + 1 places)",
-    number = true, dim = true, wrap = "wrap_dim", places = " + 1" },
+    text = "the same for a position between dims (rank + 1 positions)",
+    number = true, dim = true, wrap = "wrap_dim", positions = " + 1" },
   ["Dim[]"] = { cpp = "const Dims&", value = "Dims", field = "DimList", getter = "dims",
     editor = "integer|integer[]", text = "one dim or a table; `{}` names none",
     number = true, many = true, wrap = "wrap_dims" },

@@ -72,7 +72,7 @@ test("scale takes tensors and nested arrays, and keeps their dtypes as PyTorch d
   expect.equal(scaler:scale(half).dtype, "float32")
   expect.equal(scaler:scale(half):item(), 65536)
   expect.error(function() scaler:scale(3) end, "'outputs'")
-  expect.error(function() scaler:scale { 3 } end, "scale: a tensor or an array of tensors is wanted, got 3")
+  expect.error(function() scaler:scale { 3 } end, "scale: a tensor or an array of tensors is expected, got 3")
 end)
 
 test("the order of calls", function()
@@ -95,7 +95,7 @@ test("the order of calls", function()
   optimizer:zero_grad()
   expect.error(function() scaler:step(optimizer) end, "step: no parameter of this optimizer has a gradient")
   expect.error(function() scaler:update() end, "update: no gradients were looked at")
-  expect.error(function() scaler:step(3) end, "'optimizer': an optimiser is wanted, got 3")
+  expect.error(function() scaler:step(3) end, "'optimizer': an optimiser is expected, got 3")
 end)
 
 test("several optimisers have a state each, and one factor", function()

@@ -147,7 +147,7 @@ test("the forms of the guard", function()
   expect.equal(enabled(), false)
   expect.error(function() detect(3) end, "detect_anomaly: ")
   expect.error(function() detect({ nan = true }, print) end, "unknown option 'nan'")
-  expect.error(function() detect({}, 3) end, "detect_anomaly: a function is wanted, got number")
+  expect.error(function() detect({}, 3) end, "detect_anomaly: a function is expected, got number")
   expect.equal(enabled(), false)
 end)
 

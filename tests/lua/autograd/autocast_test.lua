@@ -191,7 +191,7 @@ test("autocast trains a network as it would be trained by hand", function()
   for _, p in ipairs(net:parameters()) do expect.equal(p.grad.dtype, "float32") end
 end)
 
-test("wrong options of autocast are errors that say what is wanted", function()
+test("wrong options of autocast are errors that say what is expected", function()
   expect.error(function() ml.autocast("cpu", "bfloat16", true, 1, print) end, "autocast: takes at most 3 arguments")
   expect.error(function() ml.autocast("cpu", "bfloat16", 1, print) end, "'enabled' must be true or false")
   expect.error(function() ml.autocast { dtyp = "float16" } end, "did you mean 'dtype'")
@@ -199,7 +199,7 @@ test("wrong options of autocast are errors that say what is wanted", function()
   expect.error(function() ml.autocast { device = "tpu" } end, '"cpu" or "cuda", got "tpu"')
   expect.error(function() ml.autocast { enabled = 1 } end, "'enabled' must be true or false")
   expect.error(function() ml.autocast(function() end) end, "got function")
-  expect.error(function() ml.autocast({}, 3) end, "a function is wanted")
+  expect.error(function() ml.autocast({}, 3) end, "a function is expected")
   expect_no_modes()
 end)
 

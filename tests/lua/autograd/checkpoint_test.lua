@@ -148,7 +148,7 @@ test("the second run ends when it has what is needed", function()
   end
   y:backward()
   expect.equal(late, 6)
-  expect.error(function() checkpoint.set_checkpoint_debug_enabled(1) end, "true or false is wanted")
+  expect.error(function() checkpoint.set_checkpoint_debug_enabled(1) end, "true or false is expected")
 end)
 
 test("a function that does something else is an error", function()

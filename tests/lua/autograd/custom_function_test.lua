@@ -349,7 +349,7 @@ test("definitions and contexts refuse what they do not know", function()
   expect.error(function() Function { backward = print } end, "'forward' is missing")
   expect.error(function() Function { forward = print, backwards = print } end,
     "did you mean 'backward'")
-  expect.error(function() Function { forward = print, vmap = 3 } end, "'vmap': a function is wanted")
+  expect.error(function() Function { forward = print, vmap = 3 } end, "'vmap': a function is expected")
   expect.error(function() Function(print) end, "a table { forward =")
   expect.error(function() Function { forward = print, generate_vmap_rule = true } end,
     "needs the form with 'setup_context'")
@@ -362,7 +362,7 @@ test("definitions and contexts refuse what they do not know", function()
       ctx = c
       expect.error(function() c:save_for_backward(3) end, "save_for_backward")
       expect.error(function() c.needs_input_grad = {} end, "cannot be assigned")
-      expect.error(function() c:set_materialize_grads(1) end, "true or false is wanted")
+      expect.error(function() c:set_materialize_grads(1) end, "true or false is expected")
       expect.equal(c.nothing, nil)
       return x * 1
     end,

@@ -178,8 +178,8 @@ test("wrong arguments", function()
   local x, v = T { 1, 2 }, T { 1, 1 }
   local function id(a) return a end
   expect.error(function() F.vjp(id, x, T { 1, 2, 3 }) end,
-    "vjp: tensor 1 of 'v' has shape %(3,%), wanted %(2,%)")
-  expect.error(function() F.jvp(id, x, { v, v }) end, "jvp: 'v' has 2 tensors, wanted 1")
+    "vjp: tensor 1 of 'v' has shape %(3,%), expected %(2,%)")
+  expect.error(function() F.jvp(id, x, { v, v }) end, "jvp: 'v' has 2 tensors, expected 1")
   expect.error(function() F.jvp(id, x, { 3 }) end, "jvp: 'v' must be a tensor or an array of tensors, "
     .. "number 1 is a number")
   expect.error(function() F.vjp(id, {}, v) end, "vjp: there are no inputs")

@@ -363,13 +363,13 @@ local function same_as_ops(program)
   local weight = ml.tensor({ 0.3, -0.7, 1.1 }, { dtype = "float64", requires_grad = true })
   local function results(tanh, product)
     local y = program(tanh, product, weight)
-    local slope = ml.grad((y * ml.arange(1, y:numel(), { dtype = "float64" }):view(y.shape)):sum(), weight)
-    return y:detach(), slope
+    local gradient = ml.grad((y * ml.arange(1, y:numel(), { dtype = "float64" }):view(y.shape)):sum(), weight)
+    return y:detach(), gradient
   end
-  local y, slope = results(Tanh, Product)
-  local want, want_slope = results(ml.tanh, function(a, b) return a * b, a:tanh() end)
+  local y, gradient = results(Tanh, Product)
+  local want, want_gradient = results(ml.tanh, function(a, b) return a * b, a:tanh() end)
   near(y, want)
-  near(slope, want_slope)
+  near(gradient, want_gradient)
 end
 
 test("functions inside vmap are differentiated outside of it", function()

@@ -219,7 +219,7 @@ test("wrong arguments", function()
   expect.error(function() gradcheck(f, x, { epss = 1 }) end, "unknown option 'epss'; did you mean 'eps'")
   expect.error(function() gradcheck(f, x, { eps = 0 }) end, "'eps' must be a number above 0")
   expect.error(function() gradcheck(function() return 3 end, x) end,
-    "result 1 of the function is a number, wanted a tensor")
+    "result 1 of the function is a number, expected a tensor")
   expect.error(function() gradcheck(f, { x, y = 3 }, {}) end, "field 'y'")
   expect.error(function() gradcheck(f, x, { check_backward_ad = false }) end, "one of")
   expect.error(function() gradgradcheck(f, x, { check_rev_over_rev = false }) end, "one of")

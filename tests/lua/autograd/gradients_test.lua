@@ -35,7 +35,7 @@ end
 local NONE = {}
 for _, name in ipairs { "leaky_relu_grad_x", "hardtanh_grad_x", "hardsigmoid_grad_x", "threshold_grad_x",
   "hardshrink_grad_x" } do
-  NONE[name] = { [2] = "a step's slope is 0" }
+  NONE[name] = { [2] = "a step's gradient is 0" }
 end
 for _, name in ipairs { "cdist_grad_x1", "pdist_grad_x" } do
   NONE[name] = { "never recorded", "never recorded", "never recorded", "never recorded" }
@@ -45,7 +45,7 @@ for _, name in ipairs { "linalg_ldl_factor", "linalg_ldl_factor_ex", "geqrf" } d
   NONE[name] = { "PyTorch's raises" }
 end
 NONE.linalg_ldl_solve = { "PyTorch's raises", [3] = "PyTorch's raises" }
-NONE.histogram_place = { "a step's slope is 0" }
+NONE.histogram_position = { "a step's gradient is 0" }
 NONE.unique = { "PyTorch's raises" }
 NONE["addr(randn(4), randn(3), randn(4), 0)"] = { "the argument is not read" }
 

@@ -140,7 +140,7 @@ for name, view in each(views) do
   end
 end
 
-test("windows of an unfolded view keep their places", function()
+test("windows of an unfolded view keep their positions", function()
   local a, h = result(1, 1, 1, 1)
   local u = h:unfold(1, 2, 1)
   h:mul_(2)
@@ -288,7 +288,7 @@ test("a graph keeps the tensors its gradients use and no others", function()
     end },
   } do
     local kept = bytes_kept(row[2])
-    expect.truthy(kept <= row[1] + 0.05, ("%s: %.2f tensors are kept, at most %d wanted"):format(name, kept, row[1]))
+    expect.truthy(kept <= row[1] + 0.05, ("%s: %.2f tensors are kept, at most %d expected"):format(name, kept, row[1]))
   end
 end)
 

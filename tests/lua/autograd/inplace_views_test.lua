@@ -20,7 +20,7 @@ end
 
 test("a tensor's own shape changes, and its memory stays", function()
   local x = ml.arange(1, 6):view(2, 3):clone()
-  local place, version = x:data_ptr(), x._version
+  local position, version = x:data_ptr(), x._version
   expect.truthy(x:t_() == x)
   expect.equal(shape(x), "3 2")
   same(x, { 1, 4, 2, 5, 3, 6 })
@@ -32,7 +32,7 @@ test("a tensor's own shape changes, and its memory stays", function()
   expect.equal(shape(x:swapaxes_(1, 2)), "3 2")
   expect.equal(shape(x:swapdims_(1, 2)), "2 3")
   same(x:as_strided_({ 2, 2 }, { 1, 2 }, 1), { 2, 4, 3, 5 })
-  expect.equal(x:data_ptr(), place + 8)
+  expect.equal(x:data_ptr(), position + 8)
   expect.equal(x._version, version + 11)
   expect.error(function() x:as_strided_({ 7 }, { 1 }, 0) end, "as_strided")
   expect.error(function() x:transpose_(1, 3) end, "transpose_: dim 3")

@@ -107,11 +107,11 @@ test("results of the wrong number or kind are errors that name the op", function
   local x = ml.ones(3)
   local function with(handler, f) return function() return ml.override(handler, f) end end
   local function add() return x + 1 end
-  expect.error(with(function() end, add), "add: the handler of ml.override gives 0 results, 1 is wanted")
+  expect.error(with(function() end, add), "add: the handler of ml.override gives 0 results, 1 is expected")
   expect.error(with(function() return x, x end, add), "gives 2 results")
   expect.error(with(function() return 3 end, add), "result '' must be a tensor, got number")
   expect.error(with(function() return nil end, add), "missing")
-  expect.error(with(function() return x end, function() return x:sort() end), "gives 1 results, 2 are wanted")
+  expect.error(with(function() return x end, function() return x:sort() end), "gives 1 results, 2 are expected")
   expect.error(with(function() return ml.zeros(3) end, function() return x:add_(1) end),
     "must return the tensor that is written, got another one")
   expect.error(with(function() return 1 end, function() return x:add_(1) end), "got number")
@@ -471,7 +471,7 @@ test("ml.ops lists and describes ops", function()
   expect.equal(ml.ops.info("sum").arguments[3].default, "false")
   expect.equal(ml.ops.info "add", ml.ops.info "add")
   expect.error(function() ml.ops.info "sofmax" end, "did you mean 'softmax'")
-  expect.error(function() ml.ops.info(3) end, "the name of an op is wanted")
+  expect.error(function() ml.ops.info(3) end, "the name of an op is expected")
 end)
 
 test("every op in the list is described", function()

@@ -112,8 +112,8 @@ test("what pack and unpack may not do", function()
   y = graph.saved_tensors_hooks(same, function() error "cannot unpack" end,
     function() return (a * a):sum() end)
   expect.error(function() y:backward() end, "saved_hooks_test.lua:%d+: cannot unpack")
-  expect.error(function() graph.saved_tensors_hooks(same) end, "'unpack': a function is wanted")
-  expect.error(function() graph.saved_tensors_hooks(same, same, 3) end, "a function is wanted")
+  expect.error(function() graph.saved_tensors_hooks(same) end, "'unpack': a function is expected")
+  expect.error(function() graph.saved_tensors_hooks(same, same, 3) end, "a function is expected")
 end)
 
 test("hooks may be refused for a block", function()

@@ -100,8 +100,8 @@ test("norms and deviations at 0", function()
   check(function(x) return x:std() end, { 2, 2 }, nothing)
   check(function(x) return ml.nn.functional.lp_pool1d(x:view(1, 1, 2), 2, 2):sum() end, { 0, 0 }, nothing)
   check(function(x) return x:norm(3) end, { 0, 2 }, nothing)
-  local slope = select(2, func.jvp(function(x) return x:std() end, { T { 2, 2 } }, { T { 1, 3 } }))
-  expect.equal(slope:item(), 0)
+  local gradient = select(2, func.jvp(function(x) return x:std() end, { T { 2, 2 } }, { T { 1, 3 } }))
+  expect.equal(gradient:item(), 0)
 end)
 
 test("angles at the origin", function()
@@ -118,8 +118,8 @@ test("activations at infinity", function()
 end)
 
 test("grids of grid_sample", function()
-  local image, places = T { { { { 1, 2 }, { 3, 5 } } } }, T { { { { 0.1, 0.2 } } } }
-  check(function(t) return ml.nn.functional.grid_sample(image, places * t, { align_corners = true }):sum() end,
+  local image, positions = T { { { { 1, 2 }, { 3, 5 } } } }, T { { { { 0.1, 0.2 } } } }
+  check(function(t) return ml.nn.functional.grid_sample(image, positions * t, { align_corners = true }):sum() end,
     { 1 }, { { 0.01 } })
 end)
 
@@ -131,13 +131,13 @@ test("recurrent networks whose weights are one tensor", function()
     return ml.rnn_tanh(x, h, { w, w }, false, 1, 0, false, false, false):sum()
   end
   local at = { 0.3, -0.5, 0.7, 0.2 }
-  local function slope(k, by)
+  local function gradient(k, by)
     local p = table.move(at, 1, 4, 1, {})
     p[k] = p[k] + by
     return func.grad(f)(T(p))
   end
   local want = {}
-  for k = 1, 4 do want[k] = ((slope(k, 1e-5) - slope(k, -1e-5)) / 2e-5):tolist() end
+  for k = 1, 4 do want[k] = ((gradient(k, 1e-5) - gradient(k, -1e-5)) / 2e-5):tolist() end
   for _, name in ipairs { "forward over forward", "forward over reverse", "reverse over reverse" } do
     expect.near(TRANSFORMS[name](f)(T(at)):tolist(), want, 1e-7, name)
   end
@@ -168,8 +168,8 @@ test("in-place forms that are made of the plain one", function()
       return (y * y):sum()
     end
     for _, f in ipairs { whole, part } do
-      local slope = func.grad(f)(x)
-      expect.near(select(2, func.jvp(f, { x }, { u })):item(), (slope * u):sum():item(), 1e-9, name)
+      local gradient = func.grad(f)(x)
+      expect.near(select(2, func.jvp(f, { x }, { u })):item(), (gradient * u):sum():item(), 1e-9, name)
       local want = func.jacrev(func.jacrev(f))(x):tolist()
       for composition, transform in pairs(TRANSFORMS) do
         expect.near(transform(f)(x):tolist(), want, 1e-9, name .. ", " .. composition)
@@ -179,7 +179,7 @@ test("in-place forms that are made of the plain one", function()
 end)
 
 test("cross derivatives where two rules meet", function()
-  -- At x = 0 the slope of prelu by its weight is that of x below 0, as that by x is.
+  -- At x = 0 the gradient of prelu by its weight is that of x below 0, as that by x is.
   check(function(v) return ml.nn.functional.prelu(v[{ { 1, 1 } }], v[{ { 2, 2 } }]):sum() end, { 0, 0.25 },
     { { 0, 1 }, { 1, 0 } })
   check(function(v) return ml.xlogy(v[1], v[2]) end, { 0, 0 }, { { 0, 0 }, { 0, 0 } })

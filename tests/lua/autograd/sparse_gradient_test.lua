@@ -31,11 +31,11 @@ local function agree(run, tolerance, options)
 end
 
 local INDEX = ml.tensor { { 1, 3 }, { 3, 2 } }
-local SLOPES = ml.arange(0, 11, { dtype = ml.float64 }):reshape(2, 2, 3)
+local GRADIENTS = ml.arange(0, 11, { dtype = ml.float64 }):reshape(2, 2, 3)
 
 test("a sparse gradient has the rows that were used", function()
   local w = weight()
-  F.embedding(INDEX, w, { padding_idx = 2, sparse = true }):mul(SLOPES):sum():backward()
+  F.embedding(INDEX, w, { padding_idx = 2, sparse = true }):mul(GRADIENTS):sum():backward()
   local g = w.grad
   expect.truthy(g.is_sparse and not w.is_sparse)
   expect.truthy(g == w.grad and g ~= g:clone())
@@ -60,7 +60,7 @@ end)
 
 test("it is the dense gradient in other words", function()
   agree(function(w, sparse)
-    F.embedding(INDEX, w, { sparse = sparse }):mul(SLOPES):sum():backward()
+    F.embedding(INDEX, w, { sparse = sparse }):mul(GRADIENTS):sum():backward()
   end)
   agree(function(w, sparse)
     ml.embedding(w, INDEX, { padding_idx = 3, sparse = sparse }):pow(2):sum():backward()
@@ -78,7 +78,7 @@ test("it is the dense gradient in other words", function()
     ml.embedding(w, ml.tensor(4), { sparse = sparse }):sum():backward()
   end)
   agree(function(w, sparse)
-    ml.embedding(w, INDEX:int():t(), { sparse = sparse }):mul(SLOPES):sum():backward()
+    ml.embedding(w, INDEX:int():t(), { sparse = sparse }):mul(GRADIENTS):sum():backward()
   end)
 end)
 
@@ -115,7 +115,7 @@ end)
 
 test("several backwards add up, on the gradient that scripts hold too", function()
   local w = weight()
-  local y = ml.embedding(w, INDEX, { sparse = true }):mul(SLOPES)
+  local y = ml.embedding(w, INDEX, { sparse = true }):mul(GRADIENTS)
   y:sum():backward { retain_graph = true }
   local g = w.grad
   y:sum():backward()
@@ -230,9 +230,9 @@ test("hooks on the result, and changes between forward and backward", function()
   local y = ml.embedding(w, INDEX, { sparse = true })
   local kept
   y:register_hook(function(g) kept = g end)
-  y:mul(SLOPES):sum():backward()
+  y:mul(GRADIENTS):sum():backward()
   w.grad:mul_(2)
-  expect.equal(kept:tolist(), SLOPES:tolist())  -- the gradient has memory of its own
+  expect.equal(kept:tolist(), GRADIENTS:tolist())  -- the gradient has memory of its own
   w.grad:values():zero_()
   expect.equal(w.grad:to_dense():abs():sum():item(), 0.0)
 
@@ -333,12 +333,12 @@ test("ops refuse it and say what to do", function()
   end
   expect.truthy(not ml.is_tensor(g))
   expect.error(function() ml.save(os.tmpname(), { g = g }) end, "sparse gradient, which cannot be saved")
-  expect.error(function() g.indices(w) end, "sparse gradient is wanted")
+  expect.error(function() g.indices(w) end, "sparse gradient is expected")
 end)
 
 test("bags", function()
   local index, offsets = ml.tensor { 1, 3, 3, 6, 2, 3, 1 }, ml.tensor { 1, 4, 4, 6 }
-  local slopes = ml.arange(0, 11, { dtype = ml.float64 }):reshape(4, 3) * 0.5 - 2
+  local gradients = ml.arange(0, 11, { dtype = ml.float64 }):reshape(4, 3) * 0.5 - 2
   -- PyTorch's.
   local cases = {
     { "sum", nil, false, { 1, 3, 3, 6, 2, 3, 1 },
@@ -359,22 +359,22 @@ test("bags", function()
       { { -2, -1.5, -1 }, { 0.5, 0.75, 1 }, { 0.5, 0.75, 1 }, { 2.5, 3, 3.5 } } },
   }
   for _, case in ipairs(cases) do
-    local mode, padding, weighted, positions, values, factor_slopes = table.unpack(case, 1, 6)
+    local mode, padding, weighted, positions, values, factor_gradients = table.unpack(case, 1, 6)
     local w = weight()
     local factors = weighted and ml.tensor({ 0.5, -1, 2, 1, 0.25, 3, -2 },
       { dtype = ml.float64, requires_grad = true }) or nil
     F.embedding_bag(index, w, offsets, { mode = mode, sparse = true, per_sample_weights = factors,
-      padding_idx = padding }):mul(slopes):sum():backward()
+      padding_idx = padding }):mul(gradients):sum():backward()
     expect.equal(w.grad:indices():tolist(), { positions })
     same(w.grad:values(), values, 1e-12, mode)
-    if factors then same(factors.grad, factor_slopes, 1e-12) end
+    if factors then same(factors.grad, factor_gradients, 1e-12) end
   end
   local w = weight()
   local bag = nn.EmbeddingBag(ROWS, FEATURES, { mode = "sum", sparse = true })
   bag.weight = nn.Parameter(w)
   same(bag(ml.tensor { { 1, 3 }, { 2, 2 } }):detach(),
     { (w[1] + w[3]):tolist(), (w[2] * 2):tolist() }, 0)
-  bag(index, offsets, ml.ones_like(index):double()):mul(slopes):sum():backward()
+  bag(index, offsets, ml.ones_like(index):double()):mul(gradients):sum():backward()
   expect.equal(bag.weight.grad:indices():tolist(), { cases[1][4] })
   expect.truthy(tostring(bag):find "sparse, mode sum")
   -- Rows of bfloat16 are added up in float32.
@@ -498,8 +498,8 @@ test("a gradient that is closed", function()
     local g <close> = w.grad
     held = g
   end
-  expect.error(function() held:values() end, "sparse gradient is wanted")
-  expect.error(function() w.grad = held end, "tensor is wanted")
+  expect.error(function() held:values() end, "sparse gradient is expected")
+  expect.error(function() w.grad = held end, "tensor is expected")
   expect.equal(w.grad:_nnz(), 4)
 end)
 

@@ -181,9 +181,9 @@ end)
 
 test("wrong arguments", function()
   expect.error(function() record(3) end, "record_function: the name must be a string, got number")
-  expect.error(function() record("r", 3) end, "record_function: a function is wanted, got number")
+  expect.error(function() record("r", 3) end, "record_function: a function is expected, got number")
   expect.error(function() profiler.profile({ enable = true }) end, "did you mean 'enabled'")
-  expect.error(function() profiler.profile({}, 3) end, "profile: a function is wanted, got number")
+  expect.error(function() profiler.profile({}, 3) end, "profile: a function is expected, got number")
 end)
 
 harness.run()

@@ -212,10 +212,10 @@ local function loss_of(case, args)
       return inputs[next_input] or x
     end))
   end
-  local weights, leaves, place = {}, {}, 0
+  local weights, leaves, position = {}, {}, 0
   samples.map(case, args, function(x)
-    place = place + 1
-    if x:is_floating_point() then leaves[place] = x:detach():clone():requires_grad_() end
+    position = position + 1
+    if x:is_floating_point() then leaves[position] = x:detach():clone():requires_grad_() end
     return x
   end)
   for k, y in ipairs(results(leaves)) do

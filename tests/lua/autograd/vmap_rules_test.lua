@@ -49,7 +49,7 @@ local function weighted(f)
   end
 end
 
-local function all_places(count)
+local function all_positions(count)
   local out = {}
   for i = 1, count do out[i] = i end
   return out
@@ -64,21 +64,21 @@ local function same(f, arguments, dims, options)
   local got = { vmap(f, { in_dims = in_dims })(table.unpack(arguments)) }
   for k, y in ipairs(want) do near(got[k], y, "result " .. k) end
   if options.values then return end
-  local places = {}
-  for _, k in ipairs(options.by or all_places(#arguments)) do
-    if arguments[k]:is_floating_point() then places[#places + 1] = k end
+  local positions = {}
+  for _, k in ipairs(options.by or all_positions(#arguments)) do
+    if arguments[k]:is_floating_point() then positions[#positions + 1] = k end
   end
-  local gradients = func.grad(weighted(f), { argnums = places })
+  local gradients = func.grad(weighted(f), { argnums = positions })
   local function listed(...) return table.unpack(gradients(...)) end
   want = looped(listed, arguments, dims)
   got = { vmap(listed, { in_dims = in_dims })(table.unpack(arguments)) }
-  for k, y in ipairs(want) do near(got[k], y, "own gradient " .. places[k]) end
+  for k, y in ipairs(want) do near(got[k], y, "own gradient " .. positions[k]) end
   local own = {}
   for k, x in ipairs(arguments) do
     own[k] = x:is_floating_point() and x:detach():clone():requires_grad_() or x
   end
   local leaves = {}
-  for i, k in ipairs(places) do leaves[i] = own[k] end
+  for i, k in ipairs(positions) do leaves[i] = own[k] end
   local function through(run)
     return { ml.grad(weighted(function() return table.unpack(run()) end)(), leaves,
       { allow_unused = true, materialize_grads = true }) }
@@ -87,7 +87,7 @@ local function same(f, arguments, dims, options)
   got = through(function()
     return { vmap(f, { in_dims = in_dims })(table.unpack(own)) }
   end)
-  for k, y in ipairs(want) do near(got[k], y, "gradient through " .. places[k]) end
+  for k, y in ipairs(want) do near(got[k], y, "gradient through " .. positions[k]) end
 end
 
 -- Each choice of which arguments are batches, `make(k, batched)` being argument k.
@@ -245,7 +245,7 @@ test("positions of each sample along a dimension", function()
     "position 6 is out of range for size 5")
   expect.error(function()
     vmap(function(v, i, s) return ml.index_add(v, 2, i, s) end)(x, at, ml.randn(COUNT, 4, 2))
-  end, "index_add: source has shape %(4, 2%), %(4, 3%) is wanted")
+  end, "index_add: source has shape %(4, 2%), %(4, 3%) is expected")
 end)
 
 test("samples without dimensions have one to name", function()
@@ -384,7 +384,7 @@ test("samples that do not fit are errors, though their batch would", function()
   refused(function(x) return ml.linear(x, ml.ones(2, COUNT)) end, "linear", vectors:select(2, 1))
   refused(function(x, t) return ml.nll_loss(x, t, nil, "none") end, "nll_loss", vectors,
     ml.ones({ COUNT, 1 }, { dtype = ml.int64 }))
-  refused(function(x, i) return ml.index_select(x, 1, i) end, "one dimension wanted", vectors,
+  refused(function(x, i) return ml.index_select(x, 1, i) end, "one dimension expected", vectors,
     ml.ones({ COUNT, 1, 2 }, { dtype = ml.int64 }))
   for _, weight in ipairs { matrices, vectors } do
     refused(function(x, w) return internal.native_recurrent(x, x, nil, w, nil, { 4 }, 3, false) end,
@@ -458,18 +458,18 @@ test("changes of each sample in place", function()
   same(function(v) return v:clone():fill_diagonal_(7) end, { x }, { true })
   same(function(v) return v:clone():fill_diagonal_(7, true) end, { ml.randn(COUNT, 7, 2) }, { true })
   same(function(v) return v:clone():fill_diagonal_(7) end, { ml.randn(COUNT, 2, 2, 2) }, { true })
-  local slope, moment = ml.randn(COUNT, 4, 3), ml.randn(COUNT, 4, 3)
+  local gradient, moment = ml.randn(COUNT, 4, 3), ml.randn(COUNT, 4, 3)
   local square = moment:square()
   same(function(v, g, m)
     v, m = v:clone(), m:clone()
     internal.sgd_step({ v }, { g }, { m }, 0.1, 0.9, 0, true, false, 0.01)
     return v + m
-  end, { x, slope, moment }, { true, true, true }, { values = true })
+  end, { x, gradient, moment }, { true, true, true }, { values = true })
   same(function(v, g, m, s)
     v, m = v:clone(), m:clone()
     internal.adam_step({ v }, { g }, { m }, { s:clone() }, {}, 0.1, 0.5)
     return v + m
-  end, { x, slope[1], moment, square }, { true, false, true, true }, { values = true })
+  end, { x, gradient[1], moment, square }, { true, false, true, true }, { values = true })
 end)
 
 test("vmaps inside one another", function()

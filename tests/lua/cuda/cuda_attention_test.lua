@@ -44,7 +44,7 @@ local function run(given, options, device)
   local o = { attn_mask = given.mask and given.mask:to(device) }
   for k, v in pairs(options) do o[k] = v end
   local y = F.scaled_dot_product_attention(leaves.query, leaves.key, leaves.value, o)
-  y:backward(given.slope:to(device))
+  y:backward(given.gradient:to(device))
   return { y = y:detach(), query = leaves.query.grad, key = leaves.key.grad,
     value = leaves.value.grad }
 end
@@ -69,7 +69,7 @@ local function draw(dtype, query, key, value, mask)
   local out = { query = ml.randn(query):to(dtype), key = ml.randn(key):to(dtype),
     value = ml.randn(value):to(dtype), mask = mask }
   local y = F.scaled_dot_product_attention(out.query, out.key, out.value, { attn_mask = mask })
-  out.slope = ml.randn(y.shape):to(dtype)
+  out.gradient = ml.randn(y.shape):to(dtype)
   return out
 end
 
@@ -135,7 +135,7 @@ on_device("a gradient of the mask", function()
   local function of(device)
     local mask = ml.zeros({ 17, 33 }, { device = device }):requires_grad_(true)
     F.scaled_dot_product_attention(given.query:to(device), given.key:to(device),
-      given.value:to(device), { attn_mask = mask }):backward(given.slope:to(device))
+      given.value:to(device), { attn_mask = mask }):backward(given.gradient:to(device))
     return mask.grad
   end
   same("gradient of the mask", of "cuda", of "cpu", 1e-5)
@@ -147,7 +147,7 @@ on_device("heads shared and tensors that broadcast", function()
       local given = { query = ml.randn(q):to(dtype), key = ml.randn(k):to(dtype),
         value = ml.randn(v):to(dtype) }
       local y = F.scaled_dot_product_attention(given.query, given.key, given.value, options)
-      given.slope = ml.randn(y.shape):to(dtype)
+      given.gradient = ml.randn(y.shape):to(dtype)
       agree(dtype .. ", " .. what, given, options)
     end
     case("grouped heads", { 2, 6, 19, 16 }, { 2, 2, 37, 16 }, { 2, 2, 37, 16 },
@@ -162,18 +162,18 @@ end)
 
 on_device("views are read where they lie", function()
   for _, dtype in ipairs { "float16", "float32" } do
-    local packed = ml.randn({ 2, 33, 3, 4, 16 }):to(dtype)  -- batch, place, which, head, column
+    local packed = ml.randn({ 2, 33, 3, 4, 16 }):to(dtype)  -- batch, position, which, head, column
     local given = { query = packed:select(3, 1):transpose(2, 3),
       key = packed:select(3, 2):transpose(2, 3), value = packed:select(3, 3):transpose(2, 3),
-      slope = ml.randn({ 2, 33, 4, 16 }):to(dtype):transpose(2, 3) }
+      gradient = ml.randn({ 2, 33, 4, 16 }):to(dtype):transpose(2, 3) }
     agree(dtype .. ", projected together", given)
     local odd = ml.randn({ 2, 33, 17 }):to(dtype)
     local part = odd:narrow(3, 2, 16)
     agree(dtype .. ", rows that begin anywhere",
-      { query = part, key = part, value = part, slope = part })
+      { query = part, key = part, value = part, gradient = part })
     local turned = ml.randn({ 2, 16, 33 }):to(dtype):transpose(2, 3)
     agree(dtype .. ", columns side by side",
-      { query = turned, key = turned, value = turned, slope = turned })
+      { query = turned, key = turned, value = turned, gradient = turned })
   end
 end)
 

@@ -32,7 +32,7 @@ local function same(what, got, want, tolerance)
   local off = (got - want):abs():amax():item()
   local most = tolerance * math.max(1, want:abs():amax():item())
   if not (off <= most) then
-    error(("%s: differs by %s, at most %s is wanted"):format(what, off, most), 0)
+    error(("%s: differs by %s, at most %s is expected"):format(what, off, most), 0)
   end
 end
 
@@ -41,8 +41,8 @@ local function run(f, given, device)
   local leaves = {}
   for i, x in ipairs(given) do leaves[i] = x:to(device):detach():requires_grad_(true) end
   local y = f(table.unpack(leaves))
-  local slope = ml.linspace(-1, 1, y:numel(), { dtype = "float64" }):sin():reshape(y.shape)
-  y:backward(slope:to(y.dtype):to(device))
+  local gradient = ml.linspace(-1, 1, y:numel(), { dtype = "float64" }):sin():reshape(y.shape)
+  y:backward(gradient:to(y.dtype):to(device))
   local out = { y:detach() }
   for i, x in ipairs(leaves) do out[i + 1] = x.grad end
   return out
@@ -116,7 +116,7 @@ on_device("groups and depthwise", function()
   end
 end)
 
-on_device("sums over many images and places", function()
+on_device("sums over many images and positions", function()
   for _, dtype in ipairs(FLOATS) do
     case(dtype, { 9, 3, 17, 19 }, 4, { 3, 3 }, { padding = 1 })
   end

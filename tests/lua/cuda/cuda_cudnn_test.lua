@@ -39,7 +39,7 @@ local CASES = {
   { "dilated", { 1, 3, 12, 10 }, { 2, 3, 3, 2 }, 1, { 2, 1 }, { 2, 3 }, 1 },
   { "groups", { 2, 6, 8, 9 }, { 9, 2, 3, 3 }, 1, 1, 1, 3 },
   { "depthwise", { 2, 5, 7, 7 }, { 10, 1, 3, 3 }, { 2, 1 }, 1, 1, 5 },
-  { "one place", { 3, 7, 5, 4 }, { 8, 7, 1, 1 }, 1, 0, 1, 1 },
+  { "one position", { 3, 7, 5, 4 }, { 8, 7, 1, 1 }, 1, 0, 1, 1 },
   { "one channel", { 2, 1, 6, 5 }, { 1, 1, 2, 3 }, 1, 1, 1, 1 },
   { "line", { 2, 3, 17 }, { 4, 3, 4 }, 2, 1, 2, 1 },
   { "line in groups", { 1, 4, 9 }, { 4, 2, 3 }, 1, 2, 1, 2 },
@@ -52,9 +52,9 @@ local function derived(f, x, w, b)
   x, w = x:detach():requires_grad_(), w:detach():requires_grad_()
   b = b and b:detach():requires_grad_()
   local y = f(x, w, b)
-  -- Slopes that differ, without products that make half types inexact.
-  local slopes = ml.arange(y:numel()):remainder(5):sub(2):reshape(y.shape):to(y.dtype):to(y.device)
-  y:backward(slopes)
+  -- Gradients that differ, without products that make half types inexact.
+  local gradients = ml.arange(y:numel()):remainder(5):sub(2):reshape(y.shape):to(y.dtype):to(y.device)
+  y:backward(gradients)
   return { y, x.grad, w.grad, b and b.grad }
 end
 
@@ -132,7 +132,7 @@ on_device("views: gaps, other orders, starts inside of memory, broadcasts", func
     turned = ml.randn(2, 4, 7, 11):transpose(3, 4),
     inside = ml.randn(2, 5, 11, 7)[{ {}, { 2, 5 } }],
     broadcast = ml.randn(1, 4, 11, 7):expand(2, 4, 11, 7),
-    ["at an odd place"] = ml.randn(2 * 4 * 11 * 7 + 1)[{ { 2, -1 } }]:reshape(2, 4, 11, 7),
+    ["at an odd position"] = ml.randn(2 * 4 * 11 * 7 + 1)[{ { 2, -1 } }]:reshape(2, 4, 11, 7),
   }
   for name, x in pairs(views) do
     local there = x:to "cuda"
@@ -141,7 +141,7 @@ on_device("views: gaps, other orders, starts inside of memory, broadcasts", func
   -- Made on the device, so that it is a view there.
   local base = ml.randn(2 * 4 * 11 * 7 + 1)
   local odd = base:to "cuda"[{ { 2, -1 } }]:reshape(2, 4, 11, 7)
-  near("odd place", f(odd, w:to "cuda", b:to "cuda"), f(base[{ { 2, -1 } }]:reshape(2, 4, 11, 7), w, b), 1e-5)
+  near("odd position", f(odd, w:to "cuda", b:to "cuda"), f(base[{ { 2, -1 } }]:reshape(2, 4, 11, 7), w, b), 1e-5)
   local gaps = ml.randn(2, 4, 22, 7)
   near("gaps", f(gaps:to "cuda"[{ {}, {}, { 1, 22, 2 } }], w:to "cuda", b:to "cuda"),
     f(gaps[{ {}, {}, { 1, 22, 2 } }], w, b), 1e-5)

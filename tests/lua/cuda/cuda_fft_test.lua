@@ -1,5 +1,5 @@
 -- tests/lua/cuda/cuda_fft_test.lua: Fourier transforms on a CUDA device, compared with the CPU: lengths of
--- all kinds, dims in any place and order, views, derivatives, graphs. Skips without a device; with
+-- all kinds, dims in any position and order, views, derivatives, graphs. Skips without a device; with
 -- MOONLET_CUDA_WITHOUT=cufft the same must hold.
 
 package.path = (arg[0]:match "^(.*)/" or ".") .. "/../?.lua;" .. package.path
@@ -72,8 +72,8 @@ for real, complex in pairs(COMPLEX) do
     agree("transposed", function(t) return fft.fft(t:transpose(1, 2)) end, z)
     agree("expanded", function(t) return fft.fft(t[1]:expand(4, 8)) end, z)
     agree("every other", function(t) return fft.fft(t[{ {}, { 1, 8, 2 } }]) end, z)
-    -- Real numbers from an odd place on, which are not pairs.
-    agree("from an odd place", function(t) return fft.rfft(t:narrow(1, 2, 16)) end, line)
+    -- Real numbers from an odd position on, which are not pairs.
+    agree("from an odd position", function(t) return fft.rfft(t:narrow(1, 2, 16)) end, line)
     local out = ml.empty(8, 6, { dtype = complex, device = "cuda" }):transpose(1, 2)
     fft.fft(z:cuda(), { out = out })
     near("out of another order", out, fft.fft(z))

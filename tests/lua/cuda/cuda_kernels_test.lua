@@ -159,7 +159,7 @@ local function agree_on_dims(dtype, x, dims)
   end
   agree("truth of " .. what, function(t) return t:any(dims), t:all(dims), t:count_nonzero(dims) end, x)
   if #dims == 1 and dtype ~= "bool" then
-    agree("places of " .. what, function(t)
+    agree("positions of " .. what, function(t)
       return t:argmax(dims[1]), t:argmin(dims[1]), t:max(dims[1])
     end, x)
   end

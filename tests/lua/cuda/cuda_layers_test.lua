@@ -40,7 +40,7 @@ local function parameters_with(gradients, device)
   return out
 end
 
--- Gradients of several sizes, one of no element, one that lies in packs from an odd place on, and
+-- Gradients of several sizes, one of no element, one that lies in packs from an odd position on, and
 -- one that has gaps.
 local function gradients_of(dtype)
   return { ml.randn(3, 7):to(dtype), ml.zeros(0):to(dtype), ml.randn(40001):to(dtype),
@@ -115,8 +115,8 @@ local function agree_with_gradient(what, f, x, tolerance)
   for _, device in ipairs { "cpu", "cuda" } do
     local t = x:to(device):detach():requires_grad_()
     local y = f(t)
-    local slope = (ml.arange(y:numel()) * 0.37):sin():to(x.dtype):view(y.shape):to(device)
-    y:backward(slope)
+    local gradient = (ml.arange(y:numel()) * 0.37):sin():to(x.dtype):view(y.shape):to(device)
+    y:backward(gradient)
     found[device] = { y:detach(), t.grad }
   end
   for i, name in ipairs { "value", "gradient" } do

@@ -196,7 +196,7 @@ on_device("pivots that are none", function()
   expect.error(function()
     ml.lu_unpack(ml.randn(3, 3):cuda(), ml.tensor({ 9, 2, 3 }, { dtype = "int32", device = "cuda" }))
     ml.cuda.synchronize()
-  end, "rows from 1 to 3 are wanted")
+  end, "rows from 1 to 3 are expected")
 end)
 
 on_device("out forms into memory of another order", function()

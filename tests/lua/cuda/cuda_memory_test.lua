@@ -190,7 +190,7 @@ end))
 
 -- --- when memory runs out ------------------------------------------------------------------------
 
-test("the error names what is wanted, free, held, and who holds most", function()
+test("the error names what is expected, free, held, and who holds most", function()
   local lines = lines_of((output("MOONLET_EMULATED_MEMORY=64", [[
     ml.cuda.record_memory_history()
     local a = ml.empty(30 * MiB, { dtype = "uint8", device = "cuda" })
@@ -202,7 +202,7 @@ test("the error names what is wanted, free, held, and who holds most", function(
     say(function() bytes(34 * MiB) end)
     say(function() bytes(35 * MiB) end)
   ]])))
-  has(lines[1], ("%d bytes wanted on cuda:0, %d of %d free; %d held by tensors, 0 cached")
+  has(lines[1], ("%d bytes expected on cuda:0, %d of %d free; %d held by tensors, 0 cached")
     :format(40 * MiB, 12 * MiB, 64 * MiB, 52 * MiB))
   expect.truthy(lines[1]:find("the largest: " .. 30 * MiB .. " %([^)]+:10%), " .. 22 * MiB ..
     " %([^)]+:11%)"), lines[1])
@@ -244,7 +244,7 @@ test("settings of the environment that are wrong say so", function()
   end
   has(why "max_split:3", "MOONLET_CUDA_ALLOC: there is no setting 'max_split'; there are max_split_size_mb")
   has(why "max_split_size_mb:20", "'max_split_size_mb' must be a whole number from 21, got '20'")
-  has(why "max_split_size_mb", "NAME:VALUE is wanted, got 'max_split_size_mb'")
+  has(why "max_split_size_mb", "NAME:VALUE is expected, got 'max_split_size_mb'")
   has(why "garbage_collection_threshold:1.5", "must be a number between 0 and 1, got '1.5'")
   has(why "roundup_power2_divisions:3", "must be powers of two, got '3'")
   has(why "roundup_power2_divisions:[4:2,2:4]", "rising sizes")

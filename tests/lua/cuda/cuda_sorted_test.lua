@@ -1,4 +1,4 @@
--- tests/lua/cuda/cuda_sorted_test.lua: sorting, selecting, scanning and writing to places that come several
+-- tests/lua/cuda/cuda_sorted_test.lua: sorting, selecting, scanning and writing to positions that come several
 -- times on CUDA, with sizes around those of warps, blocks and pieces, compared with the CPU. Skips
 -- without a device.
 
@@ -162,25 +162,25 @@ on_device("what comes once, how often, and the most frequent", function()
   end
 end)
 
--- Positions: one place for all, few, as many as there are places, and each once.
-local function each_positions(count, places, f)
-  f("all at one place", ml.full({ count }, places // 2 + 1, { dtype = "int64" }))
-  f("at two places", ml.randint(1, 2, { count }):clamp(1, places))
-  f("drawn", ml.randint(1, places, { count }))
-  f("in falling order", ml.arange(count, 1, -1):remainder(places) + 1)
+-- Positions: one position for all, few, as many as there are positions, and each once.
+local function each_positions(count, positions, f)
+  f("all at one position", ml.full({ count }, positions // 2 + 1, { dtype = "int64" }))
+  f("at two positions", ml.randint(1, 2, { count }):clamp(1, positions))
+  f("drawn", ml.randint(1, positions, { count }))
+  f("in falling order", ml.arange(count, 1, -1):remainder(positions) + 1)
 end
 
-on_device("adding rows at places that come several times", function()
+on_device("adding rows at positions that come several times", function()
   for _, dtype in ipairs { "float16", "bfloat16", "float32", "float64", "int8", "int16", "int64",
     "bool", "complex64", "complex128" } do
     for _, case in ipairs { { 1, 5, 1 }, { 31, 7, 3 }, { 33, 7, 16 }, { 64, 3, 4 }, { 65, 200, 1 },
       { 700, 9, 24 } } do
-      local count, places, inner = table.unpack(case)
-      each_positions(count, places, function(name, at)
-        local what = ("%d rows of %d to %d places, %s, %s"):format(count, inner, places, name, dtype)
+      local count, positions, inner = table.unpack(case)
+      each_positions(count, positions, function(name, at)
+        local what = ("%d rows of %d to %d positions, %s, %s"):format(count, inner, positions, name, dtype)
         -- Small whole numbers, of which all sums are exact.
         local source = draw({ count, inner }, dtype == "bool" and "bool" or "int8"):to(dtype)
-        local x = ml.zeros({ places, inner }, { dtype = dtype })
+        local x = ml.zeros({ positions, inner }, { dtype = dtype })
         agree("index_add, " .. what, function(t, i, s) return t:index_add(1, i, s) end, x, at, source)
         agree("index_copy, " .. what, function(t, i, s) return t:index_copy(1, i, s) end, x, at, source)
         agree("index_put, " .. what, function(t, i, s) return t:index_put({ i }, s, true) end, x, at,
@@ -192,7 +192,7 @@ on_device("adding rows at places that come several times", function()
   end
 end)
 
-on_device("one place that is hit very often", function()
+on_device("one position that is hit very often", function()
   local count = 40000
   local at = ml.randint(1, 3, { count })
   at:narrow(1, 1, 30000):fill_(2)
@@ -216,7 +216,7 @@ on_device("one place that is hit very often", function()
     rows:to "float64"):to "float32", 1e-4)
 end)
 
-on_device("all ways of joining at places", function()
+on_device("all ways of joining at positions", function()
   local at = ml.tensor { { 1, 3, 3, 1 }, { 2, 2, 2, 2 }, { 4, 1, 4, 1 } }
   for _, dtype in ipairs { "float32", "bfloat16", "int32", "uint8", "float64" } do
     local x, source = draw({ 3, 5 }, dtype), draw({ 3, 4 }, dtype)
@@ -313,7 +313,7 @@ on_device("running extremes and logarithms of sums", function()
   agree("long, of special numbers", function(t) return t:logcumsumexp(1), t:cummin(1) end, x:tile { 2000 })
 end)
 
-on_device("reading rows and elements at places", function()
+on_device("reading rows and elements at positions", function()
   for _, dtype in ipairs { "bool", "uint8", "int16", "bfloat16", "float32", "int64", "complex64",
     "complex128" } do
     for _, inner in ipairs { 1, 2, 3, 4, 8, 16, 33 } do
@@ -332,11 +332,11 @@ on_device("reading rows and elements at places", function()
         b[{ {}, i:narrow(1, 1, 5) }] = t
         return a, b
       end, draw({ 6, 5, inner }, dtype == "bool" and "bool" or "int8"):to(dtype), at)
-      local places = ml.randint(1, 5, { 6, 9, inner })
-      agree("gather, " .. what, function(t, i) return t:gather(2, i) end, x, places)
+      local positions = ml.randint(1, 5, { 6, 9, inner })
+      agree("gather, " .. what, function(t, i) return t:gather(2, i) end, x, positions)
       agree("gather of a view", function(t, i)
         return t:transpose(1, 3):gather(2, i:transpose(1, 3))
-      end, x, places)
+      end, x, positions)
     end
   end
   agree("of none", function(t, i) return t:index_select(1, i), t:gather(1, i) end, ml.ones { 3 },

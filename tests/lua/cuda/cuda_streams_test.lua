@@ -68,7 +68,7 @@ on_device("a guard makes a stream current, and goes back after errors too", func
   end, 1, 2)
   expect.equal(inside, 3)
   expect.error(function() cuda.stream(s, function() error "no luck" end) end, "no luck")
-  expect.error(function() cuda.stream(s, 3) end, "stream: a function is wanted, got number")
+  expect.error(function() cuda.stream(s, 3) end, "stream: a function is expected, got number")
   do
     local _ <close> = cuda.stream(s)
     local inner <close> = cuda.stream(nil)
@@ -140,10 +140,10 @@ on_device("a guard that is dropped ends with a warning", function()
 end)
 
 on_device("arguments that are no streams or devices are errors", function()
-  expect.error(function() cuda.stream(3) end, "stream: a stream of ml.cuda is wanted, got 3")
+  expect.error(function() cuda.stream(3) end, "stream: a stream of ml.cuda is expected, got 3")
   expect.error(function() cuda.Stream { priorty = 1 } end, "priorty")
   expect.error(function() cuda.Stream("cuda:99") end, "there is no device 99 among")
-  expect.error(function() cuda.Stream("cpu") end, "a CUDA device is wanted, got cpu")
+  expect.error(function() cuda.Stream("cpu") end, "a CUDA device is expected, got cpu")
   expect.error(function() cuda.set_stream("x") end, "set_stream")
   expect.error(function() cuda.Event():record(3) end, "record")
   expect.error(function() cuda.set_device(99) end, "there is no device 99")
@@ -278,9 +278,9 @@ on_device("prefetch has the batches of a loader on a device, in order", function
     sums[#sums + 1] = batch.a:sum():item() - number
   end
   expect.equal(table.concat(sums, " "), "2 1 0")
-  expect.error(function() cuda.prefetch(3) end, "prefetch: a loader or a function is wanted, got 3")
+  expect.error(function() cuda.prefetch(3) end, "prefetch: a loader or a function is expected, got 3")
   expect.error(function() cuda.prefetch(loader, { depth = 0 }) end, "depth")
-  expect.error(function() cuda.prefetch(loader, "cpu") end, "a CUDA device is wanted")
+  expect.error(function() cuda.prefetch(loader, "cpu") end, "a CUDA device is expected")
 end)
 
 -- --- streams as queues --------------------------------------------------------------------------

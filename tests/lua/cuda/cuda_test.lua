@@ -254,9 +254,9 @@ end)
 
 on_device("the gradient of filters from one that begins within its memory", function()
   ml.manual_seed(5)
-  agree("conv2d", function(x, w, slopes)
+  agree("conv2d", function(x, w, gradients)
     w = w:detach():requires_grad_()
-    return ml.grad(ml.conv2d(x, w), w, { grad_outputs = slopes[2] })
+    return ml.grad(ml.conv2d(x, w), w, { grad_outputs = gradients[2] })
   end, ml.randn(2, 3, 5, 5), ml.randn(4, 3, 3, 3), ml.randn(2, 2, 4, 3, 3))
 end)
 

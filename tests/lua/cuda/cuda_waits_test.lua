@@ -97,7 +97,7 @@ on_device("every kind of wait tells it", function()
   end
 end)
 
-on_device("what is read at no place is 0, what is written there left out", function()
+on_device("what is read at no position is 0, what is written there left out", function()
   local x = matrix()
   local read = x:index_select(1, positions(2, 9))
   local sums = x:index_add(1, positions(9, 1), ml.ones(2, 3, CUDA))

@@ -53,7 +53,7 @@ local function check_numbers(column, kind, wanted)
     local got = shown(value)
     if kind == "date" and type(got) == "string" then got = math.tointeger(got) end
     expect.truthy(is_near(got, wanted[row], column.dtype),
-      ("row %d: got %s, wanted %s"):format(row, tostring(got), tostring(wanted[row])))
+      ("row %d: got %s, expected %s"):format(row, tostring(got), tostring(wanted[row])))
   end
 end
 

@@ -153,8 +153,8 @@ test("loaders and samplers take PyTorch's arguments", function()
   end
   expect.error(function() data.RandomSampler(0, true, 3) end, "no examples")
   expect.error(function() data.WeightedRandomSampler({ 1, -1 }, 3) end, "'weights'")
-  expect.error(function() data.BatchSampler(set, 3) end, "a sampler is wanted")
-  expect.error(function() data.SequentialSampler(-1) end, "a data set or a count is wanted")
+  expect.error(function() data.BatchSampler(set, 3) end, "a sampler is expected")
+  expect.error(function() data.SequentialSampler(-1) end, "a data set or a count is expected")
   expect.error(function() data.TensorDataset(3) end, "field 1 is a number")
   expect.error(function() data.Dataloader(set) end, "did you mean 'DataLoader'")
 end)
@@ -163,7 +163,7 @@ test("bad options of loaders are named", function()
   expect.error(function() data.DataLoader(sequence(3), { batchsize = 2 }) end,
     "unknown option 'batchsize'; did you mean 'batch_size'")
   expect.error(function() data.DataLoader(sequence(3), { batch_size = 0 }) end, "at least 1")
-  expect.error(function() data.DataLoader("x") end, "a data set is wanted")
+  expect.error(function() data.DataLoader("x") end, "a data set is expected")
 end)
 
 test("CSV", function()
@@ -247,8 +247,8 @@ end)
 test("tensors that CSV has no form for", function()
   harness.with_temp_file(function(path)
     for _, case in ipairs {
-      { ml.ones(2, 2):to "complex64", "real numbers is wanted, got complex64" },
-      { ml.ones(1, 1, 1), "one or two dimensions is wanted, got shape %(1, 1, 1%)" },
+      { ml.ones(2, 2):to "complex64", "real numbers is expected, got complex64" },
+      { ml.ones(1, 1, 1), "one or two dimensions is expected, got shape %(1, 1, 1%)" },
     } do
       expect.error(function() data.write_csv(path, case[1]) end, "write_csv: .*" .. case[2])
     end
@@ -288,7 +288,7 @@ test("damaged CSV files", function()
     expect.error(function() data.read_csv(path, { header = true }) end, "line 3, column 1: 'x'")
   end)
   expect.error(function() data.read_csv("/nowhere/x.csv") end, "/nowhere/x.csv")
-  expect.error(function() data.read_csv(nil) end, "a path is wanted")
+  expect.error(function() data.read_csv(nil) end, "a path is expected")
 end)
 
 test("IDX", function()

@@ -50,7 +50,7 @@ test("data sets side by side and one after the other", function()
   local two = data.StackDataset(data.TensorDataset(ml.arange(2), ml.arange(2)), { 5, 6 })
   expect.equal(two[2][1][2]:item(), 2)
   expect.error(function() data.StackDataset(x, { 1 }) end, "StackDataset: data set 2 has 1 examples")
-  expect.error(function() data.StackDataset { x = 3 } end, "StackDataset: 'x': a data set is wanted")
+  expect.error(function() data.StackDataset { x = 3 } end, "StackDataset: 'x': a data set is expected")
   expect.error(function() data.StackDataset() end, "StackDataset: got no data sets")
   local sum = x + data.Subset({ 7, 8 }, { 2 })
   expect.equal({ #sum, sum[4][1] }, { 4, 8 })
@@ -118,7 +118,7 @@ test("samplers as PyTorch has them", function()
   expect.error(function() batches(data.DataLoader({ 1, 2 }, { sampler = { 3 } })) end,
     "position 3 is out of range")
   expect.error(function() batches(data.DataLoader(set, { sampler = { 1.5 } })) end,
-    "the sampler gave the position 1.5, an integer is wanted")
+    "the sampler gave the position 1.5, an integer is expected")
   expect.error(function() batches(data.DataLoader({ 1, 2 }, { batch_sampler = { 1, 2 } })) end,
     "'batch_sampler' must give tensors or arrays of positions, got 1")
   expect.error(function() batches(data.DataLoader({ 1, 2 }, { sampler = { 0 } })) end,

@@ -33,13 +33,13 @@ for name, rows in pairs(reference.cases) do
         local text, pair = table.unpack(reference.texts[row[1] + 1])
         local options = { add_special_tokens = row[2], pair = pair ~= json.null and pair or nil }
         local ids, encoding = t:encode(text, options)
-        local place = name .. ", text " .. row[1]
-        expect.equal(ids:totable(), row[3], place)
-        expect.equal(encoding.type_ids:totable(), row[4], place)
-        expect.equal(encoding.attention_mask:totable(), row[5], place)
+        local position = name .. ", text " .. row[1]
+        expect.equal(ids:totable(), row[3], position)
+        expect.equal(encoding.type_ids:totable(), row[4], position)
+        expect.equal(encoding.attention_mask:totable(), row[5], position)
         local back = t:decode(ids)
         -- Bytes that are no UTF-8 are kept, where the reference has a sign for them.
-        if utf8.len(back) and not back:find "Foo Bar" then expect.equal(back:lower(), row[6]:lower(), place) end
+        if utf8.len(back) and not back:find "Foo Bar" then expect.equal(back:lower(), row[6]:lower(), position) end
         count = count + 1
       end
       expect.truthy(count > 20)
@@ -135,7 +135,7 @@ test("what is not known, or damaged, is refused by name", function()
     { { normalizer = { type = "Replace", content = "", pattern = { String = "" } } },
       "the pattern of its Replace is empty" },
     { { normalizer = { type = "Replace", content = "" } }, "its Replace has no pattern" },
-    { { normalizer = { type = "Prepend", prepend = 3 } }, "the prepend of its Prepend is a number, a string is wanted" },
+    { { normalizer = { type = "Prepend", prepend = 3 } }, "the prepend of its Prepend is a number, a string is expected" },
     { { pre_tokenizer = { type = "UnicodeScripts" } }, "its pre_tokenizer is a UnicodeScripts" },
     { { pre_tokenizer = { type = "Split", pattern = { String = "a" }, behavior = "Odd" } },
       "its Split has the behavior Odd" },

@@ -145,7 +145,7 @@ test("a text that is no JSON is an error that names the byte", function()
     expect.equal(position, case[2], ("case %d: %s"):format(i, message))
     expect.truthy(#message < 300, "case " .. i)
   end
-  expect.error(function() json.decode(3) end, "json: a string is wanted, got number")
+  expect.error(function() json.decode(3) end, "json: a string is expected, got number")
   expect.equal(json.decode(("["):rep(200) .. ("]"):rep(200))[1][1][1] ~= nil, true)
 end)
 

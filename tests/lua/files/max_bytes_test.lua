@@ -81,7 +81,7 @@ test("tensors of a call are bounded, whatever ops make them", function()
   collectgarbage()
   collectgarbage()
   expect.error(function() io.with_tensor_limit(1 << 20, doubled, 8) end,
-    "cat: out of memory: 1048576 bytes are wanted and %d+ of 1048576 in use")
+    "cat: out of memory: 1048576 bytes are expected and %d+ of 1048576 in use")
   -- What is let go is free for others; what is outside does not count, and after an error all is as before.
   local _ <const> = ml.ones(1 << 20)
   io.with_tensor_limit(1 << 20, function() for _ = 1, 50 do doubled(6) end end)

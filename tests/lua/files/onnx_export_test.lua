@@ -65,7 +65,7 @@ local function compare(path, inputs, want)
     expect.equal(tostring(got[i].dtype), tostring(want[i].dtype), "result " .. i)
     if not ml.allclose(got[i]:double(), want[i]:double(), { rtol = 1e-4, atol = 1e-5, equal_nan = true })
     then
-      error(("result %d is %s, %s is wanted"):format(i, tostring(got[i]), tostring(want[i])), 0)
+      error(("result %d is %s, %s is expected"):format(i, tostring(got[i]), tostring(want[i])), 0)
     end
   end
 end

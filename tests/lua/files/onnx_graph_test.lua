@@ -296,21 +296,21 @@ local function with_functions(nodes, functions, opsets)
 end
 
 test("functions of the file, with attributes, defaults and other functions in them", function()
-  local scaled = { name = "scaled", inputs = { "a" }, outputs = { "b" }, attributes = { "slope" },
+  local scaled = { name = "scaled", inputs = { "a" }, outputs = { "b" }, attributes = { "gradient" },
     defaults = { power = 2.0 }, nodes = {
-      node("LeakyRelu", { "a" }, { "l" }, { alpha = { ref = "slope", type = 1 } }),
+      node("LeakyRelu", { "a" }, { "l" }, { alpha = { ref = "gradient", type = 1 } }),
       node("Constant", {}, { "p" }, { value_float = { ref = "power", type = 1 } }),
       node("Pow", { "l", "p" }, { "b" }) } }
   local twice = { name = "twice", inputs = { "a", "unused" }, outputs = { "b" }, attributes = { "s" }, nodes = {
-    node("scaled", { "a" }, { "c" }, { slope = { ref = "s", type = 1 } }, "my"),
-    node("scaled", { "c" }, { "b" }, { slope = 0.0, power = 1.0 }, "my") } }
+    node("scaled", { "a" }, { "c" }, { gradient = { ref = "s", type = 1 } }, "my"),
+    node("scaled", { "c" }, { "b" }, { gradient = 0.0, power = 1.0 }, "my") } }
   local model = load(with_functions({ node("twice", { "x" }, { "z" }, { s = 0.5 }, "my") }, { scaled, twice }))
   local x = ml.tensor({ -2.0, 3 }, { requires_grad = true })
   local z = model(x)
   expect.equal(z:tolist(), { 1, 9 })
   z:sum():backward()
   expect.equal(x.grad:tolist(), { -1 * 0.5 * 2, 6 })
-  -- The default slope of LeakyRelu where the call has none.
+  -- The default gradient of LeakyRelu where the call has none.
   model = load(with_functions({ node("scaled", { "x" }, { "z" }, nil, "my") }, { scaled }))
   expect.near(model(ml.tensor { -2.0 }):tolist(), { 0.0004 })
 end)

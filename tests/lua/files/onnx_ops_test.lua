@@ -269,15 +269,15 @@ test("ops that only onnxruntime's other devices have", function()
   expect.equal(run("CumProd", { ml.tensor { 2.0, 3, 4 }, whole(0) }, 1, { exclusive = 1 }, 26):tolist(), { 1, 2, 6 })
 end)
 
-test("places that ops give and take count from 1 in scripts", function()
+test("positions that ops give and take count from 1 in scripts", function()
   local function scripted(op, inputs, outputs, attributes, opset, domain)
     local model, given = model_of(op, inputs, outputs, attributes, opset, domain, {})
     return model(table.unpack(given))
   end
   local x = ml.tensor { { { 1.0, 5, 2, 4 } } }
-  local y, places = scripted("MaxPool", { x }, 2, { kernel_shape = { 2 }, strides = { 2 } })
-  expect.equal(places:tolist(), { { { 2, 4 } } })
-  expect.equal(scripted("MaxUnpool", { y, places }, 1, { kernel_shape = { 2 }, strides = { 2 } }):tolist(),
+  local y, positions = scripted("MaxPool", { x }, 2, { kernel_shape = { 2 }, strides = { 2 } })
+  expect.equal(positions:tolist(), { { { 2, 4 } } })
+  expect.equal(scripted("MaxUnpool", { y, positions }, 1, { kernel_shape = { 2 }, strides = { 2 } }):tolist(),
     { { { 0, 5, 0, 4 } } })
   local boxes = ml.tensor { { { 0.0, 0, 1, 1 }, { 0, 0, 1, 0.9 }, { 5, 5, 6, 6 } } }
   expect.equal(scripted("NonMaxSuppression", { boxes, ml.tensor { { { 0.8, 0.9, 0.7 } } }, whole { 9 },

@@ -280,7 +280,7 @@ test("options that cannot be honoured", function()
   refuses("'index_inputs' names 'z', which is no input", net, x, { index_inputs = { "z" } })
   refuses("results of a model must be tensors", forward(function() return 3 end), x)
   refuses("not as 'mask' of a table", forward(function(t) return t end), { x, { mask = x } })
-  refuses("a module is wanted", x, x)
+  refuses("a module is expected", x, x)
 end)
 
 test("what has no graph is an error that says where", function()

@@ -230,7 +230,7 @@ test("what is not known, and sizes that no file has", function()
     { bytes_of(tensor(storage("Float", "float", { 1 }), { 1 << 62, 1 << 62 }, { 1, 1 << 62 })), "outside its storage" },
     { bytes_of(tensor(storage("Float", "float", { 1 }), { 1 }, { 1 }, 0)), "damaged" },
     { bytes_of(tensor(storage("Float", "float", { 1 }), { -1 }, { 1 })), "damaged" },
-    { "1\nx\n", "'x' is no number" }, { "3\n1\n1.5\n", "a whole number is wanted" }, { "3\n1\n1\n0\n", "key of a table" },
+    { "1\nx\n", "'x' is no number" }, { "3\n1\n1.5\n", "a whole number is expected" }, { "3\n1\n1\n0\n", "key of a table" },
     { deep, "nest too deeply" },
   }
   for i, case in ipairs(cases) do

@@ -216,7 +216,7 @@ test("keys keep their order, and tuples are tuples", function()
   expect.equal(keys_of(again), order)
   expect.equal({ ml.is_tuple(again.tuple), ml.is_tuple(again.no_items), ml.is_tuple(again.no_list) },
     { true, true, false })
-  -- None stays where it was: a key with the value None, and places of lists.
+  -- None stays where it was: a key with the value None, and positions of lists.
   expect.truthy(bytes:find(text "none" .. "N", 1, true))
   expect.truthy(bytes:find("(K\1NK\3e", 1, true))
   expect.truthy(bytes:find("ctorch\nSize\n(K\2K\3t\x85R", 1, true))
@@ -226,7 +226,7 @@ test("keys keep their order, and tuples are tuples", function()
   local _, plain = round_trip { ml.tuple { 1, 2 }, { 3 }, {} }
   expect.truthy(plain:find("(K\1K\2t", 1, true) and plain:find "%]q.%(K\3e}")
   expect.equal({ ml.is_tuple {}, ml.is_tuple(3), ml.is_tuple(ml.tuple {}) }, { false, false, true })
-  expect.error(function() ml.tuple(3) end, "tuple: 'list': a table is wanted, got 3")
+  expect.error(function() ml.tuple(3) end, "tuple: 'list': a table is expected, got 3")
   local loop = ml.tuple {}
   loop[1] = loop
   expect.error(function() round_trip(loop) end, "contains itself")
@@ -257,8 +257,8 @@ test("values of another kind than is called for are errors", function()
       "a storage is damaged" },
     { "}(" .. text "name" .. text "x" .. text "call" .. text "y" .. "u)R.", "a call of what cannot be called" },
     { "]K\1R.", "a call of what cannot be called" }, { "ctorch\nSize\nK\1R.", "" },
-    { ")K\1a.", "a list is wanted" }, { "}K\1a.", "a list is wanted" }, { "](K\1K\2u.", "a dict is wanted" },
-    { "](K\1\x90.", "a set is wanted" }, { "}(K\1u.", "a dict is wanted" }, { "(.", "a value is missing" },
+    { ")K\1a.", "a list is expected" }, { "}K\1a.", "a list is expected" }, { "](K\1K\2u.", "a dict is expected" },
+    { "](K\1\x90.", "a set is expected" }, { "}(K\1u.", "a dict is expected" }, { "(.", "a value is missing" },
     { v2 .. "(" .. float .. "K\0}K\1\x85\x89}tR.", "a tensor is damaged" },
     { v2 .. "(" .. float .. "K\0K\1\x85K\1\x85\x89}" .. "N" .. text "x" .. "t}R.", "" },
     { "ctorch._utils\n_rebuild_tensor_v3\n(" .. float .. "K\0K\1\x85K\1\x85\x89}" .. text "x" .. "tR.",

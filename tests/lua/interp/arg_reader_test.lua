@@ -1,5 +1,5 @@
 -- tests/lua/interp/arg_reader_test.lua: how ops take their arguments: positional, named, mixed, in
--- place, out, and what they say when a call is wrong.
+-- position, out, and what they say when a call is wrong.
 
 local ml = require "moonlet"
 package.path = (arg[0]:match("^(.*)/") or ".") .. "/../?.lua;" .. package.path

@@ -99,8 +99,8 @@ test("finalizers of the library's own values, called on others", function()
       end
     end
   end
-  expect.error(function() workers.exchange(ml.ones(1)) end, "what `kept` gave is wanted")
-  expect.error(function() pool:send(1) end, "a pool is wanted")
+  expect.error(function() workers.exchange(ml.ones(1)) end, "what `kept` gave is expected")
+  expect.error(function() pool:send(1) end, "a pool is expected")
 end)
 
 test("finalizers that a script calls itself", function()
@@ -336,7 +336,7 @@ mistakes("wrong arguments", {
   { function() ml.manual_seed "x" end, "manual_seed" },
   { function() ml.set_num_threads(0) end, "set_num_threads" },
   { function() ml.set_num_threads(1e9) end, "set_num_threads" },
-  { function() ml.set_num_threads(1025) end, "from 1 to 1024 is wanted, got 1025" },
+  { function() ml.set_num_threads(1025) end, "from 1 to 1024 is expected, got 1025" },
   { function() return #ml.tensor(1) end },
   { function() return ml.scope() end, "scope" },
   { function() return ml.dropout(x, 2) end, "dropout" },
@@ -429,7 +429,7 @@ test("metamethods and finalizers in the hands of scripts", function()
   expect.error(function() return ml.ones(2).exp(setmetatable({}, meta)) end)
 end)
 
-test("tensors in odd places", function()
+test("tensors in odd positions", function()
   local t = setmetatable({}, { __gc = function(self) pcall(function() return self.a + 1 end) end })
   t.a = ml.ones(3)
   t = nil  -- luacheck: ignore

@@ -40,7 +40,7 @@ test("is_a and is_instance", function()
   expect.truthy(b:is_a(B) and b:is_a(A) and class.is_instance(b, A))
   expect.falsy(b:is_a(Other) or class.is_instance(A(), B) or class.is_instance(3, A))
   expect.truthy(class.is_subclass(B, A) and class.is_class(B) and not class.is_class(b))
-  expect.error(function() b:is_a("A") end, "is_instance: wanted a class, got string")
+  expect.error(function() b:is_a("A") end, "is_instance: expected a class, got string")
 end)
 
 test("metamethods are inherited, also those set later", function()

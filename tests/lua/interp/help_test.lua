@@ -411,7 +411,7 @@ test("apropos finds by name and by text", function()
   contains(help.search " Hook  register", "Tensor.register_hook")
   contains(help.search "one zzqqzzqq", "nothing speaks of")
   contains(help.search "zzqqzzqq", "nothing speaks of")
-  expect.error(function() help.search(5) end, "a word is wanted")
+  expect.error(function() help.search(5) end, "a word is expected")
 end)
 
 test("the classes of layers show their arguments and their op", function()

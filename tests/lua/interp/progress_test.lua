@@ -111,7 +111,7 @@ test("misuse is an error", function()
   local bar <close> = progress.new("work", 3)
   expect.equal({ bar.label, bar.total }, { "work", 3 })
   expect.error(function() bar:update("2") end, "progress: update: 'n' must be a number")
-  expect.error(function() bar:set(3) end, "progress: set: 'values': a table is wanted, got 3")
+  expect.error(function() bar:set(3) end, "progress: set: 'values': a table is expected, got 3")
 end)
 
 harness.run()

@@ -31,7 +31,7 @@ test("tables show what is in them", function()
   expect.truthy(repl.text({ f = print }):find "^{f = function: ")
 end)
 
-test("cycles are marked, and one table at two places is not one", function()
+test("cycles are marked, and one table at two positions is not one", function()
   local loop, twice = { 1 }, { 2 }
   loop.again = { loop }
   shows(loop, "{1, again = {<cycle>}}")

@@ -27,8 +27,8 @@ test("wrong calls are named", function()
   local cases = {
     { {}, "test.f: 'x' is missing" },
     { { t }, "test.f: 'size' is missing" },
-    { { 3, 3 }, "'x': a tensor is wanted, got 3" },
-    { { { 1, 2 }, 3 }, "'x': a tensor is wanted, got a table of 2" },
+    { { 3, 3 }, "'x': a tensor is expected, got 3" },
+    { { { 1, 2 }, 3 }, "'x': a tensor is expected, got a table of 2" },
     { { t, 0 }, "'size' must be an integer of at least 1, got 0" },
     { { t, 2.5 }, "'size' must be an integer of at least 1, got 2.5" },
     { { t, "2" }, "'size' must be an integer of at least 1, got \"2\"" },

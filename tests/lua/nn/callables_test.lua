@@ -122,8 +122,8 @@ test("what cannot be called is refused", function()
   for _, wrong in ipairs { {}, "f", 1, x, setmetatable({}, { __index = {} }) } do
     expect.error(function() ml.no_grad(wrong) end, "no_grad")
     expect.error(function() ml.autocast({}, wrong) end, "autocast")
-    expect.error(function() ml.scope(wrong) end, "a function is wanted")
-    expect.error(function() ml.ones { 1, requires_grad = true }:register_hook(wrong) end, "a function is wanted")
+    expect.error(function() ml.scope(wrong) end, "a function is expected")
+    expect.error(function() ml.ones { 1, requires_grad = true }:register_hook(wrong) end, "a function is expected")
     expect.error(function() ml.override(wrong) end, "a function")
     expect.error(function() ml.utils.checkpoint(wrong) end, "checkpoint")
   end

@@ -114,7 +114,7 @@ test("what is no such model is refused", function()
     end)
   end
   expect.truthy(run "/nowhere":find "No such file")
-  expect.truthy(run(FOLDER, "--prompt", ""):find "the prompt has 0 tokens; 1 to 40 are wanted")
+  expect.truthy(run(FOLDER, "--prompt", ""):find "the prompt has 0 tokens; 1 to 40 are expected")
   expect.truthy(run(FOLDER, "--prompt", ("1 "):rep(21)):find "the prompt has %d+ tokens")
 end)
 

@@ -76,8 +76,8 @@ test("lists change and their names follow", function()
     list[1] = c
     expect.equal({ #list, list[1] == c, list[-1] == b }, { 3, true, true })
     expect.error(function() list[5] = a end, "position 5 is out of range; there are 3")
-    expect.error(function() list[4] = 3 end, "item 4: a module is wanted, got 3")
-    expect.error(function() list:append(3) end, "a module is wanted, got 3")
+    expect.error(function() list[4] = 3 end, "item 4: a module is expected, got 3")
+    expect.error(function() list:append(3) end, "a module is expected, got 3")
     expect.error(function() list:insert(9, a) end, "position 9 is out of range")
     expect.error(function() list:pop(9) end, "position 9 is out of range")
     local seen = {}

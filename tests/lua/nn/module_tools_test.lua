@@ -257,7 +257,7 @@ test("dicts of modules and of parameters", function()
   expect.equal(names_of(dict:items()), { "z", "a" })
   expect.truthy(dict:pop "z".__name == "ReLU" and #dict == 1)
   expect.error(function() dict:pop "z" end, "there is no 'z'")
-  expect.error(function() dict.x = 3 end, "a module is wanted")
+  expect.error(function() dict.x = 3 end, "a module is expected")
   expect.equal(#dict:clear(), 0)
   expect.equal(#nn.ModuleDict(nn.ModuleDict { q = nn.ReLU() }), 1)
   local p = nn.ParameterDict { scale = ml.ones(2) }
@@ -269,7 +269,7 @@ test("dicts of modules and of parameters", function()
   local copy = p:copy()
   expect.truthy(copy.scale == p.scale and (p:popitem()) == "b" and #copy == 4 and #p == 3)
   expect.equal(nn.ParameterDict.fromkeys({ "u", "v" }, ml.ones(1)):keys(), { "u", "v" })
-  expect.error(function() p.bad = "text" end, "a tensor is wanted")
+  expect.error(function() p.bad = "text" end, "a tensor is expected")
 end)
 
 test("lazy layers take the sizes of their first input", function()
@@ -300,7 +300,7 @@ test("lazy layers take the sizes of their first input", function()
   loaded:load_state_dict(linear:state_dict())
   expect.equal(tostring(loaded(ml.ones(1, 5)).shape), "(1, 3)")
   expect.truthy(all_equal(loaded.weight, linear.weight) and loaded.in_features == 5)
-  expect.error(function() nn.LazyConv2d(2, 3)(ml.ones(3)) end, "wanted 3 or 4 dimensions")
+  expect.error(function() nn.LazyConv2d(2, 3)(ml.ones(3)) end, "expected 3 or 4 dimensions")
   expect.error(function() nn.LazyConv2d(3, 3, { groups = 2 })(ml.ones(1, 3, 4, 4)) end, "do not divide")
 end)
 
@@ -369,7 +369,7 @@ test("embeddings of given rows", function()
     { true, 3, 5.0 })
   local bag = nn.EmbeddingBag.from_pretrained(rows, { mode = "sum" })
   expect.equal(bag(ml.tensor { { 1, 3 } }):totable(), { { 6.0, 8.0 } })
-  expect.error(function() nn.Embedding.from_pretrained(ml.ones(3)) end, "%(rows, features%) is wanted")
+  expect.error(function() nn.Embedding.from_pretrained(ml.ones(3)) end, "%(rows, features%) is expected")
   expect.error(function() nn.Embedding(2, 2, { _weight = ml.ones(3, 2) }) end, "'_weight' has shape")
 end)
 
@@ -382,7 +382,7 @@ test("layers say what is wrong", function()
       "is not from 9 to 10" },
     { function() nn.GroupNorm(2, 3) end, "3 channels do not divide into 2 groups" },
     { function() nn.LSTM(2, 2, { proj_size = 2 }) end, "must be less than" },
-    { function() nn.GRU(2, 3)(ml.ones(4, 5)) end, "has 5 features, 2 are wanted" },
+    { function() nn.GRU(2, 3)(ml.ones(4, 5)) end, "has 5 features, 2 are expected" },
     { function() nn.GRU(2, 3)(ml.ones(4, 1, 2), ml.ones(1, 2, 3)) end, "hidden state has shape" },
     { function() nn.LSTM(2, 3)(ml.ones(4, 1, 2), ml.ones(1, 1, 3)) end, "an array of the hidden state" },
     { function() nn.LSTM(2, 3)("x") end, "a tensor or a PackedSequence" },
@@ -394,9 +394,9 @@ test("layers say what is wrong", function()
       "classes from 1 to 5" },
     { function() nn.MaxPool2d(2)(ml.ones(1, 4, 4), 1) end, "takes 1 argument, got 2" },
     { function() nn.MSELoss("other") end, "'reduction' must be" },
-    { function() nn.ReflectionPad1d(1)(ml.ones(4)) end, "wanted 2 or 3 dimensions" },
-    { function() nn.Softmax2d()(ml.ones(2, 2)) end, "wanted %(n, c, h, w%)" },
-    { function() nn.BatchNorm3d(2)(ml.ones(1, 2, 3)) end, "wanted %(n, channels, d, h, w%)" },
+    { function() nn.ReflectionPad1d(1)(ml.ones(4)) end, "expected 2 or 3 dimensions" },
+    { function() nn.Softmax2d()(ml.ones(2, 2)) end, "expected %(n, c, h, w%)" },
+    { function() nn.BatchNorm3d(2)(ml.ones(1, 2, 3)) end, "expected %(n, channels, d, h, w%)" },
     { function() nn.Conv2d(1, 1, 3, { pading = 1 }) end, "did you mean 'padding'" },
   }
   for _, case in ipairs(cases) do expect.error(case[1], case[2]) end
@@ -435,12 +435,12 @@ test("random layers draw while training and do nothing in eval mode", function()
   end
   local dropped = nn.Dropout2d(0.5)(ml.ones(4, 50, 2, 2)):flatten(3)
   expect.truthy(all_equal(dropped[{ {}, {}, 1 }], dropped[{ {}, {}, 4 }]))
-  local slopes = nn.RReLU(0.2, 0.4)(-x)
-  expect.truthy(slopes:min():item() >= -0.4 and slopes:max():item() <= -0.2)
-  expect.falsy(slopes:max():item() == slopes:min():item())
+  local gradients = nn.RReLU(0.2, 0.4)(-x)
+  expect.truthy(gradients:min():item() >= -0.4 and gradients:max():item() <= -0.2)
+  expect.falsy(gradients:max():item() == gradients:min():item())
   local y = nn.CrossMapLRN2d(3)(ml.ones(1, 5, 2, 2))
   expect.near(y[{ 1, 2, 1, 1 }]:item(), nn.LocalResponseNorm(3)(ml.ones(1, 5, 2, 2))[{ 1, 2, 1, 1 }]:item(), 1e-6)
-  expect.error(function() nn.CrossMapLRN2d(3)(ml.ones(5)) end, "wanted %(n, channels, h, w%)")
+  expect.error(function() nn.CrossMapLRN2d(3)(ml.ones(5)) end, "expected %(n, channels, h, w%)")
 end)
 
 test("recurrent layers follow autocast", function()

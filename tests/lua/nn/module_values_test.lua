@@ -13,9 +13,9 @@ local test, expect = harness.test, harness.expect
 local seen, count = {}, 0
 for i, case in ipairs(cases.read()) do
   if not seen[case.class] then seen[case.class], count = true, count + 1 end
-  for _, place in ipairs(ml.cuda.is_available() and { "cpu", "cuda" } or { "cpu" }) do
-    test(("%s, case %d, %s"):format(case.class, i, place), function()
-      module_case.check(case, place)
+  for _, position in ipairs(ml.cuda.is_available() and { "cpu", "cuda" } or { "cpu" }) do
+    test(("%s, case %d, %s"):format(case.class, i, position), function()
+      module_case.check(case, position)
     end)
   end
   if #case.names > 0 then

@@ -27,15 +27,15 @@ test("hardswish and the shrinking activations at infinity and NaN", function()
   expect.error(function() ml.softshrink(x, -1) end, "lambd is %-1")
 end)
 
-test("prelu has PyTorch's slope at 0 and at infinity", function()
-  local z, slope = leaf { 0.0, -INF, INF, -2.0 }, leaf { 0.25 }
-  local gz, gs = ml.grad(F.prelu(z, slope):sum(), { z, slope })
+test("prelu has PyTorch's gradient at 0 and at infinity", function()
+  local z, gradient = leaf { 0.0, -INF, INF, -2.0 }, leaf { 0.25 }
+  local gz, gs = ml.grad(F.prelu(z, gradient):sum(), { z, gradient })
   expect.equal(gz:totable(), { 0.25, 0.25, 1.0, 0.25 })
   expect.equal(gs:totable(), { -INF })
   expect.error(function() F.prelu(ml.ones(2, 3), ml.ones(2)) end, "one for each channel")
 end)
 
-test("rrelu draws slopes between its bounds", function()
+test("rrelu draws gradients between its bounds", function()
   local x = ml.full({ 1000 }, -1.0)
   local y = F.rrelu(x, 0.25, 0.5, true)
   expect.truthy(y:le(-0.25):all():item() and y:ge(-0.5):all():item())
@@ -70,7 +70,7 @@ test("channels drop as a whole", function()
   expect.equal(F.dropout1d(x, { p = 0.5, inplace = true }), x)
   expect.truthy(x:eq(0):any():item() and x:eq(2):any():item())
   expect.error(function() F.dropout1d(ml.ones(3)) end, "'input' has shape")
-  expect.error(function() ml.feature_dropout(ml.ones(3), 0.5, true) end, "%(n, c, %.%.%.%) is wanted")
+  expect.error(function() ml.feature_dropout(ml.ones(3), 0.5, true) end, "%(n, c, %.%.%.%) is expected")
 end)
 
 test("gumbel_softmax is one hot with the gradient of the soft draw", function()
@@ -134,7 +134,7 @@ test("gradients of softmax over rows of 16-bit floats", function()
   end
 end)
 
-test("rms_norm gives the same whether gradients are wanted or not", function()
+test("rms_norm gives the same whether gradients are expected or not", function()
   for _, dtype in ipairs { "float32", "float64", "bfloat16", "float16" } do
     local x = ml.randn(5, 3, 37):to(dtype)
     x[2] = 0
@@ -155,7 +155,7 @@ test("instance_norm moves its running statistics", function()
   expect.error(function() F.instance_norm(ml.ones(2, 3, 1)) end, "one value in a channel")
   expect.error(function() F.group_norm(ml.ones(1, 4), 4) end, "one value in a group")
   expect.error(function() F.group_norm(ml.ones(2, 4), 3) end, "4 channels make no 3 groups")
-  expect.error(function() F.local_response_norm(ml.ones(2, 4), 3) end, "%(n, c, l, %.%.%.%) is wanted")
+  expect.error(function() F.local_response_norm(ml.ones(2, 4), 3) end, "%(n, c, l, %.%.%.%) is expected")
 end)
 
 test("embedding divides gradients by frequency and limits rows", function()
@@ -213,7 +213,7 @@ test("losses at their edges", function()
   expect.near(F.nll_loss(ml.tensor { { 1.0, 2.0, 3.0 } }, target):item(), -3, 1e-6)
 end)
 
-test("slopes of losses at their edges", function()
+test("gradients of losses at their edges", function()
   local x, t = leaf { 0, 1, 0.5, 0.0 }, leaf { 1, 0, 0.25, 0 }
   local gx, gt = ml.grad(F.binary_cross_entropy(x, t, nil, "sum"), { x, t })
   expect.truthy((gx - ml.tensor { -1e12, 1e12, 1, 0.0 }):abs():amax():item() <= 1e6)
@@ -223,9 +223,9 @@ test("slopes of losses at their edges", function()
     { F.l1_loss, { 1, -1, 0, 0, 1 } }, { F.mse_loss, { 2, -4, 0, NAN, INF } },
   } do
     local z = leaf { 1, -2, 0, NAN, INF }
-    local slopes = ml.grad(case[1](z, ml.zeros(5), { reduction = "sum" }), z):totable()
+    local gradients = ml.grad(case[1](z, ml.zeros(5), { reduction = "sum" }), z):totable()
     for i, want in ipairs(case[2]) do
-      expect.truthy(slopes[i] == want or is_nan(want) and is_nan(slopes[i]), i .. ": " .. slopes[i])
+      expect.truthy(gradients[i] == want or is_nan(want) and is_nan(gradients[i]), i .. ": " .. gradients[i])
     end
   end
   local mean, variance = leaf { 0.1, 0.2 }, leaf { 0.001, 0.5 }
@@ -417,13 +417,13 @@ test("ctc_loss of targets that no path gives, and of empty ones", function()
 end)
 
 test("normalisation of 16-bit floats is that of float32, in short runs and long ones", function()
-  local function results(norm, x, w, b, slope)
+  local function results(norm, x, w, b, gradient)
     local leaves = { x:detach():requires_grad_(), w:detach():requires_grad_(), b:detach():requires_grad_() }
     local y = norm(table.unpack(leaves))
-    return { y, ml.grad({ y }, leaves, { grad_outputs = { slope } }) }
+    return { y, ml.grad({ y }, leaves, { grad_outputs = { gradient } }) }
   end
   for _, length in ipairs { 3, 97 } do
-    local x, slope = ml.randn(3, 4, length):bfloat16(), ml.randn(3, 4, length):bfloat16()
+    local x, gradient = ml.randn(3, 4, length):bfloat16(), ml.randn(3, 4, length):bfloat16()
     local cases = {
       { 4, function(t, w, b) return F.group_norm(t, 2, w, b) end },
       { 4, function(t, w, b) return F.batch_norm(t, nil, nil, w, b, true) end },
@@ -431,8 +431,8 @@ test("normalisation of 16-bit floats is that of float32, in short runs and long 
     }
     for _, case in ipairs(cases) do
       local w, b = ml.randn(case[1]):bfloat16(), ml.randn(case[1]):bfloat16()
-      local narrow = results(case[2], x, w, b, slope)
-      local wide = results(case[2], x:float(), w:float(), b:float(), slope:float())
+      local narrow = results(case[2], x, w, b, gradient)
+      local wide = results(case[2], x:float(), w:float(), b:float(), gradient:float())
       for i, value in ipairs(narrow) do
         expect.equal(value.dtype, "bfloat16")
         local distance = (value:float() - wide[i]):abs():max():item()
@@ -477,8 +477,8 @@ test("batch_norm of few elements beside each other is that of long runs", functi
   local function normalized(x, w, b, back)
     local mean, var = ml.zeros({ x.shape[2] }, { dtype = x.dtype }), ml.ones({ x.shape[2] }, { dtype = x.dtype })
     local y = F.batch_norm(x, mean, var, w, b, true, 0.3)
-    local slope = back(y)
-    local gx, gw, gb = ml.grad({ y }, { x, w, b }, { grad_outputs = { slope } })
+    local gradient = back(y)
+    local gx, gw, gb = ml.grad({ y }, { x, w, b }, { grad_outputs = { gradient } })
     return { y = y, gx = gx, gw = gw, gb = gb, mean = mean, var = var }
   end
   local layouts = {
@@ -491,10 +491,10 @@ test("batch_norm of few elements beside each other is that of long runs", functi
   for name, laid in pairs(layouts) do
     for _, dtype in ipairs { "float64", "float32", "bfloat16" } do
       local runs = (ml.randn(1, 70, 600) * 3 + 5):to(dtype)
-      local slopes = ml.randn(1, 70, 600):to(dtype)
+      local gradients = ml.randn(1, 70, 600):to(dtype)
       local w, b = ml.rand(70):to(dtype):requires_grad_(), ml.rand(70):to(dtype):requires_grad_()
-      local want = normalized(runs:detach():requires_grad_(), w, b, function() return slopes end)
-      local got = normalized(laid(runs):detach():requires_grad_(), w, b, function() return laid(slopes) end)
+      local want = normalized(runs:detach():requires_grad_(), w, b, function() return gradients end)
+      local got = normalized(laid(runs):detach():requires_grad_(), w, b, function() return laid(gradients) end)
       want.y, want.gx = laid(want.y), laid(want.gx)
       local tolerance = ({ float64 = 1e-10, float32 = 2e-5, bfloat16 = 2e-2 })[dtype]
       for part, value in pairs(want) do
@@ -511,9 +511,9 @@ local function normalised(normalise, dtype, wide, sizes, channels)
   ml.manual_seed(7)
   local function values(...) return (ml.randn(...) * 2 + 1):to(dtype):to(wide):requires_grad_() end
   local x, w, b = values(sizes), values(channels), values(channels)
-  local slope = ml.randn(sizes):to(dtype):to(wide)
+  local gradient = ml.randn(sizes):to(dtype):to(wide)
   local y = normalise(x, w, b)
-  local grads = ml.grad({ y }, { x, w, b }, { grad_outputs = { slope } })
+  local grads = ml.grad({ y }, { x, w, b }, { grad_outputs = { gradient } })
   return { y, grads[1], grads[2], grads[3] }
 end
 

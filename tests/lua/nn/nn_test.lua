@@ -51,7 +51,7 @@ test("deleting and assigning again", function()
   expect.equal(#net:parameters(), 7)
 end)
 
-test("a plain tensor in a parameter's place is an error", function()
+test("a plain tensor in a parameter's position is an error", function()
   local net = Net()
   net.scale = ml.ones(3)
   expect.error(function() net:parameters() end,
@@ -122,7 +122,7 @@ test("a state that does not fit lists everything and loads nothing", function()
   local before = net.fc1.bias:detach():clone()
   local message = expect.error(function() net:load_state_dict(state) end, "does not fit Net")
   for _, part in ipairs { "missing: scale", "unexpected: other",
-    "another shape: fc1.weight %(%(9, 9%), wanted %(3, 4%)%)" } do
+    "another shape: fc1.weight %(%(9, 9%), expected %(3, 4%)%)" } do
     expect.truthy(message:find(part), message)
   end
   expect.truthy(net.fc1.bias:eq(before):all():item())
@@ -165,7 +165,7 @@ test("errors name the layer and the option", function()
   expect.error(function() nn.CrossEntropyLoss { reduction = "men" } end, "'reduction'")
   expect.error(function() nn.BatchNorm2d(3)(ml.zeros(2, 3)) end, "BatchNorm2d%(3%)")
   expect.error(function() nn.class("Empty")()(1) end, "no method forward")
-  expect.error(function() nn.Parameter(3) end, "tensor is wanted")
+  expect.error(function() nn.Parameter(3) end, "tensor is expected")
   expect.error(function() nn.Embedding(3, 2)(ml.tensor { 4 }) end, "Embedding%(3, 2%)")
   expect.error(function() nn.Embedding(3, 2)(ml.tensor { 0 }) end, "Embedding%(3, 2%)")
 end)

@@ -48,7 +48,7 @@ test("sequences are packed and come back", function()
     { function() rnn.pack_padded_sequence(ml.ones(2, 2), { 1 }) end, "has 1 numbers" },
     { function() rnn.pack_padded_sequence(ml.ones(2), { 1 }) end, "a batch of sequences" },
     { function() rnn.pad_packed_sequence(packed, { total_length = 2 }) end, "less than the longest" },
-    { function() rnn.pad_packed_sequence(ml.ones(2)) end, "a PackedSequence is wanted" },
+    { function() rnn.pad_packed_sequence(ml.ones(2)) end, "a PackedSequence is expected" },
   }
   for _, case in ipairs(wrong) do expect.error(case[1], case[2]) end
 end)
@@ -371,7 +371,7 @@ test("a prefix is taken off the names of a state dict", function()
   expect.equal(tostring(net:load_state_dict(state)), "<All keys matched successfully>")
   expect.error(function() nn.utils.consume_prefix_in_state_dict_if_present { state_dict = state } end,
     "'prefix' is missing")
-  expect.error(function() nn.utils.consume_prefix_in_state_dict_if_present(3, "a") end, "'state_dict': a table is wanted")
+  expect.error(function() nn.utils.consume_prefix_in_state_dict_if_present(3, "a") end, "'state_dict': a table is expected")
 end)
 
 harness.run()

@@ -41,7 +41,7 @@ end)
 test("what PyTorch refuses", function()
   local x = ml.randn(4, 3)
   for _, stats in ipairs { { ml.tensor(0.0), ml.ones(3) }, { ml.zeros(3), ml.ones(1) } } do
-    expect.error(function() return F.batch_norm(x, stats[1], stats[2]) end, "%(3,%) is wanted")
+    expect.error(function() return F.batch_norm(x, stats[1], stats[2]) end, "%(3,%) is expected")
   end
   expect.error(function() return F.batch_norm(x, ml.zeros(3), ml.ones(3), ml.tensor(2.0)) end, "weight has shape %(%)")
   expect.error(function() return F.batch_norm(x, ml.zeros(3), ml.ones(3), nil, ml.ones(1, 3)) end, "bias has shape")
@@ -80,7 +80,7 @@ test("embedding_bag counts a negative padding_idx from the end", function()
   local first = ml.tensor({ 1 }, { dtype = "int64" })
   expect.equal(F.embedding_bag(at, w, first, { mode = "sum", padding_idx = -1 }):tolist(), { { 4, 6 } })
   expect.error(function() return F.embedding_bag(at, w, first, { mode = "sum", padding_idx = 4 }) end, "padding_idx")
-  expect.error(function() return F.embedding_bag(at, w:to "int64", first) end, "floating one is wanted")
+  expect.error(function() return F.embedding_bag(at, w:to "int64", first) end, "floating one is expected")
 end)
 
 test("quantiles of ranks that float32 holds by chance", function()

@@ -108,8 +108,8 @@ local function check_case(c, dtype, layout)
   local x2, w2, b2 = given(x), given(w), b:detach():to(ml[dtype]):requires_grad_()
   local name = ("conv%dd"):format(#c.stride)
   local y2 = ml[name](x2, w2, b2, c.stride, c.padding, c.dilation, c.groups)
-  local slope = layouts[layout](g):to(ml[dtype])
-  local got = { ml.grad(y2, { x2, w2, b2 }, { grad_outputs = slope }) }
+  local gradient = layouts[layout](g):to(ml[dtype])
+  local got = { ml.grad(y2, { x2, w2, b2 }, { grad_outputs = gradient }) }
   local tolerance = TOLERANCES[dtype]
   near(y2:detach(), y:detach(), tolerance, what)
   for i, argument in ipairs { "x", "weight", "bias" } do
@@ -123,7 +123,7 @@ local function check_case(c, dtype, layout)
   end
   local offset = ml.randn({ c.x[2] }, { dtype = dtype })
   columns[1] = c.x[2]
-  local back = ml["conv_transpose" .. #c.stride .. "d"](slope, w2:detach(), offset, c.stride, c.padding,
+  local back = ml["conv_transpose" .. #c.stride .. "d"](gradient, w2:detach(), offset, c.stride, c.padding,
     more, c.groups, c.dilation)
   near(back, wanted[1] + offset:double():reshape(columns), tolerance, what .. ", transposed")
 end
@@ -149,7 +149,7 @@ test("expanded inputs are as good as others", function()
   expect.near(y[1][2]:reshape(-1):tolist(), (ml.full({ 27 }, 2) + b[1]):tolist(), 1e-6)
 end)
 
-test("a convolution of bodies follows their memory format", function()
+test("a convolution of volumes follows their memory format", function()
   local x, w = ml.randn(2, 4, 5, 6, 3), ml.randn(8, 4, 3, 3, 3)
   local function run(input, filters)
     input = input:clone():requires_grad_()
@@ -177,17 +177,17 @@ test("NaN and infinity stay in the windows that see them", function()
   end
 end)
 
-test("second derivatives of a convolution of bodies", function()
+test("second derivatives of a convolution of volumes", function()
   local x = ml.randn({ 1, 2, 3, 3, 4 }, { dtype = ml.float64, requires_grad = true })
   local w = ml.randn({ 2, 2, 2, 2, 2 }, { dtype = ml.float64, requires_grad = true })
-  local function slope(input)
+  local function gradient(input)
     local y = ml.conv3d(input, w, nil, 1, 1)
     return ml.grad((y * y * y):sum(), { input }, { create_graph = true })
   end
   local v = ml.randn({ 1, 2, 3, 3, 4 }, { dtype = ml.float64 })
-  local second = ml.grad((slope(x) * v):sum(), { x })
+  local second = ml.grad((gradient(x) * v):sum(), { x })
   local step = 1e-5
-  local function at(t) return slope((x + v * t):detach():requires_grad_()):detach() end
+  local function at(t) return gradient((x + v * t):detach():requires_grad_()):detach() end
   local wanted = (at(step) - at(-step)) / (2 * step)
   expect.near(second:reshape(-1):tolist(), wanted:reshape(-1):tolist(), 1e-5)
 end)

@@ -72,7 +72,7 @@ test("reductions see every element", function()
   expect.equal(ones:view(N // 2, 2):sum(1):totable(), { N // 2, N // 2 })
 end)
 
-test("copies keep every place", function()
+test("copies keep every position", function()
   local x = sample()
   expect.equal(x:clone()[{ { N - 1, N } }]:totable(), { -3, 7 })
   expect.equal(x:flip(1)[{ { 1, 3 } }]:totable(), { 7, -3, 0 })

@@ -70,7 +70,7 @@ test("output padding of a whole stride needs a dilation", function()
   refuses(function() F.conv_transpose2d(ml.ones(1, 2, 3, 3), ml.ones(3, 1, 2, 2)) end, "wants 3 channels")
   refuses(function() F.conv_transpose2d(ml.ones(1, 2, 3, 3), ml.ones(2, 1, 2, 2), ml.ones(2)) end, "bias has shape")
   refuses(function() F.conv3d(ml.ones(1, 2, 3, 3, 3), ml.ones(2, 1, 2, 2, 2)) end, "conv3d: x has shape")
-  refuses(function() F.conv1d(ml.ones(4), ml.ones(1, 1, 2)) end, "(n, c, l) is wanted")
+  refuses(function() F.conv1d(ml.ones(4), ml.ones(1, 1, 2)) end, "(n, c, l) is expected")
 end)
 
 test("a maximum is NaN where its window has one, and minus infinity where it has nothing", function()
@@ -116,7 +116,7 @@ test("adaptive pooling keeps the sizes that are left out", function()
   expect.equal(F.adaptive_avg_pool2d(x, { false, false }):tolist(), x:tolist())
   refuses(function() F.adaptive_avg_pool2d(x, { 1, 2, 3 }) end, "'output_size' must be")
   refuses(function() F.adaptive_avg_pool2d(x, -1) end, "output_size is (-1, -1)")
-  refuses(function() F.adaptive_max_pool3d(x, 1) end, "4 or 5 dimensions are wanted")
+  refuses(function() F.adaptive_max_pool3d(x, 1) end, "4 or 5 dimensions are expected")
 end)
 
 test("unpooling takes the sizes that pooling came from", function()
@@ -203,7 +203,7 @@ test("interpolate refuses what has no meaning", function()
   refuses(function() F.interpolate(x:to "int32", 2, { mode = "linear" }) end, "takes floating dtypes")
   refuses(function() F.interpolate(x, nil, 0.1) end, "a size is 0")
   refuses(function() F.interpolate(x, nil, 1e300) end, "too large")
-  refuses(function() F.interpolate(ml.ones(4, 4), 2) end, "is wanted")
+  refuses(function() F.interpolate(ml.ones(4, 4), 2) end, "is expected")
   refuses(function() ml.interpolate(x, { 1 << 62 }) end, "interpolate")
   refuses(function() ml.interpolate(x, { 4 }, "linear", false, false, nil, nil, NAN) end, "a scale is")
   refuses(function() ml._internal.resample(x, { 1, 1, 4 }, 3, "linear", false, false, -1) end, "scale is -1")
@@ -222,16 +222,16 @@ test("16-bit floats are resized in float32", function()
   end
 end)
 
-test("places are sampled alike by many and one by one, and their gradient is the slope", function()
+test("positions are sampled alike by many and one by one, and their gradient is the gradient", function()
   ml.manual_seed(3)
   local x = ml.randn(2, 3, 5, 7):double()
-  local bodies = ml.randn(1, 2, 4, 3, 5):double()
+  local volumes = ml.randn(1, 2, 4, 3, 5):double()
   for _, mode in ipairs { "bilinear", "nearest", "bicubic" } do
     for _, padding in ipairs { "zeros", "border", "reflection" } do
       for _, aligned in ipairs { true, false } do
         local options = { mode = mode, padding_mode = padding, align_corners = aligned }
         local what = ("%s %s %s"):format(mode, padding, aligned)
-        for _, images in ipairs { x, bodies } do
+        for _, images in ipairs { x, volumes } do
           local n, dims = images.shape[1], images:dim() - 2
           local shape = dims == 2 and { n, 30, 11, 2 } or { n, 3, 10, 11, 3 }
           local grid = ml.rand(shape):double() * 3.2 - 1.6
@@ -240,13 +240,13 @@ test("places are sampled alike by many and one by one, and their gradient is the
           local last = F.grid_sample(images, single:contiguous(), options):reshape { n, -1 }
           expect.truthy(y:reshape { n, images.shape[2], -1 }:select(3, 330):eq(last):all():item(), what)
           expect.near(F.grid_sample(images:float(), grid:float(), options):tolist(), y:tolist(), 1e-3, what)
-          local slopes = ml.randn(y.shape):double()
+          local gradients = ml.randn(y.shape):double()
           local wanted = grid:detach():requires_grad_()
-          local got = ml.grad({ F.grid_sample(images, wanted, options) }, { wanted }, { grad_outputs = { slopes } })
+          local got = ml.grad({ F.grid_sample(images, wanted, options) }, { wanted }, { grad_outputs = { gradients } })
           local direction, step = ml.randn(shape):double(), 1e-6
           local high = F.grid_sample(images, grid + direction * step, options)
           local low = F.grid_sample(images, grid - direction * step, options)
-          local change = ((high - low) / (2 * step) * slopes):sum():item()
+          local change = ((high - low) / (2 * step) * gradients):sum():item()
           if mode ~= "nearest" then
             expect.near((got * direction):sum():item(), change, 1e-3 * (1 + math.abs(change)), what)
           else
@@ -259,7 +259,7 @@ test("places are sampled alike by many and one by one, and their gradient is the
   expect.equal(tostring(F.grid_sample(x, ml.zeros(2, 0, 3, 2):double()).shape), "(2, 3, 0, 3)")
 end)
 
-test("places that are no numbers, and those far outside", function()
+test("positions that are no numbers, and those far outside", function()
   local x = counted(1, 1, 2, 2)
   local grid = ml.tensor { { { { NAN, -1.0 }, { INF, 0.0 }, { -INF, INF }, { 1e30, 0.0 } } } }
   expect.equal(F.grid_sample(x, grid, { align_corners = true }):tolist(), { { { { 1.0, 0.0, 0.0, 0.0 } } } })
@@ -282,30 +282,30 @@ test("places that are no numbers, and those far outside", function()
 end)
 
 test("planes are sampled at positions, and at the one behind them that stands for nothing", function()
-  local size, places = 20, 37
-  local at = ml.randint(1, size + 1, { 2, 3, places })
+  local size, positions = 20, 37
+  local at = ml.randint(1, size + 1, { 2, 3, positions })
   for _, dtype in ipairs { "float32", "float64", "bfloat16" } do
     local x = ml.randn(2, 5, size):to(dtype):requires_grad_()
-    local weight = ml.randn(2, 3, places):to(dtype):requires_grad_()
+    local weight = ml.randn(2, 3, positions):to(dtype):requires_grad_()
     local y = ml._internal.sample_planes(x, at, weight)
     local rows = ml.cat({ x:double(), ml.zeros { 2, 5, 1, dtype = "float64" } }, 3):unsqueeze(2)
-    local seen = rows:expand(2, 3, 5, size + 1):gather(4, at:unsqueeze(3):expand(2, 3, 5, places))
+    local seen = rows:expand(2, 3, 5, size + 1):gather(4, at:unsqueeze(3):expand(2, 3, 5, positions))
     local wanted = (seen * weight:double():unsqueeze(3)):sum(2)
-    local slope = ml.randn(2, 5, places):to(dtype)
-    local got = { y, ml.grad({ y }, { x, weight }, { grad_outputs = { slope } }) }
-    local plain = { wanted, ml.grad({ wanted }, { x, weight }, { grad_outputs = { slope:double() } }) }
+    local gradient = ml.randn(2, 5, positions):to(dtype)
+    local got = { y, ml.grad({ y }, { x, weight }, { grad_outputs = { gradient } }) }
+    local plain = { wanted, ml.grad({ wanted }, { x, weight }, { grad_outputs = { gradient:double() } }) }
     for i, value in ipairs(got) do
       local distance = (value:double() - plain[i]:double()):abs():max():item()
       expect.truthy(distance < (dtype == "bfloat16" and 0.1 or 1e-5), dtype .. i .. ": " .. distance)
     end
   end
-  local x, weight = ml.ones(2, 5, size), ml.ones(2, 3, places)
+  local x, weight = ml.ones(2, 5, size), ml.ones(2, 3, positions)
   refuses(function() ml._internal.sample_planes(x, at * 0, weight) end, "sample_planes")
   refuses(function() ml._internal.sample_planes(x, at + 2 * size, weight) end, "sample_planes")
   refuses(function() ml._internal.sample_planes(x, at, ml.ones(2, 3, 1)) end, "weight")
 end)
 
-test("the nearest element has no gradient by its place", function()
+test("the nearest element has no gradient by its position", function()
   local x, grid = counted(1, 1, 2, 2):requires_grad_(), ml.zeros(1, 1, 1, 2):requires_grad_()
   local y = F.grid_sample(x, grid, "nearest")
   local gx, ggrid = ml.grad(y:sum(), { x, grid })

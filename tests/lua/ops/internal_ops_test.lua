@@ -90,8 +90,8 @@ test("a gradient op is named OP_grad_ARG, and takes grad first", function()
     if of and op.form == "plain" then
       found = found + 1
       local has_argument = false
-      for _, place in ipairs(ml.ops.info(of).arguments) do
-        has_argument = has_argument or place.name == argument
+      for _, position in ipairs(ml.ops.info(of).arguments) do
+        has_argument = has_argument or position.name == argument
       end
       expect.truthy(has_argument, ("%s: %s has no argument %s"):format(op.row, of, argument))
       expect.equal(op.arguments[1].name, "grad", op.row)

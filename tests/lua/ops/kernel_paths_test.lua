@@ -79,9 +79,9 @@ test("the extremes of many elements know NaN and infinities of both signs", func
     expect.equal({ x:amax():item(), x:amin():item() }, { 2.0, -2.0 })
     x[3], x[700] = 1 / 0, -1 / 0
     expect.equal({ x:amax():item(), x:amin():item() }, { 1 / 0, -1 / 0 })
-    for _, place in ipairs { 1, 64, 777, 1001 } do
+    for _, position in ipairs { 1, 64, 777, 1001 } do
       local y = x:clone()
-      y[place] = 0 / 0
+      y[position] = 0 / 0
       expect.truthy(y:amax():isnan():item() and y:amin():isnan():item(), dtype)
     end
   end
@@ -123,9 +123,9 @@ test("kron of matrices whose product is large", function()
     local b = ml.randn(sizes[3], sizes[4]):requires_grad_()
     local got, wanted = ml.kron(a, b), by_einsum(a, b)
     same(got, wanted)
-    local slope = ml.randn_like(got)
-    local grads = ml.autograd.grad(got, { a, b }, slope)
-    for i, grad in ipairs(ml.autograd.grad(wanted, { a, b }, slope)) do
+    local gradient = ml.randn_like(got)
+    local grads = ml.autograd.grad(got, { a, b }, gradient)
+    for i, grad in ipairs(ml.autograd.grad(wanted, { a, b }, gradient)) do
       expect.near(grads[i]:totable(), grad:totable(), 1e-4)
     end
   end
@@ -189,16 +189,16 @@ test("softmax of every short length", function()
       local x = (ml.randn(13, n) * 5):to(dtype):requires_grad_()
       local powers = ml.exp(x:detach())
       local wanted = powers / powers:sum(-1, true)
-      local y, slope = ml.softmax(x, -1), ml.randn(13, n):to(dtype)
+      local y, gradient = ml.softmax(x, -1), ml.randn(13, n):to(dtype)
       local function near(a, b) expect.truthy(ml.allclose(a, b, 1e-5, 1e-6), n .. " " .. dtype) end
       near(y:detach(), wanted)
-      y:backward(slope)
-      near(x.grad, wanted * (slope - (wanted * slope):sum(-1, true)))
+      y:backward(gradient)
+      near(x.grad, wanted * (gradient - (wanted * gradient):sum(-1, true)))
       x.grad = nil
       local logs = ml.log_softmax(x, -1)
       near(logs:detach(), wanted:log())
-      logs:backward(slope)
-      near(x.grad, slope - wanted * slope:sum(-1, true))
+      logs:backward(gradient)
+      near(x.grad, gradient - wanted * gradient:sum(-1, true))
     end
   end
   local rows = { { -1 / 0, 2, -1 / 0 }, { 0 / 0, 1, 2 }, { 1e30, 1e30, -1e30 } }
@@ -208,7 +208,7 @@ test("softmax of every short length", function()
   expect.equal(extreme[3]:totable(), { 0.5, 0.5, 0.0 })
 end)
 
-test("the places of triangles", function()
+test("the positions of triangles", function()
   for rows = 0, 4 do
     for cols = 0, 4 do
       for offset = -6, 6 do
@@ -230,17 +230,17 @@ test("extremes of short rows and sums of narrow columns", function()
   for n = 1, 20 do
     local x = ml.randint(-2, 2, { 50, n }):to "float32"
     x[3][1], x[4][n] = 0 / 0, -1 / 0
-    local values, places = x:max(-1)
+    local values, positions = x:max(-1)
     for row = 1, 50 do
       local best = 1
       for i = 2, n do
         local a, b = x[row][i]:item(), x[row][best]:item()
         if a > b or (a ~= a and b == b) then best = i end
       end
-      expect.equal(places[row]:item(), best)
+      expect.equal(positions[row]:item(), best)
       expect.near(values[row]:item(), x[row][best]:item())
     end
-    same(x:argmax(-1), places)
+    same(x:argmax(-1), positions)
     local columns = ml.randint(-9, 9, { 1037, n }):to "float32"
     same(columns:sum(1), columns:t():contiguous():sum(-1))
     same(columns:amax(1), columns:t():contiguous():amax(-1))

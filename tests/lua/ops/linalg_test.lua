@@ -139,7 +139,7 @@ local function check_derivative(what, f, A, direction)
     if y.dtype:find "^complex" then y = ml.view_as_real(y) end
     return (y * (ml.rand(y.shape, { dtype = "float64" }) + 0.2)):sum()
   end
-  local function slope(a, create)
+  local function gradient(a, create)
     local leaf = a:detach():clone():requires_grad_(true)
     local g = ml.grad(total(leaf), leaf, { create_graph = create })
     return g, leaf
@@ -147,12 +147,12 @@ local function check_derivative(what, f, A, direction)
   local function parts(x) return ml.view_as_real(x:to "complex128") end
   local function inner(g) return (parts(g) * parts(direction)):sum() end
   local eps = 1e-6
-  local got = inner((slope(A)))
+  local got = inner((gradient(A)))
   local want = (total(A + direction * eps) - total(A - direction * eps)):item() / (2 * eps)
   expect.near(got:item(), want, 1e-6, what)
-  local g, leaf = slope(A, true)
+  local g, leaf = gradient(A, true)
   local second = ml.grad(inner(g), leaf)
-  local far = inner((slope(A + direction * 1e-5))) - inner((slope(A - direction * 1e-5)))
+  local far = inner((gradient(A + direction * 1e-5))) - inner((gradient(A - direction * 1e-5)))
   expect.near(inner(second):item(), far:item() / 2e-5, 1e-5, what .. ", second")
 end
 
@@ -393,8 +393,8 @@ test("einsum with lists of labels", function()
   expect.equal(out:tolist(), product)
   expect.error(function() ml.einsum(a, { 0, 1 }) end, "einsum: a label is an integer from 1 to 52")
   expect.error(function() ml.einsum(a, { 1, "x" }) end, "einsum: a label is an integer")
-  expect.error(function() ml.einsum(a, b) end, "einsum: a list of labels is wanted after each operand")
-  expect.error(function() ml.einsum(a, { 1, 2 }, b) end, "einsum: a list of labels is wanted")
+  expect.error(function() ml.einsum(a, b) end, "einsum: a list of labels is expected after each operand")
+  expect.error(function() ml.einsum(a, { 1, 2 }, b) end, "einsum: a list of labels is expected")
 end)
 
 test("tensordot with a pair of lists", function()

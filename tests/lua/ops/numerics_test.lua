@@ -83,7 +83,7 @@ on_devices("exponential draws are positive, integer draws within their ends", fu
   expect.error(function() half:random_(0, 70000) end, "random_: float16 holds")
 end)
 
--- 2000 ones at one place, which a 16-bit sum leaves at 256 (bfloat16) or 2000 after 2048 roundings.
+-- 2000 ones at one position, which a 16-bit sum leaves at 256 (bfloat16) or 2000 after 2048 roundings.
 on_devices("16-bit sums at positions are made in float32", function(device)
   local n = 3000
   for _, dtype in ipairs(halves) do

@@ -8,7 +8,7 @@ local test, expect = harness.test, harness.expect
 
 local HEIGHT, NAN = 5, 0 / 0
 
--- The windows of x (h, w) as (out_h * out_w) lists of { value, place }, in row order.
+-- The windows of x (h, w) as (out_h * out_w) lists of { value, position }, in row order.
 local function windows_of(x, width, geometry)
   local out = {}
   local reach = (geometry.kernel - 1) * (geometry.dilation or 1) + 1
@@ -29,11 +29,11 @@ local function windows_of(x, width, geometry)
 end
 
 local function largest(window)
-  local value, place = table.unpack(window[1])
+  local value, position = table.unpack(window[1])
   for _, item in ipairs(window) do
-    if item[1] > value or item[1] ~= item[1] then value, place = table.unpack(item) end
+    if item[1] > value or item[1] ~= item[1] then value, position = table.unpack(item) end
   end
-  return value, place
+  return value, position
 end
 
 local GEOMETRIES = {
@@ -52,19 +52,19 @@ local function each_case(body)
   end
 end
 
-test("maxima and their places", function()
+test("maxima and their positions", function()
   each_case(function(x, width, g)
     for _, dtype in ipairs { "float32", "float64", "int64", "int16", "bfloat16" } do
       local input = x:to(dtype)
       if dtype == "float32" then input[2][width // 2] = NAN end
-      local values, places = ml.max_pool2d_with_indices(input:unsqueeze(1), g.kernel, { g.stride },
+      local values, positions = ml.max_pool2d_with_indices(input:unsqueeze(1), g.kernel, { g.stride },
         g.pad or 0, g.dilation or 1)
-      local flat, at = values:reshape(-1):tolist(), places:reshape(-1):tolist()
+      local flat, at = values:reshape(-1):tolist(), positions:reshape(-1):tolist()
       local windows = windows_of(input:tolist(), width, g)
       expect.equal(#flat, #windows)
       for i, window in ipairs(windows) do
-        local value, place = largest(window)
-        expect.equal(at[i], place)
+        local value, position = largest(window)
+        expect.equal(at[i], position)
         if value == value then expect.equal(flat[i], value) else expect.equal(flat[i] ~= flat[i], true) end
       end
     end
@@ -89,7 +89,7 @@ test("averages and their gradients", function()
       end
       y:sum():backward()
       local grad = input.grad:reshape(-1):tolist()
-      for place = 1, HEIGHT * width do expect.near(grad[place], spread[place] or 0, 1e-2) end
+      for position = 1, HEIGHT * width do expect.near(grad[position], spread[position] or 0, 1e-2) end
     end
   end)
 end)
@@ -100,9 +100,9 @@ test("windows that divide a plane, alike or not", function()
   expect.equal(ml.adaptive_avg_pool2d(x, { 2, 1 }):reshape(-1):tolist(), { 70.5, 210.5 })
   expect.equal(ml.adaptive_avg_pool2d(x, { 1, 2 }):reshape(-1):tolist(), { 123, 158 })
   expect.equal(ml.adaptive_avg_pool2d(x, { 4, 70 }):reshape(-1):tolist(), x:reshape(-1):tolist())
-  local values, places = ml.adaptive_max_pool2d(x, { 2, 35 })
+  local values, positions = ml.adaptive_max_pool2d(x, { 2, 35 })
   expect.equal(values[1][2][35]:item(), 280)
-  expect.equal(places[1][1][1]:item(), 72)
+  expect.equal(positions[1][1][1]:item(), 72)
   expect.equal(ml.adaptive_max_pool2d(x, { 3, 35 }):reshape(-1):tolist()[1], 72)
 end)
 
@@ -112,26 +112,26 @@ test("maxima of long windows", function()
     -- Many equal numbers: the first of the largest counts.
     local x = ml.randint(-9, 9, { 3, 200 }):to(dtype)
     for _, width in ipairs { 1, 2, 3, 5 } do
-      local values, places = ml.adaptive_max_pool2d(x:unsqueeze(1), { 1, width })
+      local values, positions = ml.adaptive_max_pool2d(x:unsqueeze(1), { 1, width })
       local rows, size = x:tolist(), 200
       for o = 1, width do
-        local value, place
+        local value, position
         for y = 1, 3 do
           for column = (o - 1) * size // width + 1, (o * size + width - 1) // width do
             local v = rows[y][column]
-            if not value or v > value then value, place = v, (y - 1) * size + column end
+            if not value or v > value then value, position = v, (y - 1) * size + column end
           end
         end
         expect.equal(values[1][1][o]:item(), value)
-        expect.equal(places[1][1][o]:item(), place)
+        expect.equal(positions[1][1][o]:item(), position)
       end
     end
   end
   local x = ml.ones(1, 2, 100)
   x[1][1][7], x[1][2][40], x[1][2][90] = NAN, NAN, 5
-  local value, place = ml.adaptive_max_pool2d(x, 1)
+  local value, position = ml.adaptive_max_pool2d(x, 1)
   expect.truthy(value:isnan():all():item())
-  expect.equal(place:item(), 140)
+  expect.equal(position:item(), 140)
   expect.equal(ml.max_pool2d(ml.full({ 1, 2, 100 }, -math.huge), { 2, 100 }):item(), -math.huge)
 end)
 
@@ -147,9 +147,9 @@ test("the gradient of averages is their adjoint, where windows are long, overlap
   for i, pool in ipairs(pools) do
     local x = ml.randn { 2, 7, 123, dtype = "float64" }:requires_grad_()
     local y = pool(x)
-    local slope = ml.randn_like(y)
-    local grad = ml.grad({ y }, { x }, { grad_outputs = { slope } })
-    expect.near((grad * x):sum():item(), (y * slope):sum():item(), 1e-9, "pool " .. i)
+    local gradient = ml.randn_like(y)
+    local grad = ml.grad({ y }, { x }, { grad_outputs = { gradient } })
+    expect.near((grad * x):sum():item(), (y * gradient):sum():item(), 1e-9, "pool " .. i)
   end
 end)
 
@@ -182,22 +182,22 @@ test("images whose channels lie beside each other are pooled alike", function()
         local got, got_at = pool(z)
         near(got, want, label)
         if want_at then
-          expect.truthy(got_at:eq(want_at):all():item(), label .. ": places")
-          expect.equal(got_at:stride()[2], got:stride()[2], label .. ": layout of the places")
+          expect.truthy(got_at:eq(want_at):all():item(), label .. ": positions")
+          expect.equal(got_at:stride()[2], got:stride()[2], label .. ": layout of the positions")
         end
-        local slope = ml.randn(want.shape):round():to(dtype)
-        near(ml.grad(got, z, { grad_outputs = slope:contiguous "channels_last" }),
-          ml.grad(want, x, { grad_outputs = slope }), label .. ": gradient")
+        local gradient = ml.randn(want.shape):round():to(dtype)
+        near(ml.grad(got, z, { grad_outputs = gradient:contiguous "channels_last" }),
+          ml.grad(want, x, { grad_outputs = gradient }), label .. ": gradient")
       end
     end
   end
   local whole = ml.randint(-9, 9, { 1, 5, 6, 6 })
-  local values, places = ml.max_pool2d_with_indices(whole:contiguous "channels_last", 2)
+  local values, positions = ml.max_pool2d_with_indices(whole:contiguous "channels_last", 2)
   local want, want_at = ml.max_pool2d_with_indices(whole, 2)
-  expect.truthy(values:eq(want):all():item() and places:eq(want_at):all():item(), "int64")
+  expect.truthy(values:eq(want):all():item() and positions:eq(want_at):all():item(), "int64")
 end)
 
-test("maxima of bodies give their gradient to the places they are at", function()
+test("maxima of volumes give their gradient to the positions they are at", function()
   local pools = {
     function(x) return ml.max_pool3d_with_indices(x, { 2, 3, 2 }, { 1, 2, 2 }, { 1, 1, 0 }, 1, true) end,
     function(x) return ml.max_pool3d_with_indices(x, 2, { 1 }, 1, { 3, 1, 2 }) end,
@@ -209,15 +209,15 @@ test("maxima of bodies give their gradient to the places they are at", function(
   for number, pool in ipairs(pools) do
     for _, dtype in ipairs { "float32", "float64", "bfloat16" } do
       local x = (ml.randn(2, 3, 6, 5, 7) * 4):round():to(dtype):requires_grad_()
-      local values, places = pool(x)
-      local slope = ml.randn(values.shape):round():to(dtype)
+      local values, positions = pool(x)
+      local gradient = ml.randn(values.shape):round():to(dtype)
       local flat = values:isfinite()
-      local got = ml.grad(values, x, { grad_outputs = slope })
-      local want = ml.zeros(2, 3, 6 * 5 * 7):scatter_add(3, places:reshape(2, 3, -1),
-        slope:to("float32"):where(flat, 0.0):reshape(2, 3, -1)):reshape(x.shape)
+      local got = ml.grad(values, x, { grad_outputs = gradient })
+      local want = ml.zeros(2, 3, 6 * 5 * 7):scatter_add(3, positions:reshape(2, 3, -1),
+        gradient:to("float32"):where(flat, 0.0):reshape(2, 3, -1)):reshape(x.shape)
       if flat:all():item() then
         expect.truthy(got:to("float32"):allclose(want, 1e-2, 1e-2), number .. " " .. dtype)
-        local picked = x:detach():reshape(2, 3, -1):gather(3, places:reshape(2, 3, -1)):reshape(values.shape)
+        local picked = x:detach():reshape(2, 3, -1):gather(3, positions:reshape(2, 3, -1)):reshape(values.shape)
         expect.truthy(values:eq(picked):all():item(), number .. " values " .. dtype)
       end
     end
@@ -230,7 +230,7 @@ test("long windows: the first of equal elements, the last NaN", function()
       for rows = 1, 3 do
         local x = ml.randint(-3, 3, { rows, 2 * size }):to(dtype)
         local function check(label)
-          local values, places = ml.adaptive_max_pool2d(x:unsqueeze(1), { 1, 2 })
+          local values, positions = ml.adaptive_max_pool2d(x:unsqueeze(1), { 1, 2 })
           for part = 1, 2 do
             local best, at
             for i = 1, rows do
@@ -239,7 +239,7 @@ test("long windows: the first of equal elements, the last NaN", function()
                 if not best or v > best or v ~= v then best, at = v, (i - 1) * 2 * size + j end
               end
             end
-            expect.equal(places[1][1][part]:item(), at, ("%s of %s %d: %d"):format(label, dtype, size, part))
+            expect.equal(positions[1][1][part]:item(), at, ("%s of %s %d: %d"):format(label, dtype, size, part))
             local got = values[1][1][part]:item()
             expect.truthy(got == best or (got ~= got and best ~= best), label)
           end
@@ -264,8 +264,8 @@ test("norms of windows and their gradients", function()
       end
       local got, want = ml.lp_pool2d(x, norm, { 2, 3 }, {}, ceil_mode), want_of(x)
       expect.truthy(got:allclose(want, 1e-12, 1e-12), "values")
-      local slope = ml.randn(want.shape, { dtype = "float64" })
-      local options = { grad_outputs = slope, create_graph = true }
+      local gradient = ml.randn(want.shape, { dtype = "float64" })
+      local options = { grad_outputs = gradient, create_graph = true }
       local first, wanted = ml.grad(got, x, options), ml.grad(want, x, options)
       expect.truthy(first:allclose(wanted, 1e-10, 1e-10), "gradient")
       expect.truthy(ml.grad(first:square():sum(), x):allclose(ml.grad(wanted:square():sum(), x), 1e-9, 1e-9), "second")
@@ -277,7 +277,7 @@ test("norms of windows and their gradients", function()
   end
 end)
 
-test("windows at random that have one place each", function()
+test("windows at random that have one position each", function()
   for _, kernel in ipairs { { 1, 2 }, { 4, 4 }, { 3, 1 } } do
     local x = (ml.randn(2, 3, 7, 7) * 2):round()
     local want, want_at = ml.max_pool2d_with_indices(x, kernel, { 1 })
@@ -287,13 +287,13 @@ test("windows at random that have one place each", function()
   end
 end)
 
--- The gradient of means over windows that divide n elements into `count`, by the slopes of these.
-local function shared(slopes, n, count)
+-- The gradient of means over windows that divide n elements into `count`, by the gradients of these.
+local function shared(gradients, n, count)
   local out = {}
   for i = 1, n do out[i] = 0.0 end
   for i = 0, count - 1 do
     local first, last = i * n // count, -(-(i + 1) * n // count)
-    for j = first + 1, last do out[j] = out[j] + slopes[i + 1] / (last - first) end
+    for j = first + 1, last do out[j] = out[j] + gradients[i + 1] / (last - first) end
   end
   return out
 end
@@ -303,9 +303,9 @@ test("windows that divide a line share their gradient out, however long they are
   for _, case in ipairs { { 7, 3 }, { 100, 2 }, { 101, 2 }, { 300, 7 }, { 64, 64 }, { 5, 9 }, { 2100, 2 } } do
     local n, count = case[1], case[2]
     local x = ml.randn(2, n):double():requires_grad_()
-    local slopes = ml.randn(2, count):double()
-    local got = ml.grad({ ml.adaptive_avg_pool1d(x, count) }, { x }, { grad_outputs = { slopes } })
-    expect.near(got[2]:tolist(), shared(slopes[2]:tolist(), n, count), 1e-12, n .. " to " .. count)
+    local gradients = ml.randn(2, count):double()
+    local got = ml.grad({ ml.adaptive_avg_pool1d(x, count) }, { x }, { grad_outputs = { gradients } })
+    expect.near(got[2]:tolist(), shared(gradients[2]:tolist(), n, count), 1e-12, n .. " to " .. count)
     -- Rows and columns of planes in the same way.
     local plane = ml.randn(1, n, 6):double():requires_grad_()
     local both = ml.randn(1, count, 2):double()
@@ -323,12 +323,12 @@ test("16-bit gradients of few maxima are added up in float32", function()
       x["2, 1"], x["3, " .. n // 2 + 1] = 50.0, 60.0 -- one that two windows share, where n is odd
       local half = x:to(dtype):requires_grad_()
       local whole = half:detach():float():requires_grad_()
-      local slopes = ml.randn(3, 2):to(dtype)
+      local gradients = ml.randn(3, 2):to(dtype)
       local function gradient(input, g)
         local values = ml.adaptive_max_pool1d(input, 2)
         return ml.grad({ values }, { input }, { grad_outputs = { g } })
       end
-      expect.truthy(gradient(half, slopes):equal(gradient(whole, slopes:float()):to(dtype)), dtype .. n)
+      expect.truthy(gradient(half, gradients):equal(gradient(whole, gradients:float()):to(dtype)), dtype .. n)
     end
   end
 end)

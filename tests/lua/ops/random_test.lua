@@ -61,11 +61,11 @@ local function check_moments(name, x, mean, variance, fourth)
   x = x:to "float64"
   local error_of_mean = math.sqrt(variance / N)
   local got = x:mean():item()
-  expect.truthy(math.abs(got - mean) <= 5 * error_of_mean, ("%s: mean %g, wanted %g"):format(name, got, mean))
+  expect.truthy(math.abs(got - mean) <= 5 * error_of_mean, ("%s: mean %g, expected %g"):format(name, got, mean))
   local spread = (x - mean):square():mean():item()
   local error_of_variance = math.sqrt(((fourth or 3) - 1) / N) * variance
   expect.truthy(math.abs(spread - variance) <= 5 * error_of_variance,
-    ("%s: variance %g, wanted %g"):format(name, spread, variance))
+    ("%s: variance %g, expected %g"):format(name, spread, variance))
 end
 
 -- Pearson's chi-square of how often whole numbers came, where at least five are awaited; the rest is
@@ -135,18 +135,18 @@ test("gamma draws have their moments, and gradients that keep their probabilitie
     local x = draw(a)
     check_moments("gamma " .. shape, x:detach(), shape, shape, 3 + 6 / shape)
     x:sum():backward()
-    -- The mean moves as the shape does; so does the mean of log(x), by the slope of digamma.
-    expect.near(a.grad:mean():item(), 1, 0.02, "slope of the mean at " .. shape)
+    -- The mean moves as the shape does; so does the mean of log(x), by the gradient of digamma.
+    expect.near(a.grad:mean():item(), 1, 0.02, "gradient of the mean at " .. shape)
     local of_log = (a.grad / x:detach()):mean():item()
     local wanted = ml.polygamma(1, ml.tensor(shape, { dtype = "float64" })):item()
-    expect.near(of_log / wanted, 1, 0.05, "slope of the mean logarithm at " .. shape)
+    expect.near(of_log / wanted, 1, 0.05, "gradient of the mean logarithm at " .. shape)
   end
   expect.equal(draw(ml.ones(2, { dtype = "float16" })).dtype, "float16")
   expect.near(draw(ml.tensor { 0.0, -1.0, 0 / 0 }):tolist(), { 0, 0 / 0, 0 / 0 })
   expect.equal(draw(ml.ones(0, 3)).shape, { 0, 3 })
-  local slope = ml._internal.standard_gamma_grad_concentration
+  local gradient = ml._internal.standard_gamma_grad_concentration
   local a = ml.ones(2, { requires_grad = true })
-  expect.near(slope(ml.ones(4), ml.tensor { 0.0, -1.0, 2.0, 2.0 }, ml.tensor { 1.0, 1.0, 0.0, math.huge })
+  expect.near(gradient(ml.ones(4), ml.tensor { 0.0, -1.0, 2.0, 2.0 }, ml.tensor { 1.0, 1.0, 0.0, math.huge })
     :tolist(), { 0 / 0, 0 / 0, 0, 0 / 0 })
   expect.error(function()
     local first = ml.grad(draw(a):sum(), a, { create_graph = true })
@@ -270,7 +270,7 @@ test("ml.random keeps the default generator's state", function()
   local a, b = ml.seed(), ml.random.seed()
   expect.truthy(a ~= b and ml.initial_seed() == b)
   expect.error(function() ml.random.fork_rng(function() end) end, "use fork_rng")
-  expect.error(function() ml.random.fork_rng({}, 5) end, "a function is wanted, got number")
+  expect.error(function() ml.random.fork_rng({}, 5) end, "a function is expected, got number")
   ml.manual_seed(1)
 end)
 

@@ -104,13 +104,13 @@ test("scans of many rows are those of each", function()
   for _, name in ipairs { "cumsum", "cumprod", "cummax", "cummin" } do
     for _, dtype in ipairs { "float32", "float64", "int64", "bfloat16" } do
       local rows = (x * 4):to(dtype)
-      local all, places = rows[name](rows, 2)
+      local all, positions = rows[name](rows, 2)
       local columns = rows[name](rows:t(), 1)
       for i = 1, 7 do
         local one, at = rows[name](rows[i], 1)
         expect.truthy(all[i]:eq(one):all():item(), name .. " of " .. dtype)
         expect.truthy(columns:select(2, i):eq(one):all():item(), name .. " of columns of " .. dtype)
-        if at then expect.truthy(places[i]:eq(at):all():item(), name .. ": positions") end
+        if at then expect.truthy(positions[i]:eq(at):all():item(), name .. ": positions") end
       end
     end
   end
@@ -282,7 +282,7 @@ test("norms of complex numbers, of other dtypes, of nothing", function()
   holds(c:norm(1), { 6.3983459 })
   expect.equal(c:norm(2, { dtype = "complex128" }).dtype, "float64")
   expect.error(function() c:norm(2, { dtype = "float64" }) end, "norm: dtype is float64")
-  expect.error(function() ml.ones(2):norm(2, { dtype = "complex64" }) end, "a floating one is wanted")
+  expect.error(function() ml.ones(2):norm(2, { dtype = "complex64" }) end, "a floating one is expected")
   expect.equal(ml.ones(2, { dtype = "float16" }):norm({ dtype = "float32" }).dtype, "float32")
   expect.error(function() ml.arange(1, 3):norm() end, "norm: ")
   holds(ml.ones(0):norm(), { 0 })
@@ -439,7 +439,7 @@ test("renorm scales down the long slices only", function()
   expect.error(function() ml.ones(3):renorm(2, 1, 1) end, "two dimensions")
 end)
 
-test("slopes of samples", function()
+test("gradients of samples", function()
   local x = ml.tensor { 1.0, 4, 9, 16 }
   holds(ml.gradient(x)[1], { 3, 4, 6, 7 })
   holds(ml.gradient(x, 2)[1], { 1.5, 2, 3, 3.5 })
@@ -483,11 +483,11 @@ local function check_complex_gradient(name, f)
       flat[i] = before + eps
       local up = loss():item()
       flat[i] = before - eps
-      local slope = (up - loss():item()) / (2 * eps)
+      local gradient = (up - loss():item()) / (2 * eps)
       flat[i] = before
       local got = grad:reshape(-1)[i]:item()
-      expect.truthy(math.abs(got - slope) < 1e-5 * math.max(1, math.abs(slope)),
-        ("element %d: %g, by differences %g"):format(i, got, slope))
+      expect.truthy(math.abs(got - gradient) < 1e-5 * math.max(1, math.abs(gradient)),
+        ("element %d: %g, by differences %g"):format(i, got, gradient))
     end
   end)
 end
@@ -547,16 +547,16 @@ end)
 test("a NaN of either sign wins among 16-bit floats, infinities are numbers", function()
   for _, dtype in ipairs { "bfloat16", "float16", "float32", "float64" } do
     for _, n in ipairs(LENGTHS) do
-      for _, place in ipairs { 1, (n + 1) // 2, n } do
+      for _, position in ipairs { 1, (n + 1) // 2, n } do
         local x = ml.ones(n, { dtype = dtype })
         for _, value in ipairs { inf, -inf } do
-          x[place] = value
+          x[position] = value
           local low, high = x:aminmax()
           holds(low, { math.min(value, n > 1 and 1 or value) })
           holds(high, { math.max(value, n > 1 and 1 or value) })
         end
         for _, sign in ipairs { 1, -1 } do
-          x[place] = ml.tensor(nan):copysign(sign):item()
+          x[position] = ml.tensor(nan):copysign(sign):item()
           holds(x:amax(), { nan })
           holds(x:amin(), { nan })
           holds(x:reshape(n, 1):amax(1), { nan })

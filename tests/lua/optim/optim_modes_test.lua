@@ -361,7 +361,7 @@ end)
 local function expect_numbers(got, wanted, label)
   for i, value in ipairs(wanted) do
     if not (math.abs(got[i] - value) <= 1e-6 * math.max(1, math.abs(value))) then
-      error(("%s: number %d is %.12g, wanted %.12g"):format(label, i, got[i], value), 0)
+      error(("%s: number %d is %.12g, expected %.12g"):format(label, i, got[i], value), 0)
     end
   end
 end

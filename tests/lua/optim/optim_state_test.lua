@@ -36,7 +36,7 @@ test("hooks of state dicts run in their order and may replace the state", functi
   optimizer:load_state_dict(state)
   expect.equal(optimizer.param_groups[1].lr, 0.25)
   expect.equal(order[5], "loaded")
-  expect.error(function() optimizer:register_state_dict_pre_hook(3) end, "'hook': a function is wanted")
+  expect.error(function() optimizer:register_state_dict_pre_hook(3) end, "'hook': a function is expected")
 end)
 
 test("parameters with names", function()
@@ -262,7 +262,7 @@ test("options that are not set are None for PyTorch's optimisers", function()
   lbfgs:step(closure)
   local bytes = bytes_of(lbfgs:state_dict())
   expect.truthy(bytes:find(text "line_search_fn" .. "N", 1, true))
-  -- A list that is empty, and one that has a place for each direction.
+  -- A list that is empty, and one that has a position for each direction.
   expect.truthy(bytes:find(text "old_dirs" .. "]", 1, true))
   lbfgs:step(closure)
   expect.truthy(bytes_of(lbfgs:state_dict()):find("N" .. ("N"):rep(98) .. "e", 1, true))

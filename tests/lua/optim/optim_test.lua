@@ -160,14 +160,14 @@ test("bad options are named", function()
   local w = parameters()
   expect.error(function() optim.Adam({ w }, { lrr = 1 }) end,
     "unknown option 'lrr'; did you mean 'lr'")
-  expect.error(function() optim.Adam({ w }, { lr = -1 }) end, "'lr': a number of at least 0 or a tensor of one is wanted")
+  expect.error(function() optim.Adam({ w }, { lr = -1 }) end, "'lr': a number of at least 0 or a tensor of one is expected")
   expect.error(function() optim.Adam({ w }, { betas = { 0.9, 1 } }) end, "'betas'")
   expect.error(function() optim.SGD({ w }, { nesterov = true }) end, "nesterov")
   expect.error(function() optim.SGD({}) end, "no parameters")
   expect.error(function() optim.SGD({ w, w }) end, "twice")
   expect.error(function() optim.SGD({ w * 2 }) end, "not a leaf")
   expect.error(function() optim.SGD(nn.Linear(1, 1)) end, "net:parameters")
-  expect.error(function() optim.SGD({ 1 }) end, "parameter 1 is a number, wanted a tensor, or groups")
+  expect.error(function() optim.SGD({ 1 }) end, "parameter 1 is a number, expected a tensor, or groups")
   expect.error(function() optim.SGD(nil) end, "array of parameters")
 end)
 
@@ -232,9 +232,9 @@ test("the options of a group are its own", function()
   expect.error(function() Own({ w }, { scale = 1 }) end, "did you mean 'scales'")
   expect.error(function() own:add_param_group { params = { b }, lrr = 1 } end, "did you mean 'lr'")
   expect.error(function() optim.SGD { { params = { w }, lr = "x" } } end,
-    "'lr': a number of at least 0 or a tensor of one is wanted")
+    "'lr': a number of at least 0 or a tensor of one is expected")
   expect.error(function() optimizer:zero_grad(1) end, "'set_to_none' must be true or false, got 1")
-  expect.error(function() optimizer:step(3) end, "'closure': a function is wanted, got 3")
+  expect.error(function() optimizer:step(3) end, "'closure': a function is expected, got 3")
 end)
 
 -- The norm before and the gradients after clipping to 6, by PyTorch.

@@ -12,7 +12,7 @@ local F = nn.functional
 local weight, same = weights.weight, weights.same
 
 local INDEX = ml.tensor { { 1, 3 }, { 3, 2 } }
-local SLOPES = ml.arange(0, 11, { dtype = ml.float64 }):reshape(2, 2, 3)
+local GRADIENTS = ml.arange(0, 11, { dtype = ml.float64 }):reshape(2, 2, 3)
 
 -- Ten steps, and where PyTorch is after them: made by tests/reference/make_sparse_optim.py.
 local STEPS = { { 1, 3, 3 }, { 2, 6, 1 }, { 5, 5, 5 }, { 3, 1, 4 }, { 2, 2, 6 }, { 1, 1, 3 },
@@ -146,8 +146,8 @@ test("clipping", function()
   local w, v = weight(), weight()
   local function fill()
     w.grad, v.grad = nil, nil
-    ml.embedding(w, INDEX, { sparse = true }):mul(SLOPES):sum():backward()
-    ml.embedding(v, INDEX):mul(SLOPES):sum():backward()
+    ml.embedding(w, INDEX, { sparse = true }):mul(GRADIENTS):sum():backward()
+    ml.embedding(v, INDEX):mul(GRADIENTS):sum():backward()
   end
   for _, kind in ipairs { 2, 1, math.huge } do
     fill()

@@ -413,9 +413,9 @@ test("wrong arguments", function()
     for key, value in pairs(change) do p[key] = value end
     expect.error(function() train.fit(p) end, pattern)
   end
-  wrong({ model = 5 }, "'model': a module is wanted, got 5")
+  wrong({ model = 5 }, "'model': a module is expected, got 5")
   wrong({ data = { 1 } }, "'data': a loader")
-  wrong({ loss = false }, "'loss': a function is wanted")
+  wrong({ loss = false }, "'loss': a function is expected")
   wrong({ loss = function() return 1 end }, "must give a tensor with one element, got 1")
   wrong({ epoch = 2 }, "unknown option 'epoch'.*'epochs'")
   wrong({ epochs = 0 }, "'epochs' must be")

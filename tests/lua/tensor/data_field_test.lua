@@ -7,7 +7,7 @@ local test, expect = harness.test, harness.expect
 
 local function list(x) return x:totable() end
 
-test("x.data = y makes x show y's memory, and keeps its place on the tape", function()
+test("x.data = y makes x show y's memory, and keeps its position on the tape", function()
   local x, y = ml.ones(2), ml.arange(3)
   x.data = y
   expect.equal({ x.dtype, list(x) }, { "int64", { 1, 2, 3 } })

@@ -32,9 +32,9 @@ test("reductions of expanded tensors are those of the written out", function()
         for dim = 1, 4 do
           local what = ("%s of %s along %d"):format(name, dtype, dim)
           local got, at = x[name](x, dim)
-          local want, place = written[name](written, dim)
+          local want, position = written[name](written, dim)
           close(got, want, what)
-          if at then close(at, place, what) end
+          if at then close(at, position, what) end
         end
         if name ~= "logsumexp" then
           close(x[name](x), written[name](written), name .. " of all " .. dtype)
@@ -67,9 +67,9 @@ test("dims expanded far beyond memory are reduced", function()
   expect.truthy(math.abs(ml.zeros(1):expand(huge):logsumexp(1):item() - 40 * math.log(2)) < 1e-4)
   local rows = ml.arange(3):reshape(3, 1):expand(3, huge)
   expect.equal(rows:sum(2)[3]:item(), 3 * huge)
-  local values, places = rows:max(2)
+  local values, positions = rows:max(2)
   expect.equal(values[3]:item(), 3)
-  expect.equal(places[3]:item(), 1)
+  expect.equal(positions[3]:item(), 1)
 end)
 
 test("gradients pass through reductions of expanded tensors", function()

@@ -198,9 +198,9 @@ test("additions to many slices of a 16-bit tensor are rounded once", function()
     end
   end
   local weight = ml.zeros(20, 64, { dtype = "bfloat16" }):requires_grad_()
-  local at, slopes = ml.randint(1, 20, { 90 }), ml.randn(90, 64):to "bfloat16"
-  ml.embedding(weight, at, { padding_idx = 3 }):backward(slopes)
-  local sums = ml.zeros(20, 64):index_add(1, at, slopes:float()):to "bfloat16"
+  local at, gradients = ml.randint(1, 20, { 90 }), ml.randn(90, 64):to "bfloat16"
+  ml.embedding(weight, at, { padding_idx = 3 }):backward(gradients)
+  local sums = ml.zeros(20, 64):index_add(1, at, gradients:float()):to "bfloat16"
   sums[3] = 0
   same(weight.grad, sums, "the gradient of embedding")
 end)
@@ -267,11 +267,11 @@ test("index_reduce takes tensors without dimensions, expanded ones and NaN, and 
     ml.tensor({ { 3.0 }, { 24.0 } }):expand { 2, 5 }:contiguous(), "expanded")
   local nan = ml.zeros(2, 3):index_reduce(1, ml.tensor { 1, 1 }, ml.tensor { { 0 / 0 }, { 3.0 } }:expand { 2, 3 }, "amax")
   expect.equal(nan:isnan():sum():item(), 3)
-  local x, slopes = ml.zeros(2, 3), ml.ones(1, 3)
-  expect.error(function() x:index_reduce(1, ml.tensor { 3 }, slopes, "prod") end, "position 3 is out of range for size 2")
-  expect.error(function() x:index_reduce(1, ml.tensor { 0 }, slopes, "prod") end, "index_reduce")
+  local x, gradients = ml.zeros(2, 3), ml.ones(1, 3)
+  expect.error(function() x:index_reduce(1, ml.tensor { 3 }, gradients, "prod") end, "position 3 is out of range for size 2")
+  expect.error(function() x:index_reduce(1, ml.tensor { 0 }, gradients, "prod") end, "index_reduce")
   expect.error(function() x:index_reduce(1, one, ml.ones(2, 3), "prod") end, "index_reduce: source has shape")
-  expect.error(function() x:index_reduce(1, one, slopes, "median") end, "index_reduce: reduce is")
+  expect.error(function() x:index_reduce(1, one, gradients, "median") end, "index_reduce: reduce is")
 end)
 
 test("the gradient of index_reduce", function()
@@ -314,7 +314,7 @@ test("scattering to a 16-bit tensor of many rows is rounded once", function()
   same(x, before, "nothing is written before all positions are checked")
 end)
 
-test("few elements that come to places of a large 16-bit tensor are rounded once", function()
+test("few elements that come to positions of a large 16-bit tensor are rounded once", function()
   ml.manual_seed(1)
   local x, source = ml.randn(40, 30):to "bfloat16", ml.randn(2, 30):to "bfloat16"
   local at = ml.randint(1, 3, { 2, 30 })

@@ -173,7 +173,7 @@ test("the peak of live bytes is exact, and measures nest", function()
   expect.equal(nothing, before)
   expect.equal(results .. more, "onetwo")
   expect.truthy(not ok and message:find "inside", message)
-  expect.error(function() ml.memory.peak_live_bytes(3) end, "peak_live_bytes: a function is wanted")
+  expect.error(function() ml.memory.peak_live_bytes(3) end, "peak_live_bytes: a function is expected")
 end)
 
 test("a backward does not begin with the garbage of the forward pass", function()

@@ -51,7 +51,7 @@ test("writes to windows that overlap are refused, to interleaved ones not", func
     function() windows:copy_(ml.ones(4, 3)) end,
     function() ml.add(ml.ones(4, 3), 1, { out = windows }) end,
   } do
-    expect.error(write, "share one place in memory")
+    expect.error(write, "share one position in memory")
   end
   ml.zeros(6):unfold(1, 3, 3):add_(1)
   local s = ml.Storage(9)
@@ -59,7 +59,7 @@ test("writes to windows that overlap are refused, to interleaved ones not", func
   woven:copy_(ml.arange(1, 6):float():view(2, 3))
   expect.equal(s:tolist(), { 1.0, 0.0, 2.0, 4.0, 3.0, 5.0, 0.0, 6.0, 0.0 })
   local met = ml.empty(0):set_(s, 0, { 2, 3 }, { 4, 2 }) -- 4 twice
-  expect.error(function() met:add_(1) end, "share one place in memory")
+  expect.error(function() met:add_(1) end, "share one position in memory")
 end)
 
 harness.run()

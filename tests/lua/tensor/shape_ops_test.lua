@@ -64,14 +64,14 @@ test("repeats of each position", function()
   expect.error(function() x:repeat_interleave(ml.tensor { 1, -1, 2 }) end, "cannot be negative")
   expect.error(function() ml.ones(2):repeat_interleave(ml.tensor { 1 << 62, 1 << 62 }) end, "repeat_interleave: .*too large")
   expect.error(function() x:repeat_interleave(ml.tensor { 1, 2 }) end, "size 3")
-  expect.error(function() x:repeat_interleave(ml.tensor { 1.0, 2.0, 1.0 }) end, "integers are wanted")
+  expect.error(function() x:repeat_interleave(ml.tensor { 1.0, 2.0, 1.0 }) end, "integers are expected")
 end)
 
 test("combinations and products", function()
   expect.equal(shape(ml.arange(1, 5):combinations(6)), "(0, 6)")
   expect.equal(flat(ml.tensor({ 1, 2 }):combinations(2, true)), "1 1 1 2 2 2")
   expect.error(function() ml.arange(1, 60):combinations(30) end, "combinations")
-  expect.error(function() ml.combinations(ml.zeros(2, 2)) end, "1 dimension is wanted")
+  expect.error(function() ml.combinations(ml.zeros(2, 2)) end, "1 dimension is expected")
   expect.equal(shape(ml.cartesian_prod(ml.zeros(2), ml.zeros(0))), "(0, 2)")
 end)
 
@@ -121,12 +121,12 @@ test("block_diag is zero beside large blocks and joins any shapes and dtypes", f
   expect.equal(y:sum():item(), 2.0 * 6000 + 3.0 * 4500 + 9)
   expect.truthy(y["1:60, 1:100"]:eq(2):all():item() and y["61:110, 101:190"]:eq(3):all():item())
   expect.equal(flat(y["112, 191:192"]), "4.0 5.0")
-  local slopes = ml.arange(1, 114 * 192):view(114, 192):float()
-  local ga, gb = ml.grad({ y }, { a, b }, { grad_outputs = { slopes } })
-  expect.truthy(ga:equal(slopes["1:60, 1:100"]) and gb:equal(slopes["61:110, 101:190"]))
+  local gradients = ml.arange(1, 114 * 192):view(114, 192):float()
+  local ga, gb = ml.grad({ y }, { a, b }, { grad_outputs = { gradients } })
+  expect.truthy(ga:equal(gradients["1:60, 1:100"]) and gb:equal(gradients["61:110, 101:190"]))
 end)
 
-test("copies to just behind their place in a page are whole", function()
+test("copies to just behind their position in a page are whole", function()
   for _, dtype in ipairs { "uint8", "int16", "float32", "float64" } do
     for _, width in ipairs { 100, 1024, 4100 } do
       local x = ml.randint(0, 100, { 5, width }):to(dtype)
