@@ -183,8 +183,13 @@ test("the C++ programs of docs/embedding.md", function()
 end)
 
 test("links between the documents lead somewhere", function()
-  for _, path in ipairs { "README.md", "CONTRIBUTING.md", "docs/guide.md", "docs/porting.md",
-    "docs/embedding.md", "docs/architecture.md", "docs/op-table.md" } do
+  local paths = { "README.md", "CONTRIBUTING.md", "docs/guide.md", "docs/porting.md",
+    "docs/embedding.md", "docs/architecture.md", "docs/op-table.md", "docs/glossary.md" }
+  for page in read(source .. "/docs/architecture.md"):gmatch "%]%((architecture/[^)#]+%.md)%)" do
+    paths[#paths + 1] = "docs/" .. page
+  end
+  expect.truthy(#paths > 15, #paths)
+  for _, path in ipairs(paths) do
     local folder = path:match "^(.*/)" or ""
     for target in read(source .. "/" .. path):gmatch "%]%(([^)#]+)%)" do
       if not target:find "^https?:" then
