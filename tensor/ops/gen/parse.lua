@@ -19,7 +19,8 @@ local known_fields = {}
 for name in ([[kind dtypes grad differentiable doc sample torch check nodiff random inplace meta method func
     no_cuda draws overload_of int_to_float result clone mixed functor constant chooses dtype_of
     keeps_dtype autocast gather out row_major divides internal alias module slow
-    scales refuses_bool byte_mask lua_name makes forms vmap linear steady]]):gmatch "[%a_]+" do
+    scales refuses_bool byte_mask lua_name makes forms vmap linear steady
+    args shapes formula example gives]]):gmatch "[%a_]+" do
   known_fields[name] = true
 end
 
@@ -183,8 +184,19 @@ local function check_fields(row)
   end
 end
 
+-- A row whose `doc` is a table, as a function that makes rows takes it, has all its text there: the
+-- words, then `args`, `shapes` and the other fields.
+local function spread_text(raw)
+  if type(raw.doc) ~= "table" then return raw end
+  local out = {}
+  for key, value in pairs(raw) do out[key] = value end
+  for key, value in pairs(raw.doc) do out[key == 1 and "doc" or key] = value end
+  return out
+end
+
 local function parse_row(raw, family)
   if type(raw) ~= "table" or type(raw[1]) ~= "string" then fail "a row without a signature" end
+  raw = spread_text(raw)
   local name, args, results = raw[1]:match "^%s*([%a_][%w_]*)%((.*)%)%s*%->%s*(.-)%s*$"
   if not name then fail("cannot read signature '%s'", raw[1]) end
   local row = {}
