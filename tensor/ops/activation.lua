@@ -76,7 +76,7 @@ gradient("elu_grad_x", "x, Scalar alpha",
 activation("celu(Tensor x, Scalar alpha=1.0) -> Tensor",
   { [[Continuously differentiable exponential linear unit: as `elu`, with a gradient of 1 at 0 for
 every `alpha`. Barron 2017, arXiv:1704.07483.]],
-    args = { alpha = "the limit at minus infinity is `-alpha`; not 0" },
+    args = { alpha = "the limit at minus infinity is `-alpha`" },
     formula = "y = max(x, 0) + alpha * (exp(min(x, 0) / alpha) - 1)",
     example = "ml.celu(ml.tensor {-2.0, 0, 3}, 0.5)",
     gives = [[
