@@ -82,9 +82,9 @@ op { "polar(Tensor abs, Tensor angle) -> Tensor",
      args = { abs = "the moduli", angle = "the angles, in radians" },
      shapes = "abs (*), angle (*) -> (*)",
      formula = "y = abs * (cos(angle) + i * sin(angle))",
-     example = "ml.polar(ml.tensor {1.0, 2}, ml.tensor {0, math.pi / 2})",
+     example = "ml.polar(ml.tensor {1.0, 2}, ml.tensor {0, math.pi / 3})",
      gives = [[
-{ 1.0000e+00+0.0000e+00i, -8.7423e-08+2.0000e+00i}
+{1.0000+0.0000i, 1.0000+1.7321i}
 Tensor (2,) complex64]],
      sample = { "rand(3, 4), randn(4)" }, check = { dtypes = "16-bit floats have no complex dtype",
                                                     cuda = "16-bit floats have no complex dtype" } }

@@ -186,9 +186,9 @@ op { "logspace(Operand start, Operand stop, int steps, float base=10, Options op
               base = "what is raised" },
      shapes = "-> (steps)",
      formula = "y_i = base^(start + (i - 1) * (stop - start) / (steps - 1))",
-     example = "ml.logspace(0, 2, 3)",
+     example = "ml.logspace(0, 1, 3)",
      gives = [[
-{  1.,  10., 100.}
+{ 1.0000,  3.1623, 10.0000}
 Tensor (3,) float32]],
      sample = { "0, 2, 5", "0, tensor(3.0), 4, 2" }, check = { grad = "of numbers", noncontiguous = "of numbers", dtypes = "of numbers", cuda = "of numbers" } }
 op { "eye(int n, int? m=nil, Options options) -> Tensor", out = true, kind = "composite",

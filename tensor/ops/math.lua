@@ -41,21 +41,21 @@ Tensor (3,) float32]] }, "mul(g, conj(add(y, 1.0)))", both(),
 unary("log", { [[Natural logarithm of each element; minus infinity at 0, NaN below. Of complex elements the
 principal value.]],
     formula = "y = ln(x)",
-    example = "ml.log(ml.tensor {1.0, math.exp(1), 0})",
+    example = "ml.log(ml.tensor {1.0, 2, 0})",
     gives = [[
-{  0.,   1., -inf}
+{0.0000, 0.6931,   -inf}
 Tensor (3,) float32]] }, "div(g, conj(x))", positive, rows.widened(complex))
 unary("log2", { "Logarithm to base 2 of each element; minus infinity at 0, NaN below.",
     formula = "y = log_2(x)",
-    example = "ml.log2(ml.tensor {1.0, 8, 0.5})",
+    example = "ml.log2(ml.tensor {1.0, 3, 8})",
     gives = [[
-{ 0.,  3., -1.}
+{0.0000, 1.5850, 3.0000}
 Tensor (3,) float32]] }, "div(g, mul(conj(x), 0.6931471805599453))", positive, rows.widened(complex))
 unary("log10", { "Logarithm to base 10 of each element; minus infinity at 0, NaN below.",
     formula = "y = log_10(x)",
-    example = "ml.log10(ml.tensor {1.0, 1000, 0.1})",
+    example = "ml.log10(ml.tensor {1.0, 2, 1000})",
     gives = [[
-{ 0.,  3., -1.}
+{0.0000, 0.3010, 3.0000}
 Tensor (3,) float32]] }, "div(g, mul(conj(x), 2.302585092994046))", positive, rows.widened(complex))
 unary("log1p", { "Natural logarithm of `1 + x`, accurate for small `x`; minus infinity at -1, NaN below.",
     formula = "y = ln(1 + x)",
@@ -71,10 +71,10 @@ op { "logaddexp(Tensor x, Tensor other) -> Tensor",
      doc = [[Logarithm of the sum of two exponentials, without overflow: adds two probabilities given by
 their logarithms. Shapes broadcast. The gradient where the result is minus infinity is 0.]],
      formula = "y = ln(exp(x) + exp(other))",
-     example = "ml.logaddexp(ml.tensor {0.0, -1000}, ml.tensor {0.0, -1001})",
+     example = "ml.logaddexp(ml.tensor {1000.0}, ml.tensor {1000.0})",
      gives = [[
-{ 6.9315e-01, -9.9969e+02}
-Tensor (2,) float32]],
+{1000.6932}
+Tensor (1,) float32]],
      sample = { pair[1], pair[2], "complex(randn(3, 4), rand(3, 4)), complex(randn(4), rand(4))" } }
 op { "logaddexp2(Tensor x, Tensor other) -> Tensor",
      kind = "pointwise", dtypes = "floating",

@@ -155,9 +155,9 @@ Tensor (2,) float32]] },
 unary("special_log_ndtr", { [[Natural logarithm of the distribution function of the standard normal distribution, without
 underflow for very negative `x`.]],
     formula = "y = ln((1 + erf(x / sqrt(2))) / 2)",
-    example = "ml.special.log_ndtr(ml.tensor {0.0, -40})",
+    example = "ml.special.log_ndtr(ml.tensor {-40.0, -20})",
     gives = [[
-{-6.9315e-01, -8.0461e+02}
+{-804.6085, -203.9172}
 Tensor (2,) float32]] },
   "special_log_ndtr_grad_x(g, x)", real_line)
 op { "special_log_ndtr_grad_x(Tensor grad, Tensor x) -> Tensor",

@@ -134,9 +134,9 @@ Batches broadcast. A singular matrix is an error. LAPACK: getrf, getrs.]],
              left = "whether `A X = B` is solved, else `X A = B`" },
     shapes = "A (*, n, n), B (*, n, k) -> X (*, n, k)",
     formula = "A X = B",
-    example = "ml.linalg.solve(ml.tensor {{3.0, 1}, {1, 2}}, ml.tensor {9.0, 8})",
+    example = "ml.linalg.solve(ml.tensor {{2.0, 1}, {1, 3}}, ml.tensor {3.0, 5})",
     gives = [[
-{2., 3.}
+{0.8000, 1.4000}
 Tensor (2,) float32]] },
   linalg_solve_triangular = { [[Solution of linear systems with triangular matrices, of which one triangle is read. Batches
 broadcast; a zero on the diagonal gives infinities or NaN. BLAS: trsm.]],
@@ -461,10 +461,10 @@ Revisited".]],
     args = { A = "the matrices" },
     shapes = "A (*, n, n) -> (*, n, n)",
     formula = "y = sum_k A^k / k!",
-    example = "ml.matrix_exp(ml.tensor {{0.0, 1}, {0, 0}})",
+    example = "ml.matrix_exp(ml.tensor {{1.0, 1}, {0, 1}})",
     gives = [[
-{{1., 1.},
- {0., 1.}}
+{{2.7183, 2.7183},
+ {0.0000, 2.7183}}
 Tensor (2, 2) float32]] },
   linalg_vector_norm = { [[Norm of vectors along `dim`, or of all elements as one vector. Order 0 counts the elements
 that are not 0; infinity gives the largest magnitude, minus infinity the smallest.]],
