@@ -260,12 +260,12 @@ Tensor (1, 2) float32]],
 op { "prelu_by(Tensor x, Tensor slope) -> Tensor",
      kind = "pointwise", dtypes = "floating", inplace = false, internal = true,
      grad = { x = "prelu_by_grad_x(g, x, slope)", slope = "where(gt(x, 0.0), 0.0, mul(g, x))" },
-     doc = "`prelu` with slopes that broadcast.", sample = { "randn(3, 4), randn(4)" },
+     doc = "`prelu` with weights that broadcast.", sample = { "randn(3, 4), randn(4)" },
      torch = "torch.where(args[0] > 0, args[0], args[0] * args[1])" }
 op { "prelu_by_grad_x(Tensor grad, Tensor x, Tensor slope) -> Tensor",
      kind = "pointwise", dtypes = "floating", inplace = false, internal = true,
      grad = { grad = "prelu_by_grad_x(g, x, slope)", slope = "where(gt(x, 0.0), 0.0, mul(g, grad))" },
-     doc = "The gradient of `prelu_by` by x.", sample = { "randn(3, 4), randn(3, 4), randn(4)" },
+     doc = "The gradient of `prelu_by` with respect to `x`.", sample = { "randn(3, 4), randn(3, 4), randn(4)" },
      torch = "torch.where(args[1] > 0, args[0], args[0] * args[2])" }
 op { [[rrelu(Tensor x, float lower=0.125, float upper=0.3333333333333333, bool training=false,
              Generator? generator=nil) -> Tensor]],
@@ -309,7 +309,7 @@ activation("softshrink_by(Tensor x, Scalar lambd) -> Tensor", "`softshrink` by a
   "hardshrink_grad_x(g, x, lambd)",
   { keeps_dtype = true, inplace = false, internal = true, sample = { "randn(3, 4), 0.9" },
     torch = "F.softshrink(*args)" })
-activation("tanhshrink(Tensor x) -> Tensor", { "What the hyperbolic tangent takes away from `x`.",
+activation("tanhshrink(Tensor x) -> Tensor", { "Tanh shrinkage: `x` less its hyperbolic tangent.",
     formula = "y = x - tanh(x)",
     example = "ml.tanhshrink(ml.tensor {-1.0, 0, 3})",
     gives = [[

@@ -542,7 +542,7 @@ op { "round_to_parts(Tensor x, Scalar parts) -> Tensor",
      sample = { "randn(3, 4) * 100, 10" }, torch = "torch.round(args[0], decimals=1)" }
 op { "round_to_multiples(Tensor x, Scalar unit) -> Tensor",
      kind = "pointwise", dtypes = "floating", keeps_dtype = true, internal = true, grad = { x = "zero" },
-     doc = "`x` rounded to a multiple of `unit`: what `round` does with positions in front of the point.",
+     doc = "`x` rounded to a multiple of `unit`: what `round` does with negative `decimals`.",
      sample = { "randn(3, 4) * 100, 10" }, torch = "torch.round(args[0], decimals=-1)" }
 unary("trunc", { "Integer part of each element: rounds towards 0. The gradient is 0.",
     formula = "y = trunc(x)",

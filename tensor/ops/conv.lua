@@ -70,7 +70,7 @@ local function arguments(own)
     stride = "the step of the window: one number, or one for each dimension",
     padding = "how many zeros are added at both ends of each dimension",
     dilation = "the distance of neighbouring elements of the window",
-    groups = "the number of groups of channels; output channels see the input channels of their group",
+    groups = "the number of groups of channels; output channels are made of the input channels of their group",
   }
   for name, meaning in pairs(own) do out[name] = meaning end
   return out
@@ -172,8 +172,8 @@ result. Zeiler et al. 2010, "Deconvolutional Networks".]],
 for d, form in ipairs(CONV) do
   local name = ("conv%dd"):format(d)
   local ones, zeros = "{" .. ("1, "):rep(d - 1) .. "1}", "{" .. ("0, "):rep(d - 1) .. "0}"
-  local function fill(text)
-    return (text:gsub("NAME", name):gsub("%[N%]", ("[%d]"):format(d)):gsub("ONES", ones):gsub("ZEROS", zeros))
+  local function fill(signature)
+    return (signature:gsub("NAME", name):gsub("%[N%]", ("[%d]"):format(d)):gsub("ONES", ones):gsub("ZEROS", zeros))
   end
   op { fill [[NAME(Tensor x, Tensor weight, Tensor? bias=nil, int[N] stride=ONES,
                    int[N] padding=ZEROS, int[N] dilation=ONES, int groups=1) -> Tensor]],

@@ -38,7 +38,7 @@ rows {
   { "pivot_matrix(Tensor pivots, int n, DType dtype) -> Tensor",
     vmap = "dims", kind = "structured", dtypes = "integral", internal = true, steady = "pivots",
     torch = "torch.lu_unpack(torch.eye(args[1]).expand(*args[0].shape[:-1], -1, -1), args[0], unpack_data=False)[0]",
-    doc = [[The permutation (..., n, n) of the row swaps `pivots`, as `lu_factor` gives them.]],
+    doc = [[The permutation (..., n, n) of the row exchanges `pivots`, as `lu_factor` gives them.]],
     sample = { 'tensor({2, 3, 3}, {dtype = "int32"}), 3, "float32"' }, check = { dtypes = "int32 only" } },
   { [[lu_unpack(Tensor LU, Tensor pivots, bool unpack_data=true,
         bool unpack_pivots=true) -> (Tensor P, Tensor L, Tensor U)]],

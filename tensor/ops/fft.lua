@@ -7,8 +7,8 @@ local function z(sizes) return complex:format(sizes) end
 op { "fft_c2c(Tensor x, Dim[] dims, bool forward, float scale) -> Tensor",
      vmap = "dims", linear = true, kind = "structured", dtypes = "complex", internal = true,
      grad = { x = "fft_c2c(g, dims, !forward, scale)" },
-     doc = [[The sums of `x[j] exp(-2 pi i j k / n)` along each of `dims`, times `scale`; not `forward`,
-of `x[j] exp(2 pi i j k / n)`.]],
+     doc = [[Discrete Fourier transform along each of `dims`, times `scale`; the inverse one, without its
+factor, where not `forward`.]],
      torch = "torch._fft_c2c(args[0], args[1], 0, args[2]) * args[3]",
      sample = { z "3, 4" .. ", {2}, true, 1.0", z "6, 5" .. ", {1, 2}, false, 0.5",
                 z "2, 67" .. ", {2}, true, 1.0", z "48, 3" .. ", {1}, true, 1.0" } }
@@ -16,8 +16,8 @@ of `x[j] exp(2 pi i j k / n)`.]],
 op { "fft_r2c(Tensor x, Dim dim, float scale) -> Tensor",
      vmap = "dims", linear = true, kind = "structured", dtypes = "floating", internal = true,
      grad = { x = "fft_r2c_grad_x(g, sizes_of(x), dim, scale)" },
-     doc = [[The transform of real numbers along `dim`, times `scale`: the first `n / 2 + 1` of the sums,
-the others being their conjugates.]],
+     doc = [[Discrete Fourier transform of real numbers along `dim`, times `scale`: the first `n / 2 + 1`
+results, the others being their conjugates.]],
      torch = "torch._fft_r2c(args[0], [args[1]], 0, True) * args[2]",
      sample = { "randn(3, 8), 2, 1.0", "randn(3, 7), 2, 0.5", "randn(6, 3), 1, 1.0", "randn(2, 1), 2, 1.0",
                 "randn(40, 12), 2, 1.0" },
@@ -26,8 +26,9 @@ the others being their conjugates.]],
 op { "fft_c2r(Tensor x, Dim dim, int n, float scale) -> Tensor",
      vmap = "dims", linear = true, kind = "structured", dtypes = "complex", internal = true,
      grad = { x = "fft_c2r_grad_x(g, dim, scale)" },
-     doc = [[What `fft_r2c` undoes, times `n` and `scale`: `n` real numbers along `dim`, of the first
-`n / 2 + 1` sums. The imaginary parts of sums that are real by nature are not read.]],
+     doc = [[Inverse of `fft_r2c`, times `n` and `scale`: `n` real numbers along `dim` from the first
+`n / 2 + 1` elements of a Hermitian spectrum. Imaginary parts of elements that are real by nature are
+not read.]],
      torch = "torch._fft_c2r(args[0].contiguous(), [args[1]], 0, args[2]) * args[3]",
      sample = { z "3, 5" .. ", 2, 8, 1.0", z "3, 4" .. ", 2, 7, 0.5", z "4, 3" .. ", 1, 6, 1.0",
                 z "2, 1" .. ", 2, 1, 1.0", z "40, 7" .. ", 2, 12, 1.0" } }

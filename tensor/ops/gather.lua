@@ -1,4 +1,4 @@
--- tensor/ops/gather.lua: reading and writing along one dimension at positions. Positions count from
+-- tensor/ops/gather.lua: reading and writing along one dimension by indices. Indices count from
 -- 1; one that is out of range is an error that names it and the size.
 
 op { "gather(Tensor x, Dim dim, Positions index) -> Tensor",
@@ -274,7 +274,7 @@ Tensor (3, 2) int64]],
 op { "embedding_grad_weight(Tensor grad, Positions index, int rows, int padding_idx=0) -> Tensor",
      vmap = "embedding_grad_weight", kind = "structured", dtypes = "all", internal = true,
      grad = { grad = "embedding_grad_weight_grad_grad(g, index, padding_idx)" },
-     doc = [[The gradient of `embedding`: the rows of `grad` added up at their positions, in order.]],
+     doc = [[The gradient of `embedding`: the rows of `grad` added up at their indices, in order.]],
      sample = { "randn(2, 2, 3), tensor({{1, 4}, {2, 2}}), 4" },
      torch = "torch.zeros(args[2], args[0].shape[-1], dtype=args[0].dtype).index_add(0, args[1].flatten(), args[0].flatten(0, -2))" }
 

@@ -1,5 +1,5 @@
--- tensor/ops/image.lua: windows of images as columns, resizing, sampling at any position, and channels that
--- become positions.
+-- tensor/ops/image.lua: windows of images as columns, resizing, sampling at any point, and channels that
+-- become pixels.
 
 op { [[im2col(Tensor x, int[2] kernel_size, int[2] dilation={1, 1}, int[2] padding={0, 0},
               int[2] stride={1, 1}) -> Tensor]],
@@ -125,7 +125,7 @@ Tensor (1, 1, 1, 1) float32]],
                 'randn(1, 1, 3, 4, 2), rand(1, 2, 1, 1, 3) * 4 - 2, "bicubic", "border", false' },
      check = { empty = "the grid's last size says the dimensions" } }
 
--- Positions of grid_sample's neighbours in each plane, with their weights.
+-- Indices of grid_sample's neighbours in each plane, with their weights.
 local at = "randint(1, 7, {2, 3, 4})"
 local no_cuda = "grid_sample is made of index_select there"
 local names = 'rand(2, 5, 2) * 2.4 - 1.2, {4, 5}, "%s", "%s", %s'
@@ -142,8 +142,8 @@ op { [[grid_neighbours(Tensor grid, int[] size, string mode, string padding_mode
      vmap = "entries", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda, nodiff = { "at" },
      grad = { grid = "grid_neighbours_grad_grid(g_weight, grid, size, mode, padding_mode, align_corners)" },
      check = { value = "grid_sample is compared", empty = "the last size says the dimensions" },
-     doc = [[What `grid_sample` sums at the positions that `grid` (n, p, dims) names in images of sizes `size`: the positions
-of the k neighbours (n, k, p), in row order and from 1, of which the one behind the last stands for a 0, and their weights.]],
+     doc = [[What `grid_sample` sums at the points `grid` (n, p, dims) of images of sizes `size`: the indices of the k
+neighbours (n, k, p), in row-major order and from 1, of which the one beyond the last stands for a 0, and their weights.]],
      sample = named }
 
 op { [[grid_neighbours_grad_grid(Tensor grad, Tensor grid, int[] size, string mode, string padding_mode,
@@ -164,8 +164,8 @@ op { "sample_planes(Tensor x, Positions at, Tensor weight) -> Tensor",
      vmap = "entries", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
      grad = { x = "sample_planes_grad_x(g, at, weight, sizes_of(x)[2])", weight = "sample_planes_grad_weight(g, x, at)" },
      check = { value = "grid_sample is compared", empty = "planes have elements" },
-     doc = [[The sums over k of `weight` (n, k, p) times the elements of `x` (n, c, size) at the 1-based positions `at`
-(n, k, p) of each plane: (n, c, p). The position `size + 1` stands for a 0.]],
+     doc = [[The sums over k of `weight` (n, k, p) times the elements of `x` (n, c, size) at the 1-based indices `at`
+(n, k, p) of each plane: (n, c, p). The index `size + 1` stands for a 0.]],
      sample = { ("randn(2, 3, 6), %s, randn(2, 3, 4)"):format(at) } }
 
 op { "sample_planes_grad_x(Tensor grad, Positions at, Tensor weight, int size) -> Tensor",

@@ -1,5 +1,5 @@
--- tensor/ops/index.lua: reading and writing with tensors of positions or masks between brackets,
--- and the positions of what is not zero.
+-- tensor/ops/index.lua: reading and writing with tensors of indices or masks between brackets,
+-- and the indices of what is not zero.
 
 op { "nonzero(Tensor x) -> Tensor",
      vmap = "nonzero", kind = "allocating", dtypes = "all", steady = "x", alias = { "argwhere" },
@@ -81,8 +81,8 @@ Tensor (3,) float32]],
 op { "index(Tensor x, Indices indices) -> Tensor",
      vmap = "index", linear = true, kind = "structured", dtypes = "all", method = false, func = false,
      grad = { x = "formulas::index_grad_x(g, indices, sizes_of(x))" },
-     doc = [[What `x[{...}]` with tensors of positions reads: one tensor, or none for a whole dimension,
-per dimension. The tensors broadcast; negative positions count from the end.]] }
+     doc = [[What `x[{...}]` with tensors of indices reads: one tensor, or none for a whole dimension,
+per dimension. The tensors broadcast; negative indices count from the end.]] }
 
 op { "index_put(Tensor! x, Indices indices, Tensor values, bool accumulate=false) -> Tensor",
      vmap = "index_put", kind = "update", autocast = { cuda = "promote" }, dtypes = "all",

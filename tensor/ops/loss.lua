@@ -104,7 +104,7 @@ local function each(loss, number, value, torch, fields)
   op { ("%s_each(Tensor x, Tensor target%s) -> Tensor"):format(loss, last),
        kind = "pointwise", dtypes = "floating", inplace = false, internal = true,
        keeps_dtype = number and true, torch = torch, grad = { x = fields.x, target = fields.target },
-       doc = ("What each element adds to `%s`."):format(loss), sample = { sample } }
+       doc = ("`%s` of each element, without reduction."):format(loss), sample = { sample } }
   if not fields.grad_x then return end
   op { ("%s_each_grad_x(Tensor grad, Tensor x, Tensor target%s) -> Tensor"):format(loss, last),
        kind = "pointwise", dtypes = "floating", inplace = false, internal = true,

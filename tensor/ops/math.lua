@@ -270,8 +270,8 @@ op { "nextafter_wide(Tensor x, Tensor other) -> Tensor",
 op { "nextafter_by(Tensor x, Tensor other, Scalar digits, Scalar smallest) -> Tensor",
      kind = "pointwise", dtypes = "floating", keeps_dtype = true, internal = true,
      grad = { x = "where(ne(x, other), g, 0.0)", other = "zero" },
-     doc = [[`nextafter` in a narrow format with that many digits behind the leading one and that smallest
-positive number.]],
+     doc = [[`nextafter` in a narrow format with that many bits of mantissa and that smallest positive
+number.]],
      sample = { "randn(3, 4), randn(4), 23, 1e-45" }, torch = "torch.nextafter(args[0], args[1])",
      check = { grad = "a difference of the rounding error", gradgrad = "a difference of the rounding error",
                dtypes = "each dtype has its own steps" } }

@@ -6,15 +6,15 @@ op { [[scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tens
                                     bool enable_gqa=false) -> Tensor]],
      kind = "composite", autocast = "lower_precision", dtypes = "floating",
      torch = "F.scaled_dot_product_attention(*args[:6], **dict(zip(('scale', 'enable_gqa'), args[6:])))",
-     doc = [[Scaled dot-product attention. A query that may see no key gives zeros. Vaswani et al. 2017,
+     doc = [[Scaled dot-product attention. A query that attends to no key gives zeros. Vaswani et al. 2017,
 "Attention Is All You Need".]],
      args = { query = "the queries",
               key = "the keys",
               value = "the values",
-              attn_mask = "a bool tensor, true where a query may see a key, or numbers that are added to the " ..
+              attn_mask = "a bool tensor, true where a query attends to a key, or numbers that are added to the " ..
                 "scores; it broadcasts to (*, l, s)",
               dropout_p = "the probability with which a weight is zeroed; give 0 in evaluation",
-              is_causal = "whether query `i` sees the keys up to `i` only",
+              is_causal = "whether query `i` attends to the keys up to `i` only",
               scale = "the factor of the scores; `1 / sqrt(e)` unless given",
               enable_gqa = "whether `key` and `value` may have fewer heads (the third dimension from the end) " ..
                 "than `query`, each for several of its heads in turn" },
@@ -49,7 +49,7 @@ op { [[flash_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask
               attn_mask = "attention_grad_mask(g_y, query, key, value, attn_mask, is_causal, scale)" },
      check = { value = "scaled_dot_product_attention is compared" },
      doc = [[`softmax(query key^T * scale + attn_mask) value`, and of each query the logarithm of the sum of
-`exp(score)`, infinite for a query that may see nothing. No more than a block of the (l, s) scores is held. Dao et al.
+`exp(score)`, infinite for a query that attends to no key. No more than a block of the (l, s) scores is held. Dao et al.
 2022, "FlashAttention".]],
      sample = { "randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6), nil, false, 0.5",
                 "randn(2, 3, 4), randn(2, 3, 4), randn(2, 3, 4), randn(3, 1), true, 0.3",

@@ -43,7 +43,7 @@ op { [[layer_norm_grads(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor?
      vmap = "layer_norm_grads", kind = "structured", dtypes = "floating", mixed = true, internal = true,
      no_cuda = "each gradient is an op of its own there",
      check = { value = "checked through what uses it", empty = "its statistics belong to x" },
-     doc = [[All gradients of `layer_norm` over the last `dims` dimensions, from one look at `x` and `grad`; `mean` and `rstd` are those
+     doc = [[All gradients of `layer_norm` over the last `dims` dimensions, in one pass over `x` and `grad`; `mean` and `rstd` are those
 that `native_layer_norm` gave for this `x`.]],
      sample = { [[(function()
        local x = randn(3, 4)
@@ -115,7 +115,7 @@ op { [[batch_norm_grads(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor?
      vmap = "channels", kind = "structured", dtypes = "floating", mixed = true, internal = true,
      no_cuda = "each gradient is an op of its own there",
      check = { value = "checked through what uses it", empty = "its statistics belong to x" },
-     doc = [[All gradients of `batch_norm` in training, from one look at `x` and `grad`; `mean` and `rstd` are those
+     doc = [[All gradients of `batch_norm` in training, in one pass over `x` and `grad`; `mean` and `rstd` are those
 that `native_batch_norm` gave for this `x`.]],
      sample = { [[(function()
        local x = randn(3, 4)
@@ -195,7 +195,7 @@ op { [[group_norm_grads(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor?
      vmap = "channels", kind = "structured", dtypes = "floating", mixed = true, internal = true,
      no_cuda = "each gradient is an op of its own there",
      check = { value = "checked through what uses it", empty = "its statistics belong to x" },
-     doc = [[All gradients of `group_norm`, from one look at `x` and `grad`; `mean` and `rstd` are those
+     doc = [[All gradients of `group_norm`, in one pass over `x` and `grad`; `mean` and `rstd` are those
 that `native_group_norm` gave for this `x`.]],
      sample = { [[(function()
        local x = randn(2, 4, 3)

@@ -59,7 +59,7 @@ op { "max_pool2d_grad_x(Tensor grad, Positions indices, int[] size) -> Tensor",
      vmap = "merge", kind = "structured", dtypes = "real", internal = true,
      grad = { grad = "max_pool2d_grad_x_grad_grad(g, indices)" },
      torch = "max_pool2d_grad_x_ref(*args)",
-     doc = [[Adds each element of `grad` (..., h2, w2) to the position `indices` names in its plane of a tensor
+     doc = [[Adds each element of `grad` (..., h2, w2) at the index that `indices` holds in its plane of a tensor
 of zeros of sizes `size` (..., h, w).]],
      sample = { "randn(1, 1, 2, 2), tensor({{{{1, 4}, {11, 16}}}}), {1, 1, 4, 4}" } }
 
@@ -68,7 +68,7 @@ op { "max_pool2d_grad_x_grad_grad(Tensor grad, Positions indices) -> Tensor",
      grad = { grad = "max_pool2d_grad_x(g, indices, sizes_of(grad))" },
      torch = "max_pool2d_grad_x_grad_grad_ref(*args)",
      doc = [[The gradient of `max_pool2d_grad_x` with respect to its `grad`: the elements of each plane of `grad`
-(..., h, w) at the flat positions `indices` (..., h2, w2).]],
+(..., h, w) at the flat indices `indices` (..., h2, w2).]],
      sample = { "randn(1, 1, 4, 4), tensor({{{{1, 4}, {11, 16}}}})" } }
 
 op { [[avg_pool2d(Tensor x, int[2] kernel_size, int[] stride={}, int[2] padding={0, 0},

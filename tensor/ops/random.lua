@@ -190,7 +190,7 @@ Tensor (2,) float32]],
 op { "standard_gamma(Tensor concentration, Generator? generator=nil) -> Tensor",
      kind = "structured", internal = true, random = true, draws = "2 * concentration.numel()", dtypes = "floating",
      grad = { concentration = "standard_gamma_grad_concentration(g, concentration, y)" },
-     doc = [[Numbers of gamma distributions of rate 1 (Marsaglia and Tsang, "A simple method for generating
+     doc = [[Samples of gamma distributions of rate 1 (Marsaglia and Tsang, "A simple method for generating
 gamma variables", 2000), NaN where `concentration` is below 0. Their gradient says how each moves with its
 concentration.]],
      sample = { "rand(3, 4) * 3 + 0.1" },
@@ -209,7 +209,7 @@ Tensor (4,) float32]],
 
 op { "random_order(Tensor keys) -> Tensor",
      vmap = "random_order", kind = "structured", internal = true, dtypes = "integral", steady = "keys",
-     doc = [[The positions (from 1) that put a vector of keys in order, equal ones as they stand: `argsort`
+     doc = [[The indices (from 1) that sort a vector of keys, equal ones as they stand: `argsort`
 for keys that are spread over all of int64.]],
      torch = "torch.argsort(args[0], stable=True) + 1",
      sample = { "randint(-5, 5, {9})", "zeros(300, { dtype = \"int64\" }):random_(math.mininteger, math.maxinteger)" },

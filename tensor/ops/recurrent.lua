@@ -5,7 +5,7 @@ op { "lstm_step(Tensor gates, Tensor cell) -> (Tensor h, Tensor c)",
      grad = { ["gates, cell"] = "lstm_step_backward(g_h, g_c, gates, cell, c)" },
      check = { value = "lstm_cell is compared" },
      doc = [[The hidden state and the cell after a step, from the input, forget, cell and output gates before their
-functions, (n, 4 size), and the cell (n, size).]],
+activation functions, (n, 4 size), and the cell (n, size).]],
      sample = { "randn(3, 8), randn(3, 2)", "randn(2, 44), randn(2, 11)" } }
 
 op { [[lstm_step_grads(Tensor grad_h, Tensor grad_c, Tensor gates, Tensor cell,
@@ -20,7 +20,7 @@ op { "gru_step(Tensor x_gates, Tensor h_gates, Tensor hidden) -> Tensor",
      grad = { ["x_gates, h_gates, hidden"] = "gru_step_backward(g, x_gates, h_gates, hidden)" },
      check = { value = "gru_cell is compared" },
      doc = [[The hidden state after a step, from the reset, update and new gates of the input and of the hidden
-state before their functions, (n, 3 size) each, and the hidden state (n, size).]],
+state before their activation functions, (n, 3 size) each, and the hidden state (n, size).]],
      sample = { "randn(3, 6), randn(3, 6), randn(3, 2)", "randn(2, 33), randn(2, 33), randn(2, 11)" } }
 
 op { [[gru_step_grads(Tensor grad, Tensor x_gates, Tensor h_gates,

@@ -316,7 +316,7 @@ op { "scaled_exp(Tensor scale, Tensor x, Tensor shift) -> Tensor",
      kind = "pointwise", dtypes = "floating", inplace = false, internal = true,
      grad = { scale = "scaled_exp(g, x, shift)", x = "mul(g, y)", shift = "neg(mul(g, y))" },
      torch = "args[0] * torch.exp(args[1] - args[2])",
-     doc = "`scale * exp(x - shift)`: with the right ones the gradient of `logsumexp`.",
+     doc = "`scale * exp(x - shift)`, of which the gradient of `logsumexp` is made.",
      sample = { "randn(3, 4), randn(3, 4), randn(3, 4)", "randn(3, 1), randn(3, 4), randn(3, 1)" } }
 
 op { "logsumexp(Tensor x, Dim[*] dim, bool keepdim=false) -> Tensor",

@@ -24,7 +24,7 @@ op { [[strided_view(Tensor x, int[] size, int[] stride, int offset, int[] x_stri
                     int x_offset) -> Tensor]],
      vmap = "strided_view", kind = "view", method = false, func = false,
      grad = { x = "formulas::as_strided_grad_x(g, sizes_of(x), x_stride, x_offset, size, stride, offset)" },
-     doc = [[What `as_strided` shows; the strides and the offset of `x` are kept for the derivative.]] }
+     doc = [[The view of `as_strided`; the strides and the offset of `x` are kept for the derivative.]] }
 
 op { "expand(Tensor x, int[] size) -> Tensor",
      vmap = "expand", kind = "view",
@@ -123,7 +123,7 @@ op { "view_as_complex(Tensor x) -> Tensor",
 op { "select_grad_x(Tensor grad, int[] size, NewDim dim, Index index) -> Tensor",
      vmap = "sized", linear = true, kind = "structured",
      grad = { grad = "select(g, dim, index)" }, internal = true,
-     doc = [[Zeros of shape `size` with `grad` at position `index` of `dim`: the gradient of
+     doc = [[Zeros of shape `size` with `grad` at index `index` of `dim`: the gradient of
 `select`.]],
      sample = { "randn(4), {3, 4}, 1, 2", "randn(3), {3, 4}, 2, -1" },
      torch = "torch.ops.aten.select_backward(*args)",
@@ -132,7 +132,7 @@ op { "select_grad_x(Tensor grad, int[] size, NewDim dim, Index index) -> Tensor"
 op { "slice_grad_x(Tensor grad, int[] size, Dim dim, Index start, int stop, int step=1) -> Tensor",
      vmap = "sized", linear = true, kind = "structured",
      grad = { grad = "slice(g, dim, start, stop, step)" }, internal = true,
-     doc = [[Zeros of shape `size` with `grad` at positions `start` to `stop` of `dim`, each
+     doc = [[Zeros of shape `size` with `grad` at indices `start` to `stop` of `dim`, each
 `step`-th: the gradient of `slice`.]],
      sample = { "randn(3, 4), {5, 4}, 1, 2, 4", "randn(3, 3), {3, 7}, 2, 2, 7, 2" },
      torch = "torch.ops.aten.slice_backward(*args, *([1] if len(args) == 5 else []))",

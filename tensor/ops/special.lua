@@ -110,8 +110,8 @@ op { "standard_gamma_grad_concentration(Tensor grad, Tensor concentration, Tenso
      grad = { grad = "standard_gamma_grad_concentration(g, concentration, result)",
               concentration = 'not_differentiable("standard_gamma_grad", "concentration")',
               result = 'not_differentiable("standard_gamma_grad", "result")' },
-     doc = [[The gradient of numbers of the gamma distribution by their concentration: they move so that
-each keeps the probability of a number below it (Figurnov, Mohamed and Mnih, "Implicit
+     doc = [[The gradient of samples of the gamma distribution with respect to their concentration: they move so
+that each keeps the probability of a number below it (Figurnov, Mohamed and Mnih, "Implicit
 Reparameterization Gradients", 2018).]],
      torch = "standard_gamma_grad_ref(*args)",
      sample = { "randn(3, 4), rand(3, 4) * 3 + 0.05, rand(3, 4) * 4 + 0.05",

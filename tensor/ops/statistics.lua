@@ -82,8 +82,8 @@ op { "histogram_position(Tensor x, Scalar low, Scalar high, Scalar bins) -> Tens
      torch = [[torch.where((args[0] >= args[1]) & (args[0] <= args[2]),
 torch.clamp(torch.floor((args[0] - args[1]) * args[3] / (args[2] - args[1])) + 2, max=args[3] + 1),
 torch.ones_like(args[0]))]],
-     doc = [[Which of `bins` parts of equal width between `low` and `high` each element is in, as 2 to `bins`
-+ 1, the end in the last; 1 for elements outside.]],
+     doc = [[The bin of each element among `bins` of equal width from `low` to `high`, as 2 to `bins` + 1, the
+upper end in the last; 1 for elements outside.]],
      sample = { "randn(3, 4), -0.5, 1.0, 5", "tensor({-1, -0.5, 1, 1.5, 0 / 0}), -0.5, 1.0, 3" } }
 
 local histograms = {
