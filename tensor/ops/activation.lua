@@ -32,27 +32,27 @@ local complex = { dtypes = "floating + complex",
   sample = rows.with_complex("randn(3, 4), randn(3, 4)",
     "complex(randn(3, 4), randn(3, 4)), complex(randn(3, 4), randn(3, 4))") }
 
-activation("relu(Tensor x) -> Tensor", { [[Rectified linear unit: `x` where it is positive, else 0. The gradient at 0 is 0. Nair and
-Hinton 2010, "Rectified Linear Units Improve Restricted Boltzmann Machines".]],
+activation("relu(Tensor x) -> Tensor", { "Rectified linear unit: `x` where it is positive, else 0. The gradient at 0 is 0.",
     formula = "y = max(x, 0)",
+    source = 'Nair and Hinton 2010, "Rectified Linear Units Improve Restricted Boltzmann Machines"',
     example = "ml.relu(ml.tensor {-1.5, 0, 2})",
     gives = [[
 {0., 0., 2.}
 Tensor (3,) float32]] }, "relu_grad_x(g, y)", { dtypes = "real" })
 gradient("relu_grad_x", "result", { grad = "relu_grad_x(g, result)" }, "args[0] * (args[1] > 0)")
-activation("relu6(Tensor x) -> Tensor", { [[Rectified linear unit limited to 6, as in networks for fixed-point arithmetic. Krizhevsky
-2010, "Convolutional Deep Belief Networks on CIFAR-10".]],
+activation("relu6(Tensor x) -> Tensor", { "Rectified linear unit limited to 6, as in networks for fixed-point arithmetic.",
     formula = "y = min(max(x, 0), 6)",
+    source = 'Krizhevsky 2010, "Convolutional Deep Belief Networks on CIFAR-10"',
     example = "ml.relu6(ml.tensor {-1.0, 4, 8})",
     gives = [[
 {0., 4., 6.}
 Tensor (3,) float32]] },
   "hardtanh_grad_x(g, x, 0.0, 6.0)", { dtypes = "real", sample = { "randn(3, 4) * 4" } })
 activation("leaky_relu(Tensor x, Scalar negative_slope=0.01) -> Tensor",
-  { [[Leaky rectified linear unit: `x` where it is positive, else `negative_slope * x`. Maas et al.
-2013, "Rectifier Nonlinearities Improve Neural Network Acoustic Models".]],
+  { "Leaky rectified linear unit: `x` where it is positive, else `negative_slope * x`.",
     args = { negative_slope = "the factor of negative elements" },
     formula = "y = max(x, 0) + negative_slope * min(x, 0)",
+    source = 'Maas et al. 2013, "Rectifier Nonlinearities Improve Neural Network Acoustic Models"',
     example = "ml.leaky_relu(ml.tensor {-2.0, 3}, 0.1)",
     gives = [[
 {-0.2000,  3.0000}
@@ -61,10 +61,10 @@ Tensor (2,) float32]] },
 gradient("leaky_relu_grad_x", "x, Scalar negative_slope", { grad = "leaky_relu_grad_x(g, x, negative_slope)" },
   "torch.ops.aten.leaky_relu_backward(*args, False)", pieces(", 0.2"))
 activation("elu(Tensor x, Scalar alpha=1.0) -> Tensor",
-  { [[Exponential linear unit: `x` where it is positive, else an exponential that tends to `-alpha`.
-Clevert et al. 2015, arXiv:1511.07289.]],
+  { "Exponential linear unit: `x` where it is positive, else an exponential that tends to `-alpha`.",
     args = { alpha = "the limit at minus infinity is `-alpha`" },
     formula = "y = max(x, 0) + alpha * (exp(min(x, 0)) - 1)",
+    source = "Clevert et al. 2015, arXiv:1511.07289",
     example = "ml.elu(ml.tensor {-2.0, 0, 3})",
     gives = [[
 {-0.8647,  0.0000,  3.0000}
@@ -75,9 +75,10 @@ gradient("elu_grad_x", "x, Scalar alpha",
   "torch.ops.aten.elu_backward(args[0], args[2], 1, 1, False, args[1])", pieces(", 0.7"))
 activation("celu(Tensor x, Scalar alpha=1.0) -> Tensor",
   { [[Continuously differentiable exponential linear unit: as `elu`, with a gradient of 1 at 0 for
-every `alpha`. Barron 2017, arXiv:1704.07483.]],
+every `alpha`.]],
     args = { alpha = "the limit at minus infinity is `-alpha`" },
     formula = "y = max(x, 0) + alpha * (exp(min(x, 0) / alpha) - 1)",
+    source = "Barron 2017, arXiv:1704.07483",
     example = "ml.celu(ml.tensor {-2.0, 0, 3}, 0.5)",
     gives = [[
 {-0.4908,  0.0000,  3.0000}
@@ -89,10 +90,11 @@ gradient("celu_grad_x", "x, Scalar alpha",
   "torch.ops.aten.elu_backward(args[0], args[2], 1, 1 / args[2], False, args[1])", pieces(", 0.7"))
 activation("selu(Tensor x) -> Tensor",
   { [[Scaled exponential linear unit: `scale * elu(x, alpha)` with the constants that keep mean 0
-and variance 1 from layer to layer. Klambauer et al. 2017, arXiv:1706.02515.]],
+and variance 1 from layer to layer.]],
     formula = [[
 y = scale * (max(x, 0) + alpha * (exp(min(x, 0)) - 1))
 scale = 1.0507009873554805, alpha = 1.6732632423543772]],
+    source = "Klambauer et al. 2017, arXiv:1706.02515",
     example = "ml.selu(ml.tensor {-2.0, 0, 3})",
     gives = [[
 {-1.5202,  0.0000,  3.1521}
@@ -124,12 +126,13 @@ gradient("logsigmoid_grad_x", "x",
 op { "gelu(Tensor x, string approximate=\"none\") -> Tensor",
      kind = "composite", dtypes = "floating",
      doc = [[Gaussian error linear unit: `x` times the distribution function of the standard normal
-distribution. Hendrycks and Gimpel 2016, arXiv:1606.08415.]],
+distribution.]],
      args = { approximate = '"none" for the exact function, "tanh" for its approximation by a hyperbolic tangent' },
      shapes = "x (*) -> (*)",
      formula = [[
 y = x / 2 * (1 + erf(x / sqrt(2)))
 y = x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)))]],
+     source = "Hendrycks and Gimpel 2016, arXiv:1606.08415",
      example = "ml.gelu(ml.tensor {-1.0, 0, 1})",
      gives = [[
 {-0.1587,  0.0000,  0.8413}
@@ -156,8 +159,9 @@ Tensor (3,) float32]] }, "gelu_tanh_grad_x(g, x)",
   { torch = 'F.gelu(args[0], approximate="tanh")' })
 gradient("gelu_tanh_grad_x", "x", { grad = "gelu_tanh_grad_x(g, x)", x = "gelu_tanh_grad_x_grad_x(g, grad, x)" },
   'torch.ops.aten.gelu_backward(*args, approximate="tanh")')
-activation("silu(Tensor x) -> Tensor", { "Sigmoid linear unit, also called swish. Elfwing et al. 2017, arXiv:1702.03118.",
+activation("silu(Tensor x) -> Tensor", { "Sigmoid linear unit, also called swish.",
     formula = "y = x / (1 + exp(-x))",
+    source = "Elfwing et al. 2017, arXiv:1702.03118",
     example = "ml.silu(ml.tensor {-1.0, 0, 1})",
     gives = [[
 {-0.2689,  0.0000,  0.7311}
@@ -165,8 +169,9 @@ Tensor (3,) float32]] }, "silu_grad_x(g, x)",
   { dtypes = "floating + complex", sample = rows.with_complex() })
 gradient("silu_grad_x", "x", { grad = "silu_grad_x(g, conj(x))", x = "silu_grad_x_grad_x(conj(g), grad, x)" },
   "args[0] * (torch.sigmoid(args[1]) * (1 + args[1] * (1 - torch.sigmoid(args[1])))).conj()", complex)
-activation("mish(Tensor x) -> Tensor", { "Mish activation: `x` times the tanh of its softplus. Misra 2019, arXiv:1908.08681.",
+activation("mish(Tensor x) -> Tensor", { "Mish activation: `x` times the tanh of its softplus.",
     formula = "y = x * tanh(log(1 + exp(x)))",
+    source = "Misra 2019, arXiv:1908.08681",
     example = "ml.mish(ml.tensor {-1.0, 0, 1})",
     gives = [[
 {-0.3034,  0.0000,  0.8651}
@@ -175,11 +180,11 @@ gradient("mish_grad_x", "x", { grad = "mish_grad_x(g, x)", x = "mish_grad_x_grad
   "torch.ops.aten.mish_backward(*args)")
 activation("softplus(Tensor x, Scalar beta=1.0, Scalar threshold=20.0) -> Tensor",
   { [[Softplus, a smooth approximation of `relu`. Where `beta * x` is above `threshold` the result
-is `x` itself. Dugas et al. 2001, "Incorporating Second-Order Functional Knowledge for Better Option
-Pricing".]],
+is `x` itself.]],
     args = { beta = "the sharpness: the larger, the nearer to `relu`",
              threshold = "the value of `beta * x` above which the function is linear" },
     formula = "y = log(1 + exp(beta * x)) / beta",
+    source = 'Dugas et al. 2001, "Incorporating Second-Order Functional Knowledge for Better Option Pricing"',
     example = "ml.softplus(ml.tensor {-1.0, 0, 1})",
     gives = [[
 {0.3133, 0.6931, 1.3133}
@@ -205,9 +210,9 @@ Tensor (3,) float32]] },
 gradient("hardtanh_grad_x", "x, Scalar min_val, Scalar max_val",
   { grad = "hardtanh_grad_x(g, x, min_val, max_val)" }, "torch.ops.aten.hardtanh_backward(*args)",
   pieces(", -0.5, 2.0"))
-activation("hardsigmoid(Tensor x) -> Tensor", { [[Piecewise linear approximation of the sigmoid: 0 up to -3, 1 from 3 on. Courbariaux et al.
-2015, arXiv:1511.00363.]],
+activation("hardsigmoid(Tensor x) -> Tensor", { "Piecewise linear approximation of the sigmoid: 0 up to -3, 1 from 3 on.",
     formula = "y = min(max(x / 6 + 1 / 2, 0), 1)",
+    source = "Courbariaux et al. 2015, arXiv:1511.00363",
     example = "ml.hardsigmoid(ml.tensor {-4.0, 0, 1})",
     gives = [[
 {0.0000, 0.5000, 0.6667}
@@ -215,8 +220,9 @@ Tensor (3,) float32]] },
   "hardsigmoid_grad_x(g, x)", { sample = { "randn(3, 4) * 3" } })
 gradient("hardsigmoid_grad_x", "x", { grad = "hardsigmoid_grad_x(g, x)" },
   "torch.ops.aten.hardsigmoid_backward(*args)", pieces "")
-activation("hardswish(Tensor x) -> Tensor", { "Piecewise approximation of `silu`: `x * hardsigmoid(x)`. Howard et al. 2019, arXiv:1905.02244.",
+activation("hardswish(Tensor x) -> Tensor", { "Piecewise approximation of `silu`: `x * hardsigmoid(x)`.",
     formula = "y = x * min(max(x / 6 + 1 / 2, 0), 1)",
+    source = "Howard et al. 2019, arXiv:1905.02244",
     example = "ml.hardswish(ml.tensor {-4.0, 1, 4})",
     gives = [[
 {-0.0000,  0.6667,  4.0000}
@@ -246,11 +252,12 @@ gradient("threshold_grad_x", "x, Scalar threshold", { grad = "threshold_grad_x(g
 op { "prelu(Tensor x, Tensor weight) -> Tensor",
      kind = "composite", autocast = "lower_precision", dtypes = "floating",
      doc = [[Parametric rectified linear unit: `x` where it is positive, else `weight * x` with a
-learned `weight`. He et al. 2015, "Delving Deep into Rectifiers".]],
+learned `weight`.]],
      args = { weight = "the factors of negative elements: one for all, or one for each channel, the second " ..
                 "dimension of `x`" },
      shapes = "x (n, c, *), weight (c) -> (n, c, *)",
      formula = "y = max(x, 0) + weight * min(x, 0)",
+     source = 'He et al. 2015, "Delving Deep into Rectifiers"',
      example = "ml.prelu(ml.tensor {{-2.0, -2}}, ml.tensor {0.25, 0.5})",
      gives = [[
 {{-0.5000, -1.0000}}
@@ -272,13 +279,13 @@ op { [[rrelu(Tensor x, float lower=0.125, float upper=0.3333333333333333, bool t
      kind = "composite", dtypes = "floating", random = true, inplace = true,
      torch = "F.rrelu(*args)",
      doc = [[Randomized leaky rectified linear unit: in training each negative element is multiplied by
-a number drawn uniformly from `lower` to `upper`, otherwise all by their mean. Xu et al. 2015,
-arXiv:1505.00853.]],
+a number drawn uniformly from `lower` to `upper`, otherwise all by their mean.]],
      args = { lower = "the lower end of the range that factors are drawn from",
               upper = "the upper end of that range",
               training = "whether factors are drawn" },
      shapes = "x (*) -> (*)",
      formula = "y = max(x, 0) + a * min(x, 0)",
+     source = "Xu et al. 2015, arXiv:1505.00853",
      example = "ml.rrelu(ml.tensor {-2.0, 3}, 0.2, 0.4)",
      gives = [[
 {-0.6000,  3.0000}

@@ -82,13 +82,13 @@ local ADDED = "how much is added at the end of each dimension, less than the str
 
 local text = {
   conv1d = { [[Convolution of signals in 1 dimension, as networks use the word: the cross-correlation of each
-input with each filter. The formula is that of stride 1 without padding. Dumoulin and Visin 2016, "A
-guide to convolution arithmetic for deep learning".]],
+input with each filter. The formula is that of stride 1 without padding.]],
     args = arguments { x = "a batch of signals, or one without `n`", weight = "the filters, (out, in / groups, k)" },
     shapes = "x (n, in, l), weight (out, in / groups, k), bias (out) -> (n, out, l_out)",
     formula = [[
 y_(o,i) = bias_o + sum_(c,p) weight_(o,c,p) * x_(c,i + p - 1)
 l_out = floor((l + 2 * padding - dilation * (k - 1) - 1) / stride) + 1]],
+    source = 'Dumoulin and Visin 2016, "A guide to convolution arithmetic for deep learning"',
     example = "ml.conv1d(ml.tensor {{{1.0, 2, 3, 4}}}, ml.tensor {{{1.0, 0, -1}}})",
     gives = [[
 {{{-2., -2.}}}
@@ -103,22 +103,23 @@ odd one at the end. "same" takes no other stride.]],
 Tensor (1, 1, 5) float32]] },
   conv_transpose1d = { [[Transposed convolution of signals in 1 dimension: the gradient of `conv1d` with respect to its
 input, used to make signals larger. Each element adds its multiple of a filter to its window of the
-result. Zeiler et al. 2010, "Deconvolutional Networks".]],
+result.]],
     args = arguments { x = "a batch of signals, or one without `n`", weight = "the filters, (in, out / groups, k)", stride = STEP, padding = CUT, output_padding = ADDED },
     shapes = "x (n, in, l), weight (in, out / groups, k), bias (out) -> (n, out, l_out)",
     formula = "l_out = (l - 1) * stride - 2 * padding + dilation * (k - 1) + output_padding + 1",
+    source = 'Zeiler et al. 2010, "Deconvolutional Networks"',
     example = "ml.conv_transpose1d(ml.tensor {{{1.0, 2}}}, ml.tensor {{{1.0, 1, 1}}}, nil, 2)",
     gives = [[
 {{{1., 1., 3., 2., 2.}}}
 Tensor (1, 1, 5) float32]] },
   conv2d = { [[Convolution of images in 2 dimensions, as networks use the word: the cross-correlation of each
-input with each filter. The formula is that of stride 1 without padding. Dumoulin and Visin 2016, "A
-guide to convolution arithmetic for deep learning".]],
+input with each filter. The formula is that of stride 1 without padding.]],
     args = arguments { x = "a batch of images, or one without `n`", weight = "the filters, (out, in / groups, kh, kw)" },
     shapes = "x (n, in, h, w), weight (out, in / groups, kh, kw), bias (out) -> (n, out, h_out, w_out)",
     formula = [[
 y_(o,i,j) = bias_o + sum_(c,p,q) weight_(o,c,p,q) * x_(c,i + p - 1,j + q - 1)
 h_out = floor((h + 2 * padding - dilation * (kh - 1) - 1) / stride) + 1]],
+    source = 'Dumoulin and Visin 2016, "A guide to convolution arithmetic for deep learning"',
     example = "ml.conv2d(ml.tensor {{{{1.0, 2, 3}, {4, 5, 6}, {7, 8, 9}}}}, ml.ones(1, 1, 2, 2))",
     gives = [[
 {{{{12., 16.},
@@ -132,24 +133,25 @@ odd one at the end. "same" takes no other stride.]],
     gives = "(1, 4, 8, 8)" },
   conv_transpose2d = { [[Transposed convolution of images in 2 dimensions: the gradient of `conv2d` with respect to its
 input, used to make images larger. Each element adds its multiple of a filter to its window of the
-result. Zeiler et al. 2010, "Deconvolutional Networks".]],
+result.]],
     args = arguments { x = "a batch of images, or one without `n`", weight = "the filters, (in, out / groups, kh, kw)", stride = STEP, padding = CUT, output_padding = ADDED },
     shapes = "x (n, in, h, w), weight (in, out / groups, kh, kw), bias (out) -> (n, out, h_out, w_out)",
     formula = "h_out = (h - 1) * stride - 2 * padding + dilation * (kh - 1) + output_padding + 1",
+    source = 'Zeiler et al. 2010, "Deconvolutional Networks"',
     example = "ml.conv_transpose2d(ml.tensor {{{{1.0, 2}}}}, ml.ones(1, 1, 2, 2), nil, 2)",
     gives = [[
 {{{{1., 1., 2., 2.},
    {1., 1., 2., 2.}}}}
 Tensor (1, 1, 2, 4) float32]] },
   conv3d = { [[Convolution of volumes in 3 dimensions, as networks use the word: the cross-correlation of
-each input with each filter. The formula is that of stride 1 without padding. Dumoulin and Visin 2016,
-"A guide to convolution arithmetic for deep learning".]],
+each input with each filter. The formula is that of stride 1 without padding.]],
     args = arguments { x = "a batch of volumes, or one without `n`", weight = "the filters, (out, in / groups, kd, kh, kw)" },
     shapes = "x (n, in, d, h, w), weight (out, in / groups, kd, kh, kw), bias (out) -> (n, out, d_out, h_out, " ..
       "w_out)",
     formula = [[
 y_(o,i,j,k) = bias_o + sum_(c,p,q,r) weight_(o,c,p,q,r) * x_(c,i + p - 1,j + q - 1,k + r - 1)
 d_out = floor((d + 2 * padding - dilation * (kd - 1) - 1) / stride) + 1]],
+    source = 'Dumoulin and Visin 2016, "A guide to convolution arithmetic for deep learning"',
     example = "ml.conv3d(ml.randn(1, 2, 5, 6, 7), ml.randn(4, 2, 3, 3, 3)).shape", gives = "(1, 4, 3, 4, 5)" },
   conv3d_padding = { [[With `padding` by name: "valid" is none; "same" is as much as keeps the size at stride 1, the
 odd one at the end. "same" takes no other stride.]],
@@ -160,11 +162,12 @@ odd one at the end. "same" takes no other stride.]],
     gives = "(1, 4, 5, 6, 7)" },
   conv_transpose3d = { [[Transposed convolution of volumes in 3 dimensions: the gradient of `conv3d` with respect to
 its input, used to make volumes larger. Each element adds its multiple of a filter to its window of the
-result. Zeiler et al. 2010, "Deconvolutional Networks".]],
+result.]],
     args = arguments { x = "a batch of volumes, or one without `n`", weight = "the filters, (in, out / groups, kd, kh, kw)", stride = STEP, padding = CUT, output_padding = ADDED },
     shapes = "x (n, in, d, h, w), weight (in, out / groups, kd, kh, kw), bias (out) -> (n, out, d_out, h_out, " ..
       "w_out)",
     formula = "d_out = (d - 1) * stride - 2 * padding + dilation * (kd - 1) + output_padding + 1",
+    source = 'Zeiler et al. 2010, "Deconvolutional Networks"',
     example = "ml.conv_transpose3d(ml.randn(1, 4, 2, 2, 2), ml.randn(4, 3, 2, 2, 2), nil, 2).shape",
     gives = "(1, 3, 4, 4, 4)" },
 }

@@ -45,11 +45,11 @@ local MANY = { dim = "the dimensions that are transformed", norm = NORM,
 
 local text = {
   fft = { [[Discrete Fourier transform along a dimension, complex for real `x` too. Any length takes `n
-log n` steps. Element 1 belongs to frequency 0; `ml.fft.fftfreq` gives all. Cooley and Tukey 1965, "An
-Algorithm for the Machine Calculation of Complex Fourier Series".]],
+log n` steps. Element 1 belongs to frequency 0; `ml.fft.fftfreq` gives all.]],
     args = ONE,
     shapes = "x (*, n, *) -> (*, n, *)",
     formula = "y_k = sum_j x_j * exp(-2 * pi * i * (j - 1) * (k - 1) / n)",
+    source = 'Cooley and Tukey 1965, "An Algorithm for the Machine Calculation of Complex Fourier Series"',
     example = "ml.fft.fft(ml.tensor {1.0, 2, 3, 4})",
     gives = [[
 {10.+0.i, -2.+2.i, -2.+0.i, -2.-2.i}

@@ -102,8 +102,7 @@ op { [[grid_sample(Tensor x, Tensor grid, string mode="bilinear", string padding
      torch = "F.grid_sample(*args)",
      doc = [[Sampling of images or volumes at the points of a grid, as a spatial transformer does it. A
 point is (x, y) or (x, y, z), the width first, from -1 to 1: the outer edges of the image, or with
-`align_corners` the centres of its corner elements. NaN counts as -1. Jaderberg et al. 2015, "Spatial
-Transformer Networks".]],
+`align_corners` the centres of its corner elements. NaN counts as -1.]],
      args = { x = "the images or volumes",
               grid = "the points",
               mode = '"bilinear", "nearest" or "bicubic", also for volumes',
@@ -111,6 +110,7 @@ Transformer Networks".]],
               align_corners = "whether -1 and 1 are the centres of the corner elements, else the edges" },
      shapes = "x (n, c, h, w), grid (n, h2, w2, 2) -> (n, c, h2, w2); x (n, c, d, h, w), grid (n, d2, h2, w2, 3) " ..
        "-> (n, c, d2, h2, w2)",
+     source = 'Jaderberg et al. 2015, "Spatial Transformer Networks"',
      example = "ml.grid_sample(ml.tensor {{{{1.0, 2}, {3, 4}}}}, ml.tensor {{{{0.0, 0}}}})",
      gives = [[
 {{{{2.5000}}}}
@@ -185,12 +185,13 @@ op { "sample_planes_grad_weight(Tensor grad, Tensor x, Positions at) -> Tensor",
 op { "affine_grid(Tensor theta, int[*] size, bool align_corners=false) -> Tensor",
      kind = "composite", dtypes = "floating", alias = { "affine_grid_generator" },
      doc = [[Grid for `grid_sample` of an affine map: each point of the result is the image of a pixel's
-coordinates, from -1 to 1, under `theta`. Jaderberg et al. 2015, "Spatial Transformer Networks".]],
+coordinates, from -1 to 1, under `theta`.]],
      args = { theta = "a matrix for each image or volume",
               size = "the sizes of the images, (n, c, h, w), or of volumes, (n, c, d, h, w)",
               align_corners = "whether -1 and 1 are the centres of the corner elements, else the edges" },
      shapes = "theta (n, 2, 3) -> (n, h, w, 2); theta (n, 3, 4) -> (n, d, h, w, 3)",
      formula = "p = theta (x, y, 1)^T",
+     source = 'Jaderberg et al. 2015, "Spatial Transformer Networks"',
      example = "ml.affine_grid(ml.tensor {{{1.0, 0, 0}, {0, 1, 0}}}, {1, 1, 1, 2})",
      gives = [[
 {{{{-0.5000,  0.0000},
@@ -203,9 +204,10 @@ Tensor (1, 1, 2, 2) float32]],
 op { "pixel_shuffle(Tensor x, int upscale_factor) -> Tensor",
      kind = "composite",
      doc = [[Rearranges channels into pixels: each `r * r` channels become a block of `r` by `r` pixels,
-for `r = upscale_factor`. Shi et al. 2016, "Real-Time Single Image and Video Super-Resolution".]],
+for `r = upscale_factor`.]],
      args = { upscale_factor = "by how much height and width grow" },
      shapes = "x (*, c * r^2, h, w) -> (*, c, h * r, w * r)",
+     source = 'Shi et al. 2016, "Real-Time Single Image and Video Super-Resolution"',
      example = "ml.pixel_shuffle(ml.arange(4):reshape(4, 1, 1), 2)",
      gives = [[
 {{{1, 2},
@@ -225,10 +227,10 @@ op { "pixel_unshuffle(Tensor x, int downscale_factor) -> Tensor",
 
 op { "channel_shuffle(Tensor x, int groups) -> Tensor",
      kind = "composite", alias = { "native_channel_shuffle" },
-     doc = [[Interleaves the channels of groups: one of each group in turn. Zhang et al. 2018,
-"ShuffleNet".]],
+     doc = "Interleaves the channels of groups: one of each group in turn.",
      args = { groups = "the number of groups, which divides that of the channels" },
      shapes = "x (n, c, *) -> (n, c, *)",
+     source = 'Zhang et al. 2018, "ShuffleNet"',
      example = "ml.channel_shuffle(ml.arange(4):reshape(1, 4, 1), 2):flatten()",
      gives = [[
 {1, 3, 2, 4}

@@ -70,7 +70,7 @@ op { [[cross_entropy(Tensor x, Tensor target, Tensor? weight=nil, string reducti
      torch = "cross_entropy_1based(*args)", check = { dtypes = "positions and probabilities differ in dtype" },
      doc = [[Cross entropy loss of logits: the negative log likelihood of the targets under the softmax
 of `x`. "mean" divides by the sum of the weights used. With `label_smoothing` the target is mixed with
-the uniform distribution. Szegedy et al. 2015, "Rethinking the Inception Architecture".]],
+the uniform distribution.]],
      args = { x = "the logits",
               target = "the classes, from 1, or class probabilities of the shape of `x`",
               weight = "a weight for each class",
@@ -78,6 +78,7 @@ the uniform distribution. Szegedy et al. 2015, "Rethinking the Inception Archite
               label_smoothing = "the part of the uniform distribution in the target, from 0 to 1" },
      shapes = "x (n, c, *), target (n, *), weight (c) -> () or (n, *)",
      formula = "loss_n = -weight_(t_n) * log(exp(x_(n, t_n)) / sum_c exp(x_nc))",
+     source = 'Szegedy et al. 2015, "Rethinking the Inception Architecture"',
      example = "ml.cross_entropy(ml.tensor {{1.0, 2, 3}}, ml.tensor {3})",
      gives = "0.4076  Tensor () float32",
      sample = { "randn(3, 4), tensor({1, 4, 2})",
@@ -197,8 +198,7 @@ end
 op { "smooth_l1_loss(Tensor x, Tensor target, string reduction=\"mean\", float beta=1) -> Tensor",
      kind = "composite", autocast = "float32", dtypes = "floating",
      torch = "F.smooth_l1_loss(args[0], args[1])",
-     doc = [[Smooth L1 loss: squared where the difference is below `beta`, absolute elsewhere. Girshick
-2015, "Fast R-CNN".]],
+     doc = "Smooth L1 loss: squared where the difference is below `beta`, absolute elsewhere.",
      args = { x = "the predictions",
               target = "what they should be, of the shape of `x`",
               beta = "the difference at which the two meet; 0 is `l1_loss`" },
@@ -206,6 +206,7 @@ op { "smooth_l1_loss(Tensor x, Tensor target, string reduction=\"mean\", float b
      formula = [[
 loss_i = d_i^2 / (2 * beta) for d_i < beta, else d_i - beta / 2
 d_i = abs(x_i - target_i)]],
+     source = 'Girshick 2015, "Fast R-CNN"',
      example = 'ml.smooth_l1_loss(ml.tensor {1.0, 2}, ml.tensor {1.5, 4}, "none")',
      gives = [[
 {0.1250, 1.5000}
@@ -216,8 +217,7 @@ op { [[huber_loss(Tensor x, Tensor target, string reduction="mean", float delta=
                   Tensor? weight=nil) -> Tensor]],
      kind = "composite", autocast = "float32", dtypes = "floating",
      torch = "F.huber_loss(*args)",
-     doc = [[Huber loss: squared where the difference is below `delta`, linear elsewhere. Huber 1964,
-"Robust Estimation of a Location Parameter".]],
+     doc = "Huber loss: squared where the difference is below `delta`, linear elsewhere.",
      args = { x = "the predictions",
               target = "what they should be, of the shape of `x`",
               delta = "the difference at which the two meet, above 0",
@@ -226,6 +226,7 @@ op { [[huber_loss(Tensor x, Tensor target, string reduction="mean", float delta=
      formula = [[
 loss_i = d_i^2 / 2 for d_i < delta, else delta * (d_i - delta / 2)
 d_i = abs(x_i - target_i)]],
+     source = 'Huber 1964, "Robust Estimation of a Location Parameter"',
      example = 'ml.huber_loss(ml.tensor {1.0, 2}, ml.tensor {1.5, 4}, "none")',
      gives = [[
 {0.1250, 1.5000}
@@ -270,14 +271,14 @@ loss of precision for large logits.]],
 op { "kl_div(Tensor x, Tensor target, string reduction=\"mean\", bool log_target=false) -> Tensor",
      kind = "composite", autocast = "float32", dtypes = "floating",
      torch = "F.kl_div(args[0], args[1], **({'reduction': args[2]} if len(args) > 2 else {}))",
-     doc = [[Kullback-Leibler divergence loss of log probabilities. Kullback and Leibler 1951, "On
-Information and Sufficiency".]],
+     doc = "Kullback-Leibler divergence loss of log probabilities.",
      args = { x = "log probabilities",
               target = "probabilities, or log probabilities, of the shape of `x`",
               reduction = '"mean" of all elements, "batchmean" (the sum divided by the size of the batch, which is the divergence), "sum" or "none"',
               log_target = "whether `target` holds log probabilities" },
      shapes = "x (*), target (*) -> () or (*)",
      formula = "loss_i = target_i * (log(target_i) - x_i)",
+     source = 'Kullback and Leibler 1951, "On Information and Sufficiency"',
      example = 'ml.kl_div(ml.log(ml.tensor {{0.5, 0.5}}), ml.tensor {{0.9, 0.1}}, "batchmean")',
      gives = "0.3681  Tensor () float32",
      sample = { "randn(3, 4), rand(3, 4):add(0.1)", "randn(3, 4), rand(3, 4):add(0.1), \"batchmean\"" } }
@@ -348,8 +349,7 @@ loss([[triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, floa
                            float eps=1e-6, bool swap=false, string reduction="mean")]], 3,
   { "margin", "p", "eps", "swap", "reduction" },
   { [[Triplet margin loss: the anchor should be nearer to the positive than to the negative vector,
-by a margin. Balntas et al. 2016, "Learning shallow convolutional feature descriptors with triplet
-losses".]],
+by a margin.]],
     args = { anchor = "the anchors",
              positive = "vectors of the class of the anchors",
              negative = "vectors of another class",
@@ -359,6 +359,7 @@ losses".]],
              swap = "whether the distance from `positive` to `negative` counts where it is smaller" },
     shapes = "anchor (n, features), positive (n, features), negative (n, features) -> () or (n)",
     formula = "loss_n = max(0, d(anchor_n, positive_n) - d(anchor_n, negative_n) + margin)",
+    source = 'Balntas et al. 2016, "Learning shallow convolutional feature descriptors with triplet losses"',
     example = "ml.triplet_margin_loss(ml.tensor {{0.0, 0}}, ml.tensor {{1.0, 0}}, ml.tensor {{0.0, 1.5}})",
     gives = "0.5000  Tensor () float32" },
   { "randn(3, 4), randn(3, 4), randn(3, 4)",
@@ -419,8 +420,7 @@ loss([[poisson_nll_loss(Tensor x, Tensor target, bool log_input=true, bool full=
 
 loss([[gaussian_nll_loss(Tensor x, Tensor target, Operand var, bool full=false, float eps=1e-6,
                          string reduction="mean")]], 3, { "full", "eps", "reduction" },
-  { [[Gaussian negative log likelihood loss of targets under normal distributions. Nix and Weigend
-1994, "Estimating the mean and variance of the target probability distribution".]],
+  { "Gaussian negative log likelihood loss of targets under normal distributions.",
     args = { x = "the means",
              target = "the samples",
              var = "the variances: of the shape of `x`, without its last dimension, with a 1 in place of one " ..
@@ -429,6 +429,7 @@ loss([[gaussian_nll_loss(Tensor x, Tensor target, Operand var, bool full=false, 
              eps = "the least variance" },
     shapes = "x (*), target (*), var (*) -> () or (*)",
     formula = "loss_i = (log(max(var_i, eps)) + (x_i - target_i)^2 / max(var_i, eps)) / 2",
+    source = 'Nix and Weigend 1994, "Estimating the mean and variance of the target probability distribution"',
     example = "ml.gaussian_nll_loss(ml.tensor {1.0, 2}, ml.tensor {1.5, 2}, ml.tensor {1.0, 0.5})",
     gives = "-0.1108  Tensor () float32" },
   { "randn(3, 4), randn(3, 4), rand(3, 4) + 0.1", 'randn(3, 4), randn(3, 4), rand(3) + 0.1, true, 1e-6, "none"',
@@ -466,7 +467,7 @@ op { [[ctc_loss(Tensor log_probs, Positions targets, int[*] input_lengths, int[*
      doc = [[Connectionist temporal classification loss: minus the logarithm of the probability of all
 paths that give the target when repeated classes are merged and blanks dropped. "mean" divides each loss
 by the length of its target first. The gradient is that with respect to `log_probs`; there is no second
-one. Graves et al. 2006, "Connectionist Temporal Classification".]],
+one.]],
      args = { log_probs = "log probabilities of the classes at each time",
               targets = "the classes, from 1, of each entry, or of all entries one after the other",
               input_lengths = "how many times of each entry count",
@@ -474,6 +475,7 @@ one. Graves et al. 2006, "Connectionist Temporal Classification".]],
               blank = "the class, from 1, of the blank",
               zero_infinity = "whether the loss and gradient of targets that no path gives are 0, else infinite" },
      shapes = "log_probs (t, n, c), targets (n, s) -> () or (n)",
+     source = 'Graves et al. 2006, "Connectionist Temporal Classification"',
      example = "ml.ctc_loss(ml.full({3, 1, 2}, math.log(0.5)), ml.tensor {{2}}, {3}, {1})",
      gives = "0.2877  Tensor () float32",
      sample = { "randn(5, 2, 4):log_softmax(3), tensor({{2, 3, 3}, {4, 2, 1}}), {5, 4}, {3, 2}",

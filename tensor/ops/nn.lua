@@ -6,8 +6,7 @@ op { [[scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tens
                                     bool enable_gqa=false) -> Tensor]],
      kind = "composite", autocast = "lower_precision", dtypes = "floating",
      torch = "F.scaled_dot_product_attention(*args[:6], **dict(zip(('scale', 'enable_gqa'), args[6:])))",
-     doc = [[Scaled dot-product attention. A query that attends to no key gives zeros. Vaswani et al. 2017,
-"Attention Is All You Need".]],
+     doc = "Scaled dot-product attention. A query that attends to no key gives zeros.",
      args = { query = "the queries",
               key = "the keys",
               value = "the values",
@@ -20,6 +19,7 @@ op { [[scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tens
                 "than `query`, each for several of its heads in turn" },
      shapes = "query (*, l, e), key (*, s, e), value (*, s, v), attn_mask (*, l, s) -> (*, l, v)",
      formula = "y = softmax(query key^T * scale + attn_mask) value",
+     source = 'Vaswani et al. 2017, "Attention Is All You Need"',
      example = "ml.scaled_dot_product_attention(ml.ones(1, 2), ml.eye(2), ml.tensor {{1.0, 2}, {3, 4}})",
      gives = [[
 {{2., 3.}}
@@ -68,10 +68,10 @@ op { [[flash_attention_grads(Tensor grad, Tensor query, Tensor key, Tensor value
 op { "dropout(Tensor x, float p=0.5, bool training=true) -> Tensor",
      kind = "composite", dtypes = "floating+complex", random = true, inplace = true,
      doc = [[Dropout: in training zeroes each element with probability `p` and divides the others by `1
-- p`; otherwise `x` itself. Srivastava et al. 2014, "Dropout: A Simple Way to Prevent Neural Networks
-from Overfitting".]],
+- p`; otherwise `x` itself.]],
      args = { p = "the probability of a zero", training = "whether elements are dropped" },
      shapes = "x (*) -> (*)",
+     source = 'Srivastava et al. 2014, "Dropout: A Simple Way to Prevent Neural Networks from Overfitting"',
      example = "ml.manual_seed(3); ml.dropout(ml.ones(6), 0.5)",
      gives = [[
 {2., 0., 2., 2., 0., 2.}
@@ -82,9 +82,10 @@ op { "alpha_dropout(Tensor x, float p=0.5, bool training=true) -> Tensor",
      kind = "composite", dtypes = "floating", random = true, inplace = true,
      doc = [[Alpha dropout for `selu` networks: in training sets each element with probability `p` to
 the value that `selu` tends to at minus infinity, then scales and shifts all so that mean 0 and variance
-1 stay; otherwise `x` itself. Klambauer et al. 2017, arXiv:1706.02515.]],
+1 stay; otherwise `x` itself.]],
      args = { p = "the probability of a dropped element", training = "whether elements are dropped" },
      shapes = "x (*) -> (*)",
+     source = "Klambauer et al. 2017, arXiv:1706.02515",
      example = "ml.manual_seed(3); ml.alpha_dropout(ml.ones(6), 0.5)",
      gives = [[
 { 1.6656, -0.7792,  1.6656,  1.6656, -0.7792,  1.6656}
@@ -93,10 +94,10 @@ Tensor (6,) float32]],
 
 op { "feature_dropout(Tensor x, float p=0.5, bool training=true) -> Tensor",
      kind = "composite", dtypes = "floating+complex", random = true, inplace = true,
-     doc = [[Channel dropout: `dropout` of whole channels. Tompson et al. 2015, "Efficient Object
-Localization Using Convolutional Networks".]],
+     doc = "Channel dropout: `dropout` of whole channels.",
      args = { p = "the probability of a zeroed channel", training = "whether channels are dropped" },
      shapes = "x (n, c, *) -> (n, c, *)",
+     source = 'Tompson et al. 2015, "Efficient Object Localization Using Convolutional Networks"',
      example = "ml.manual_seed(3); ml.feature_dropout(ml.ones(1, 4, 2), 0.5)",
      gives = [[
 {{{2., 2.},
@@ -123,13 +124,13 @@ Tensor (1, 4, 1) float32]],
 op { "gumbel_softmax(Tensor logits, float tau=1, bool hard=false, Dim dim=-1) -> Tensor",
      kind = "composite", dtypes = "floating", random = true,
      doc = [[Sample of the Gumbel-softmax distribution: a differentiable draw of a category. With `hard`
-the result is one-hot and has the gradient of the soft sample. Jang et al. 2017, "Categorical
-Reparameterization with Gumbel-Softmax".]],
+the result is one-hot and has the gradient of the soft sample.]],
      args = { logits = "unnormalized log probabilities",
               tau = "the temperature: the lower, the nearer to one-hot",
               hard = "whether the result is one-hot" },
      shapes = "logits (*) -> (*)",
      formula = "y = softmax((logits + g) / tau)",
+     source = 'Jang et al. 2017, "Categorical Reparameterization with Gumbel-Softmax"',
      example = "ml.manual_seed(1); ml.gumbel_softmax(ml.tensor {1.0, 2, 3}, 1, true)",
      gives = [[
 {0., 1., 0.}
@@ -139,11 +140,11 @@ Tensor (3,) float32]],
 op { "glu(Tensor x, Dim dim=-1) -> Tensor",
      kind = "composite", dtypes = "floating",
      torch = "F.glu(*args)",
-     doc = [[Gated linear unit: the first half of `x` along a dimension times the sigmoid of the second
-half. Dauphin et al. 2016, "Language Modeling with Gated Convolutional Networks".]],
+     doc = "Gated linear unit: the first half of `x` along a dimension times the sigmoid of the second half.",
      args = { dim = "the dimension that is halved; its size is even" },
      shapes = "x (*, 2 * n, *) -> (*, n, *)",
      formula = "y = a * sigmoid(b)",
+     source = 'Dauphin et al. 2016, "Language Modeling with Gated Convolutional Networks"',
      example = "ml.glu(ml.tensor {1.0, 2, 0, 1})",
      gives = [[
 {0.5000, 1.4621}

@@ -57,13 +57,14 @@ op { [[layer_norm(Tensor x, int[] normalized_shape, Tensor? weight=nil, Tensor? 
      torch = "F.layer_norm(*args)",
      doc = [[Layer normalization: each slice of the last dimensions is shifted to mean 0 and scaled to
 variance 1, then transformed by `weight` and `bias`, which may be float32 for an `x` of 16 bits. The
-variance is the biased one. Ba et al. 2016, "Layer Normalization".]],
+variance is the biased one.]],
      args = { normalized_shape = "the sizes of the last dimensions, over which mean and variance are taken",
               weight = "the factors",
               bias = "what is added",
               eps = "what is added to the variance, for numerical stability" },
      shapes = "x (*, normalized_shape), weight (normalized_shape), bias (normalized_shape) -> (*, normalized_shape)",
      formula = "y = (x - mean(x)) / sqrt(var(x) + eps) * weight + bias",
+     source = 'Ba et al. 2016, "Layer Normalization"',
      example = "ml.layer_norm(ml.tensor {{1.0, 2, 3}}, {3})",
      gives = [[
 {{-1.2247,  0.0000,  1.2247}}
@@ -131,7 +132,7 @@ op { [[batch_norm(Tensor x, Tensor!? running_mean=nil, Tensor!? running_var=nil,
      doc = [[Batch normalization: each channel is shifted to mean 0 and scaled to variance 1. In
 training mean and biased variance are those of the batch, and the running statistics move towards the
 batch's (with the unbiased variance) in place; otherwise the running statistics are used. For an `x` of
-16 bits the others may be float32. Ioffe and Szegedy 2015, "Batch Normalization".]],
+16 bits the others may be float32.]],
      args = { running_mean = "the running mean of each channel",
               running_var = "the running variance of each channel",
               weight = "a factor for each channel",
@@ -141,6 +142,7 @@ batch's (with the unbiased variance) in place; otherwise the running statistics 
               eps = "what is added to the variance, for numerical stability" },
      shapes = "x (n, c, *), running_mean (c), running_var (c), weight (c), bias (c) -> (n, c, *)",
      formula = "y = (x - mean(x)) / sqrt(var(x) + eps) * weight + bias",
+     source = 'Ioffe and Szegedy 2015, "Batch Normalization"',
      example = "ml.batch_norm(ml.tensor {{1.0, 10}, {3, 30}}, nil, nil, nil, nil, true)",
      gives = [[
 {{-1.0000, -1.0000},
@@ -208,13 +210,14 @@ op { [[group_norm(Tensor x, int num_groups, Tensor? weight=nil, Tensor? bias=nil
      kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating", mixed = true,
      torch = "F.group_norm(*args)",
      doc = [[Group normalization: each group of channels of each entry is shifted to mean 0 and scaled
-to variance 1. The variance is the biased one. Wu and He 2018, "Group Normalization".]],
+to variance 1. The variance is the biased one.]],
      args = { num_groups = "the number of groups, which divides that of the channels",
               weight = "a factor for each channel",
               bias = "what is added to each channel",
               eps = "what is added to the variance, for numerical stability" },
      shapes = "x (n, c, *), weight (c), bias (c) -> (n, c, *)",
      formula = "y = (x - mean(x)) / sqrt(var(x) + eps) * weight + bias",
+     source = 'Wu and He 2018, "Group Normalization"',
      example = "ml.group_norm(ml.tensor {{1.0, 3, 10, 30}}, 2)",
      gives = [[
 {{-1.0000,  1.0000, -1.0000,  1.0000}}
@@ -229,7 +232,7 @@ op { [[instance_norm(Tensor x, Tensor!? running_mean=nil, Tensor!? running_var=n
      torch = "F.instance_norm(*args)",
      doc = [[Instance normalization: each channel of each entry is shifted to mean 0 and scaled to
 variance 1. The running statistics, where given, move towards the mean over the entries of each
-channel's mean and unbiased variance, in place. Ulyanov et al. 2016, "Instance Normalization".]],
+channel's mean and unbiased variance, in place.]],
      args = { running_mean = "the running mean of each channel",
               running_var = "the running variance of each channel",
               weight = "a factor for each channel",
@@ -239,6 +242,7 @@ channel's mean and unbiased variance, in place. Ulyanov et al. 2016, "Instance N
               eps = "what is added to the variance, for numerical stability" },
      shapes = "x (n, c, *), running_mean (c), running_var (c), weight (c), bias (c) -> (n, c, *)",
      formula = "y = (x - mean(x)) / sqrt(var(x) + eps) * weight + bias",
+     source = 'Ulyanov et al. 2016, "Instance Normalization"',
      example = "ml.instance_norm(ml.tensor {{{1.0, 3}, {10, 30}}})",
      gives = [[
 {{{-1.0000,  1.0000},
@@ -251,13 +255,14 @@ op { "rms_norm(Tensor x, int[] normalized_shape, Tensor? weight=nil, float? eps=
      kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating", mixed = true,
      torch = "F.rms_norm(*args)",
      doc = [[Root mean square layer normalization: each slice of the last dimensions is divided by its
-root mean square. Zhang and Sennrich 2019, "Root Mean Square Layer Normalization".]],
+root mean square.]],
      args = { normalized_shape = "the sizes of the last dimensions, over which the mean is taken",
               weight = "the factors",
               eps = "what is added to the mean of squares; the epsilon of the dtype unless given, float32's for " ..
                 "one of 16 bits" },
      shapes = "x (*, normalized_shape), weight (normalized_shape) -> (*, normalized_shape)",
      formula = "y = x / sqrt(mean(x^2) + eps) * weight",
+     source = 'Zhang and Sennrich 2019, "Root Mean Square Layer Normalization"',
      example = "ml.rms_norm(ml.tensor {{3.0, 4}}, {2})",
      gives = [[
 {{0.8485, 1.1314}}
@@ -267,14 +272,14 @@ Tensor (1, 2) float32]],
 op { "local_response_norm(Tensor x, int size, float alpha=1e-4, float beta=0.75, float k=1) -> Tensor",
      kind = "composite", dtypes = "floating",
      torch = "F.local_response_norm(*args)",
-     doc = [[Local response normalization across neighbouring channels, zeros beyond the ends.
-Krizhevsky et al. 2012, "ImageNet Classification with Deep Convolutional Neural Networks".]],
+     doc = "Local response normalization across neighbouring channels, zeros beyond the ends.",
      args = { size = "how many channels are neighbours",
               alpha = "the factor of the mean of squares",
               beta = "the exponent",
               k = "the constant that is added" },
      shapes = "x (n, c, *) -> (n, c, *)",
      formula = "y_c = x_c / (k + alpha / size * sum_(j near c) x_j^2)^beta",
+     source = 'Krizhevsky et al. 2012, "ImageNet Classification with Deep Convolutional Neural Networks"',
      example = "ml.local_response_norm(ml.tensor {{{3.0}, {4}}}, 2, 1)",
      gives = [[
 {{{0.8353},

@@ -275,12 +275,12 @@ max pooling gave; its partial inverse.]],
     shapes = "x (*, d, h, w), indices (*, d, h, w) -> (*, output_size)",
     example = "ml.max_unpool3d(ml.tensor {{{{5.0}}}}, ml.tensor {{{{8}}}}, 2).shape", gives = "(1, 2, 2, 2)" },
   fractional_max_pool2d = { [[Fractional max pooling of images in 2 dimensions: the largest elements of windows that lie
-pseudo-randomly so that the result has a given size, and their indices (from 1) in the flattened plane.
-Graham 2014, "Fractional Max-Pooling".]],
+pseudo-randomly so that the result has a given size, and their indices (from 1) in the flattened plane.]],
     args = { kernel_size = "the size of a window: one number, or one for each dimension",
              output_size = "the sizes of the result: one number, or one for each dimension",
              random_samples = "numbers from 0 to 1 that shift the windows of each channel, (n, c, 2)" },
     shapes = "x (n, c, h, w), random_samples (n, c, 2) -> values (n, c, output_size), indices (n, c, output_size)",
+    source = 'Graham 2014, "Fractional Max-Pooling"',
     example = "ml.fractional_max_pool2d(ml.arange(9):reshape(1, 1, 3, 3):to(ml.float32), 1, 2, ml.full({1, 1, 2}, " ..
       "0.5))",
     gives = [[
@@ -291,13 +291,13 @@ Tensor (1, 1, 2, 2) float32
    {7, 9}}}}
 Tensor (1, 1, 2, 2) int64]] },
   fractional_max_pool3d = { [[Fractional max pooling of volumes in 3 dimensions: the largest elements of windows that lie
-pseudo-randomly so that the result has a given size, and their indices (from 1) in the flattened volume.
-Graham 2014, "Fractional Max-Pooling".]],
+pseudo-randomly so that the result has a given size, and their indices (from 1) in the flattened volume.]],
     args = { kernel_size = "the size of a window: one number, or one for each dimension",
              output_size = "the sizes of the result: one number, or one for each dimension",
              random_samples = "numbers from 0 to 1 that shift the windows of each channel, (n, c, 3)" },
     shapes = "x (n, c, d, h, w), random_samples (n, c, 3) -> values (n, c, output_size), indices (n, c, " ..
       "output_size)",
+    source = 'Graham 2014, "Fractional Max-Pooling"',
     example = "values, indices = ml.fractional_max_pool3d(ml.randn(1, 2, 6, 6, 6), 2, 3, ml.rand(1, 2, 3)); " ..
       "values.shape",
     gives = "(1, 2, 3, 3, 3)" },

@@ -20,11 +20,11 @@ op { "normal(Tensor! x, float mean=0, float std=1, Generator? generator=nil) -> 
      dtypes = "floating+complex",
      grad = { x = "zero" },
      doc = [[Fills `x` with samples of the normal distribution, in place. Both parts of a complex number
-have `mean` and half of the variance each. Box and Muller 1958, "A Note on the Generation of Random
-Normal Deviates".]],
+have `mean` and half of the variance each.]],
      args = { mean = "the mean", std = "the standard deviation, not negative" },
      shapes = "x (*) -> (*)",
      formula = "p(x) = exp(-(x - mean)^2 / (2 * std^2)) / (std * sqrt(2 * pi))",
+     source = 'Box and Muller 1958, "A Note on the Generation of Random Normal Deviates"',
      example = "ml.manual_seed(1); ml.zeros(3):normal_()",
      gives = [[
 { 0.3804, -0.2963, -0.2492}
@@ -156,11 +156,11 @@ op { "poisson_draw(Tensor rate, Generator? generator=nil) -> Tensor",
 op { "poisson(Tensor rate, Generator? generator=nil) -> Tensor",
      kind = "composite", differentiable = false, out = true, random = true, dtypes = "floating",
      doc = [[Samples of Poisson distributions: by counting below a rate of 10 and from there by
-transformed rejection. Hörmann 1993, "The transformed rejection method for generating Poisson random
-variables".]],
+transformed rejection.]],
      args = { rate = "the rates, not negative" },
      shapes = "rate (*) -> (*)",
      formula = "P(k) = rate^k * exp(-rate) / k!",
+     source = 'Hörmann 1993, "The transformed rejection method for generating Poisson random variables"',
      example = "ml.manual_seed(1); ml.poisson(ml.tensor {0.0, 2, 100})",
      gives = [[
 { 0.,  2., 92.}
@@ -174,12 +174,12 @@ op { "binomial_draw(Tensor count, Tensor prob, Generator? generator=nil) -> Tens
 op { "binomial(Tensor count, Tensor prob, Generator? generator=nil) -> Tensor",
      kind = "composite", differentiable = false, out = true, random = true, dtypes = "floating",
      doc = [[Samples of binomial distributions: how many of `count` trials succeed; the two broadcast.
-By waiting times where few do, else by transformed rejection. Hörmann 1993, "The generation of binomial
-random variates".]],
+By waiting times where few do, else by transformed rejection.]],
      args = { count = "the numbers of trials, not negative",
               prob = "the probabilities of a success, from 0 to 1" },
      shapes = "count (*), prob (*) -> (*)",
      formula = "P(k) = count! / (k! * (count - k)!) * prob^k * (1 - prob)^(count - k)",
+     source = 'Hörmann 1993, "The generation of binomial random variates"',
      example = "ml.manual_seed(1); ml.binomial(ml.tensor {10.0, 100}, ml.tensor {0.5, 0.1})",
      gives = [[
 { 3., 12.}

@@ -76,7 +76,7 @@ end
 local text = {
   lstm = { [[Long short-term memory (LSTM) recurrent network over whole sequences: the hidden states of the
 last layer at all steps, and the last states of all layers. The gates i, f, g, o stand in this order in
-the rows of the weights. Hochreiter and Schmidhuber 1997, "Long Short-Term Memory".]],
+the rows of the weights.]],
     args = arguments { x = "the sequences", batch_first = BATCH_FIRST, hx = STATES },
     shapes = "x (t, n, features), hx {(layers * directions, n, h), the same} -> y (t, n, directions * h), h_n " ..
       "(layers * directions, n, h), c_n (the same)",
@@ -87,6 +87,7 @@ g_t = tanh(W_ig x_t + b_ig + W_hg h_(t-1) + b_hg)
 o_t = sigmoid(W_io x_t + b_io + W_ho h_(t-1) + b_ho)
 c_t = f_t * c_(t-1) + i_t * g_t
 h_t = o_t * tanh(c_t)]],
+    source = 'Hochreiter and Schmidhuber 1997, "Long Short-Term Memory"',
     example = "y, h = ml.lstm(ml.ones(3, 1, 1), {ml.zeros(1, 1, 2), ml.zeros(1, 1, 2)}, {ml.ones(8, 1), " ..
       "ml.zeros(8, 2)}, false, 1, 0, false, false, false); y.shape, h.shape",
     gives = "(3, 1, 2)	(1, 1, 2)" },
@@ -100,7 +101,7 @@ and so on.]],
     gives = "(3, 2)	(1, 2, 2)" },
   gru = { [[Gated recurrent unit (GRU) recurrent network over whole sequences: the hidden states of the
 last layer at all steps, and the last states of all layers. The gates r, z, n stand in this order in the
-rows of the weights. Cho et al. 2014, arXiv:1406.1078.]],
+rows of the weights.]],
     args = arguments { x = "the sequences", batch_first = BATCH_FIRST },
     shapes = "x (t, n, features), hx (layers * directions, n, h) -> y (t, n, directions * h), h_n (layers * " ..
       "directions, n, h)",
@@ -109,6 +110,7 @@ r_t = sigmoid(W_ir x_t + b_ir + W_hr h_(t-1) + b_hr)
 z_t = sigmoid(W_iz x_t + b_iz + W_hz h_(t-1) + b_hz)
 n_t = tanh(W_in x_t + b_in + r_t * (W_hn h_(t-1) + b_hn))
 h_t = (1 - z_t) * n_t + z_t * h_(t-1)]],
+    source = "Cho et al. 2014, arXiv:1406.1078",
     example = "y, h = ml.gru(ml.ones(3, 1, 1), ml.zeros(1, 1, 2), {ml.ones(6, 1), ml.zeros(6, 2)}, false, 1, 0, " ..
       "false, false, false); y.shape, h.shape",
     gives = "(3, 1, 2)	(1, 1, 2)" },
@@ -121,11 +123,12 @@ and so on.]],
       "false, 1, 0, false, false); y.shape, h.shape",
     gives = "(3, 2)	(1, 2, 2)" },
   rnn_tanh = { [[Elman recurrent network with the hyperbolic tangent over whole sequences: the hidden states of
-the last layer at all steps, and the last states of all layers. Elman 1990, "Finding Structure in Time".]],
+the last layer at all steps, and the last states of all layers.]],
     args = arguments { x = "the sequences", batch_first = BATCH_FIRST },
     shapes = "x (t, n, features), hx (layers * directions, n, h) -> y (t, n, directions * h), h_n (layers * " ..
       "directions, n, h)",
     formula = "h_t = tanh(W_ih x_t + b_ih + W_hh h_(t-1) + b_hh)",
+    source = 'Elman 1990, "Finding Structure in Time"',
     example = "y, h = ml.rnn_tanh(ml.ones(3, 1, 1), ml.zeros(1, 1, 2), {ml.ones(2, 1), ml.zeros(2, 2)}, false, 1, " ..
       "0, false, false, false); y.shape, h.shape",
     gives = "(3, 1, 2)	(1, 1, 2)" },
@@ -138,12 +141,12 @@ and so on.]],
       "2)}, false, 1, 0, false, false); y.shape, h.shape",
     gives = "(3, 2)	(1, 2, 2)" },
   rnn_relu = { [[Elman recurrent network with the rectified linear unit over whole sequences: the hidden states
-of the last layer at all steps, and the last states of all layers. Le et al. 2015, "A Simple Way to
-Initialize Recurrent Networks of Rectified Linear Units".]],
+of the last layer at all steps, and the last states of all layers.]],
     args = arguments { x = "the sequences", batch_first = BATCH_FIRST },
     shapes = "x (t, n, features), hx (layers * directions, n, h) -> y (t, n, directions * h), h_n (layers * " ..
       "directions, n, h)",
     formula = "h_t = max(W_ih x_t + b_ih + W_hh h_(t-1) + b_hh, 0)",
+    source = 'Le et al. 2015, "A Simple Way to Initialize Recurrent Networks of Rectified Linear Units"',
     example = "y, h = ml.rnn_relu(ml.ones(3, 1, 1), ml.zeros(1, 1, 2), {ml.ones(2, 1), ml.zeros(2, 2)}, false, 1, " ..
       "0, false, false, false); y.shape, h.shape",
     gives = "(3, 1, 2)	(1, 1, 2)" },
@@ -156,7 +159,7 @@ and so on.]],
       "2)}, false, 1, 0, false, false); y.shape, h.shape",
     gives = "(3, 2)	(1, 2, 2)" },
   lstm_cell = { [[One step of a long short-term memory (LSTM) recurrent network. The gates i, f, g, o stand in
-this order in the rows of the weights. Hochreiter and Schmidhuber 1997, "Long Short-Term Memory".]],
+this order in the rows of the weights.]],
     args = step_arguments("a table of the hidden states and the cells"),
     shapes = "x (n, features), hx {(n, h), (n, h)}, w_ih (4 * h, features), w_hh (4 * h, h), b_ih (4 * h), b_hh " ..
       "(4 * h) -> h (n, h), c (n, h)",
@@ -167,6 +170,7 @@ g_t = tanh(W_ig x_t + b_ig + W_hg h_(t-1) + b_hg)
 o_t = sigmoid(W_io x_t + b_io + W_ho h_(t-1) + b_ho)
 c_t = f_t * c_(t-1) + i_t * g_t
 h_t = o_t * tanh(c_t)]],
+    source = 'Hochreiter and Schmidhuber 1997, "Long Short-Term Memory"',
     example = "ml.lstm_cell(ml.ones(1, 1), {ml.zeros(1, 1), ml.zeros(1, 1)}, ml.ones(4, 1), ml.ones(4, 1))",
     gives = [[
 {{0.3696}}
@@ -174,7 +178,7 @@ Tensor (1, 1) float32
 {{0.5568}}
 Tensor (1, 1) float32]] },
   gru_cell = { [[One step of a gated recurrent unit (GRU) recurrent network. The gates r, z, n stand in this
-order in the rows of the weights. Cho et al. 2014, arXiv:1406.1078.]],
+order in the rows of the weights.]],
     args = step_arguments("the hidden states"),
     shapes = "x (n, features), hx (n, h), w_ih (3 * h, features), w_hh (3 * h, h), b_ih (3 * h), b_hh (3 * h) -> " ..
       "(n, h)",
@@ -183,24 +187,25 @@ r_t = sigmoid(W_ir x_t + b_ir + W_hr h_(t-1) + b_hr)
 z_t = sigmoid(W_iz x_t + b_iz + W_hz h_(t-1) + b_hz)
 n_t = tanh(W_in x_t + b_in + r_t * (W_hn h_(t-1) + b_hn))
 h_t = (1 - z_t) * n_t + z_t * h_(t-1)]],
+    source = "Cho et al. 2014, arXiv:1406.1078",
     example = "ml.gru_cell(ml.ones(1, 1), ml.zeros(1, 1), ml.ones(3, 1), ml.ones(3, 1))",
     gives = [[
 {{0.2048}}
 Tensor (1, 1) float32]] },
-  rnn_tanh_cell = { [[One step of an Elman recurrent network with the hyperbolic tangent. Elman 1990, "Finding
-Structure in Time".]],
+  rnn_tanh_cell = { "One step of an Elman recurrent network with the hyperbolic tangent.",
     args = step_arguments("the hidden states"),
     shapes = "x (n, features), hx (n, h), w_ih (h, features), w_hh (h, h), b_ih (h), b_hh (h) -> (n, h)",
     formula = "h_t = tanh(W_ih x_t + b_ih + W_hh h_(t-1) + b_hh)",
+    source = 'Elman 1990, "Finding Structure in Time"',
     example = "ml.rnn_tanh_cell(ml.ones(1, 1), ml.zeros(1, 1), ml.ones(1, 1), ml.ones(1, 1))",
     gives = [[
 {{0.7616}}
 Tensor (1, 1) float32]] },
-  rnn_relu_cell = { [[One step of an Elman recurrent network with the rectified linear unit. Le et al. 2015, "A
-Simple Way to Initialize Recurrent Networks of Rectified Linear Units".]],
+  rnn_relu_cell = { "One step of an Elman recurrent network with the rectified linear unit.",
     args = step_arguments("the hidden states"),
     shapes = "x (n, features), hx (n, h), w_ih (h, features), w_hh (h, h), b_ih (h), b_hh (h) -> (n, h)",
     formula = "h_t = max(W_ih x_t + b_ih + W_hh h_(t-1) + b_hh, 0)",
+    source = 'Le et al. 2015, "A Simple Way to Initialize Recurrent Networks of Rectified Linear Units"',
     example = "ml.rnn_relu_cell(ml.ones(1, 1), ml.zeros(1, 1), ml.ones(1, 1), ml.ones(1, 1))",
     gives = [[
 {{1.}}

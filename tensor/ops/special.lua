@@ -82,9 +82,10 @@ op { "igamma(Tensor x, Tensor other) -> Tensor",
      kind = "pointwise", slow = true, dtypes = "floating", alias = { "special.gammainc" }, constant = { "x" },
      grad = { x = 'not_differentiable("igamma", "x")', other = "igamma_grad_other(g, x, other)" },
      doc = [[Regularized lower incomplete gamma function. Both arguments are at least 0, else NaN.
-Differentiable with respect to `other` only. Abramowitz and Stegun, 6.5.1.]],
+Differentiable with respect to `other` only.]],
      args = { x = "the parameter", other = "the upper limit of the integral" },
      formula = "y = int_0^other t^(x - 1) * exp(-t) dt / gamma(x)",
+     source = "Abramowitz and Stegun, 6.5.1",
      example = "ml.igamma(ml.tensor {1.0, 2}, ml.tensor {1.0, 2})",
      gives = [[
 {0.6321, 0.5940}
@@ -95,9 +96,10 @@ op { "igammac(Tensor x, Tensor other) -> Tensor",
      kind = "pointwise", slow = true, dtypes = "floating", alias = { "special.gammaincc" }, constant = { "x" },
      grad = { x = 'not_differentiable("igammac", "x")', other = "neg(igamma_grad_other(g, x, other))" },
      doc = [[Regularized upper incomplete gamma function: `1 - igamma(x, other)`, accurate where that is
-small. Differentiable with respect to `other` only. Abramowitz and Stegun, 6.5.3.]],
+small. Differentiable with respect to `other` only.]],
      args = { x = "the parameter", other = "the lower limit of the integral" },
      formula = "y = int_other^inf t^(x - 1) * exp(-t) dt / gamma(x)",
+     source = "Abramowitz and Stegun, 6.5.3",
      example = "ml.igammac(ml.tensor {1.0, 2}, ml.tensor {1.0, 20})",
      gives = [[
 {3.6788e-01, 4.3284e-08}

@@ -4,12 +4,13 @@
 return {
   linalg_lu_factor_ex = { [[LU factorization with partial pivoting of each matrix of a batch, in LAPACK's compact form,
 with a status instead of an error. `LU` holds `L` below its diagonal (that of `L` itself is 1) and `U`
-on and above it; `pivots`, int32, says for each row which row it was exchanged with. LAPACK: getrf.]],
+on and above it; `pivots`, int32, says for each row which row it was exchanged with.]],
     args = { A = "the matrices",
              pivot = "whether rows are exchanged; must be true",
              check_errors = "whether a zero on the diagonal of `U` is an error" },
     shapes = "A (*, m, n) -> LU (*, m, n), pivots (*, min(m, n)), info (*)",
     formula = "A = P L U",
+    source = "LAPACK: getrf",
     example = "ml.linalg.lu_factor_ex(ml.tensor {{4.0, 3}, {6, 3}})",
     gives = [[
 {{6.0000, 3.0000},
@@ -19,10 +20,11 @@ Tensor (2, 2) float32
 Tensor (2,) int32
 0  Tensor () int32]] },
   linalg_lu_factor = { [[LU factorization with partial pivoting of each matrix of a batch, in the compact form that
-`linalg.lu_solve` and `lu_unpack` take. A singular matrix is an error. LAPACK: getrf.]],
+`linalg.lu_solve` and `lu_unpack` take. A singular matrix is an error.]],
     args = { A = "the matrices", pivot = "whether rows are exchanged; must be true" },
     shapes = "A (*, m, n) -> LU (*, m, n), pivots (*, min(m, n))",
     formula = "A = P L U",
+    source = "LAPACK: getrf",
     example = "ml.linalg.lu_factor(ml.tensor {{4.0, 3}, {6, 3}})",
     gives = [[
 {{6.0000, 3.0000},
@@ -31,11 +33,11 @@ Tensor (2, 2) float32
 {2, 2}
 Tensor (2,) int32]] },
   linalg_lu = { [[LU factorization with partial pivoting of each matrix of a batch, as three matrices: a
-permutation, a lower trapezoidal matrix with ones on its diagonal and an upper trapezoidal one. LAPACK:
-getrf.]],
+permutation, a lower trapezoidal matrix with ones on its diagonal and an upper trapezoidal one.]],
     args = { A = "the matrices", pivot = "whether rows are exchanged; must be true" },
     shapes = "A (*, m, n) -> P (*, m, m), L (*, m, k), U (*, k, n) with k = min(m, n)",
     formula = "A = P L U",
+    source = "LAPACK: getrf",
     example = "ml.linalg.lu(ml.tensor {{4.0, 3}, {6, 3}})",
     gives = [[
 {{0., 1.},
@@ -59,7 +61,7 @@ for is an empty tensor.]],
 {{4., 3.},
  {6., 3.}}
 Tensor (2, 2) float32]] },
-  linalg_lu_solve = { "Solution of linear systems with a matrix that `linalg.lu_factor` factorized. LAPACK: getrs.",
+  linalg_lu_solve = { "Solution of linear systems with a matrix that `linalg.lu_factor` factorized.",
     args = { LU = "the compact factors",
              pivots = "the exchanged rows, int32",
              B = "the right-hand sides",
@@ -67,6 +69,7 @@ Tensor (2, 2) float32]] },
              adjoint = "whether the conjugate transpose of `A` stands in its place" },
     shapes = "LU (*, n, n), pivots (*, n), B (*, n, k) -> X (*, n, k)",
     formula = "A X = B",
+    source = "LAPACK: getrs",
     example = "LU, pivots = ml.linalg.lu_factor(ml.tensor {{2.0, 0}, {0, 4}}); ml.linalg.lu_solve(LU, pivots, " ..
       "ml.ones(2, 1))",
     gives = [[
@@ -128,18 +131,19 @@ number of the first zero on the diagonal of `U` of a singular matrix, whose solu
 Tensor (2,) float32
 0  Tensor () int32]] },
   linalg_solve = { [[Solution of linear systems with square matrices, by LU factorization with partial pivoting.
-Batches broadcast. A singular matrix is an error. LAPACK: getrf, getrs.]],
+Batches broadcast. A singular matrix is an error.]],
     args = { A = "square matrices",
              B = "the right-hand sides: matrices, or one vector (n) for each matrix",
              left = "whether `A X = B` is solved, else `X A = B`" },
     shapes = "A (*, n, n), B (*, n, k) -> X (*, n, k)",
     formula = "A X = B",
+    source = "LAPACK: getrf, getrs",
     example = "ml.linalg.solve(ml.tensor {{2.0, 1}, {1, 3}}, ml.tensor {3.0, 5})",
     gives = [[
 {0.8000, 1.4000}
 Tensor (2,) float32]] },
   linalg_solve_triangular = { [[Solution of linear systems with triangular matrices, of which one triangle is read. Batches
-broadcast; a zero on the diagonal gives infinities or NaN. BLAS: trsm.]],
+broadcast; a zero on the diagonal gives infinities or NaN.]],
     args = { A = "square matrices",
              B = "the right-hand sides",
              upper = "whether the upper triangle is read, else the lower one",
@@ -147,6 +151,7 @@ broadcast; a zero on the diagonal gives infinities or NaN. BLAS: trsm.]],
              unitriangular = "whether the diagonal is taken as 1 and not read" },
     shapes = "A (*, n, n), B (*, n, k) -> X (*, n, k)",
     formula = "A X = B",
+    source = "BLAS: trsm",
     example = "ml.linalg.solve_triangular(ml.tensor {{2.0, 1}, {0, 4}}, ml.tensor {{4.0}, {8}}, true)",
     gives = [[
 {{1.},
@@ -188,7 +193,7 @@ Tensor (2, 3) float32]] },
   linalg_lstsq = { [[Least squares solution of linear systems; of several solutions the one of smallest norm.
 `rank` counts the singular values above `rcond` times the largest; "gels" gives none. `residuals` are
 the sums of squares where `m > n`, all ranks are full and the driver is not "gelsy". What a driver does
-not compute is an empty tensor. LAPACK: gelsy, gelsd, gelss, gels.]],
+not compute is an empty tensor.]],
     args = { A = "the matrices",
              B = "the right-hand sides: matrices, or one vector (m) for each matrix",
              rcond = "the relative tolerance of the rank; the dtype's epsilon times `max(m, n)` unless given",
@@ -196,18 +201,20 @@ not compute is an empty tensor. LAPACK: gelsy, gelsd, gelss, gels.]],
     shapes = "A (*, m, n), B (*, m, k) -> solution (*, n, k), residuals (*, k), rank (*), singular_values (*, " ..
       "min(m, n))",
     formula = "solution = argmin_X norm(A X - B)^2",
+    source = "LAPACK: gelsy, gelsd, gelss, gels",
     example = "(ml.linalg.lstsq(ml.tensor {{1.0, 1}, {1, 2}, {1, 3}}, ml.tensor {1.0, 2, 2}))",
     gives = [[
 {0.6667, 0.5000}
 Tensor (2,) float32]] },
   linalg_cholesky_ex = { [[Cholesky factorization of each Hermitian positive definite matrix of a batch, with a status
 instead of an error: `info`, int32, is 0, or the order of the first leading minor that is not positive.
-Only one triangle is read. LAPACK: potrf.]],
+Only one triangle is read.]],
     args = { A = "the matrices",
              upper = "whether the upper factor `L^H` is computed, from the upper triangle",
              check_errors = "whether a matrix that is not positive definite is an error" },
     shapes = "A (*, n, n) -> L (*, n, n), info (*)",
     formula = "A = L L^H",
+    source = "LAPACK: potrf",
     example = "ml.linalg.cholesky_ex(ml.tensor {{4.0, 2}, {2, 5}})",
     gives = [[
 {{2., 0.},
@@ -215,23 +222,24 @@ Only one triangle is read. LAPACK: potrf.]],
 Tensor (2, 2) float32
 0  Tensor () int32]] },
   cholesky = { [[Cholesky factorization of each Hermitian positive definite matrix of a batch: the lower
-triangular `L`. Only the lower triangle is read. A matrix that is not positive definite is an error.
-LAPACK: potrf.]],
+triangular `L`. Only the lower triangle is read. A matrix that is not positive definite is an error.]],
     args = { A = "the matrices",
              upper = "whether the upper factor `L^H` is computed, from the upper triangle" },
     shapes = "A (*, n, n) -> (*, n, n)",
     formula = "A = L L^H",
+    source = "LAPACK: potrf",
     example = "ml.cholesky(ml.tensor {{4.0, 2}, {2, 5}})",
     gives = [[
 {{2., 0.},
  {1., 2.}}
 Tensor (2, 2) float32]] },
-  cholesky_solve = { "Solution of linear systems with a matrix given by its Cholesky factor. LAPACK: potrs.",
+  cholesky_solve = { "Solution of linear systems with a matrix given by its Cholesky factor.",
     args = { B = "the right-hand sides",
              L = "the triangular factors",
              upper = "whether `L` is the upper factor, so that `A = L^H L`" },
     shapes = "B (*, n, k), L (*, n, n) -> X (*, n, k)",
     formula = "L L^H X = B",
+    source = "LAPACK: potrs",
     example = "ml.cholesky_solve(ml.tensor {{4.0}, {4}}, ml.tensor {{2.0, 0}, {0, 1}})",
     gives = [[
 {{1.},
@@ -249,12 +257,13 @@ Tensor (2, 1) float32]] },
 Tensor (2, 2) float32]] },
   linalg_ldl_factor_ex = { [[LDL factorization of each symmetric matrix of a batch by the method of Bunch and Kaufman
 (1977), in LAPACK's form for `linalg.ldl_solve`, with a status instead of an error: `info`, int32, is 0,
-or the number of a zero in `D`. Only the lower triangle is read. LAPACK: sytrf, hetrf.]],
+or the number of a zero in `D`. Only the lower triangle is read.]],
     args = { A = "the matrices",
              hermitian = "whether `A` is Hermitian, not symmetric",
              check_errors = "whether a singular matrix is an error" },
     shapes = "A (*, n, n) -> LD (*, n, n), pivots (*, n), info (*)",
     formula = "A = L D L^T",
+    source = "LAPACK: sytrf, hetrf",
     example = "ml.linalg.ldl_factor_ex(ml.tensor {{2.0, 1}, {1, 3}})",
     gives = [[
 {{2.0000, 0.0000},
@@ -265,10 +274,11 @@ Tensor (2,) int32
 0  Tensor () int32]] },
   linalg_ldl_factor = { [[LDL factorization of each symmetric matrix of a batch by the method of Bunch and Kaufman
 (1977), in LAPACK's form for `linalg.ldl_solve`. Only the lower triangle is read. A singular matrix is
-an error. LAPACK: sytrf, hetrf.]],
+an error.]],
     args = { A = "the matrices", hermitian = "whether `A` is Hermitian, not symmetric" },
     shapes = "A (*, n, n) -> LD (*, n, n), pivots (*, n)",
     formula = "A = L D L^T",
+    source = "LAPACK: sytrf, hetrf",
     example = "ml.linalg.ldl_factor(ml.tensor {{2.0, 1}, {1, 3}})",
     gives = [[
 {{2.0000, 0.0000},
@@ -276,14 +286,14 @@ an error. LAPACK: sytrf, hetrf.]],
 Tensor (2, 2) float32
 {1, 2}
 Tensor (2,) int32]] },
-  linalg_ldl_solve = { [[Solution of linear systems with a matrix that `linalg.ldl_factor` factorized; the batches are
-equal. LAPACK: sytrs, hetrs.]],
+  linalg_ldl_solve = { "Solution of linear systems with a matrix that `linalg.ldl_factor` factorized; the batches are equal.",
     args = { LD = "the factors",
              pivots = "the exchanged rows, int32",
              B = "the right-hand sides",
              hermitian = "what `linalg.ldl_factor` was given" },
     shapes = "LD (*, n, n), pivots (*, n), B (*, n, k) -> X (*, n, k)",
     formula = "A X = B",
+    source = "LAPACK: sytrs, hetrs",
     example = "LD, pivots = ml.linalg.ldl_factor(ml.tensor {{2.0, 1}, {1, 3}}); ml.linalg.ldl_solve(LD, pivots, " ..
       "ml.tensor {{3.0}, {4}})",
     gives = [[
@@ -291,12 +301,12 @@ equal. LAPACK: sytrs, hetrs.]],
  {1.}}
 Tensor (2, 1) float32]] },
   linalg_qr = { [[QR factorization of each matrix of a batch by Householder reflections: `Q` with orthonormal
-columns, `R` upper triangular. The gradient with `m < n` takes the first m columns to be independent.
-LAPACK: geqrf, orgqr.]],
+columns, `R` upper triangular. The gradient with `m < n` takes the first m columns to be independent.]],
     args = { A = "the matrices",
              mode = '"reduced": `Q` (m, k), `R` (k, n) with k = min(m, n); "complete": `Q` (m, m), `R` (m, n); "r": an empty `Q` and the reduced `R`, without a gradient' },
     shapes = "A (*, m, n) -> Q (*, m, k), R (*, k, n)",
     formula = "A = Q R",
+    source = "LAPACK: geqrf, orgqr",
     example = "Q, R = ml.linalg.qr(ml.tensor {{3.0, 1}, {4, 2}}); R",
     gives = [[
 {{-5.0000, -2.2000},
@@ -313,10 +323,11 @@ Tensor (2, 2) float32]] },
 Tensor (2, 2) float32]] },
   geqrf = { [[Compact QR factorization of each matrix of a batch: `R` on and above the diagonal of `a`, the
 vectors of the Householder reflections that make `Q` below it, their factors in `tau`: for `orgqr` and
-`ormqr`. LAPACK: geqrf.]],
+`ormqr`.]],
     args = { A = "the matrices" },
     shapes = "A (*, m, n) -> a (*, m, n), tau (*, min(m, n))",
     formula = "Q = prod_i (I - tau_i v_i v_i^H)",
+    source = "LAPACK: geqrf",
     example = "ml.geqrf(ml.tensor {{3.0, 1}, {4, 2}})",
     gives = [[
 {{-5.0000, -2.2000},
@@ -324,18 +335,18 @@ vectors of the Householder reflections that make `Q` below it, their factors in 
 Tensor (2, 2) float32
 {1.6000, 0.0000}
 Tensor (2,) float32]] },
-  orgqr = { "First n columns of the product of Householder reflections. LAPACK: orgqr, ungqr.",
+  orgqr = { "First n columns of the product of Householder reflections.",
     args = { A = "the vectors of the reflections below the diagonal of each matrix, where 1 is taken",
              tau = "the factors of the reflections" },
     shapes = "A (*, m, n), tau (*, k) -> (*, m, n)",
     formula = "Q = prod_i (I - tau_i v_i v_i^H)",
+    source = "LAPACK: orgqr, ungqr",
     example = "a, tau = ml.geqrf(ml.tensor {{3.0, 1}, {4, 2}}); ml.orgqr(a, tau)",
     gives = [[
 {{-0.6000, -0.8000},
  {-0.8000,  0.6000}}
 Tensor (2, 2) float32]] },
-  ormqr = { [[Product of the matrix `Q` of Householder reflections with another matrix, without forming `Q`.
-LAPACK: ormqr, unmqr.]],
+  ormqr = { "Product of the matrix `Q` of Householder reflections with another matrix, without forming `Q`.",
     args = { A = "the vectors of the reflections below the diagonal of each matrix, where 1 is taken",
              tau = "the factors of the reflections",
              other = "the other factor",
@@ -343,6 +354,7 @@ LAPACK: ormqr, unmqr.]],
              transpose = "whether the conjugate transpose of `Q` stands in its place" },
     shapes = "A (*, m, k), tau (*, k), other (*, m, n) -> (*, m, n)",
     formula = "y = Q other",
+    source = "LAPACK: ormqr, unmqr",
     example = "a, tau = ml.geqrf(ml.tensor {{3.0, 1}, {4, 2}}); ml.ormqr(a, tau, ml.eye(2))",
     gives = [[
 {{-0.6000, -0.8000},
@@ -350,19 +362,21 @@ LAPACK: ormqr, unmqr.]],
 Tensor (2, 2) float32]] },
   linalg_svd = { [[Singular value decomposition of each matrix of a batch: `S` real and descending, `U` and `Vh`
 unitary. The gradient is that of the first k vectors; where singular values are equal (or 0, unless m =
-n) it is NaN or infinite, except for what uses `S` alone. LAPACK: gesdd.]],
+n) it is NaN or infinite, except for what uses `S` alone.]],
     args = { A = "the matrices",
              full_matrices = "whether `U` and `Vh` are square, else (m, k) and (k, n)",
              driver = "a routine of cuSOLVER in PyTorch; there is none to choose here" },
     shapes = "A (*, m, n) -> U (*, m, m), S (*, k), Vh (*, n, n) with k = min(m, n)",
     formula = "A = U diag(S) Vh",
+    source = "LAPACK: gesdd",
     example = "U, S, Vh = ml.linalg.svd(ml.tensor {{3.0, 0}, {4, 5}}); S",
     gives = [[
 {6.7082, 2.2361}
 Tensor (2,) float32]] },
-  linalg_svdvals = { "Singular values of each matrix of a batch, descending. Equal ones have a gradient too. LAPACK: gesdd.",
+  linalg_svdvals = { "Singular values of each matrix of a batch, descending. Equal ones have a gradient too.",
     args = { A = "the matrices", driver = "a routine of cuSOLVER in PyTorch; there is none to choose here" },
     shapes = "A (*, m, n) -> (*, min(m, n))",
+    source = "LAPACK: gesdd",
     example = "ml.linalg.svdvals(ml.tensor {{3.0, 0}, {4, 5}})",
     gives = [[
 {6.7082, 2.2361}
@@ -377,35 +391,37 @@ Tensor (2,) float32]] },
     gives = "(3, 2)	(2,)	(2, 2)" },
   linalg_eigh = { [[Eigenvalues and eigenvectors of each Hermitian (or real symmetric) matrix of a batch: real
 eigenvalues, ascending, and orthonormal eigenvectors as columns. One triangle is read. The gradient of
-the vectors is NaN or infinite where eigenvalues are equal. LAPACK: syevd, heevd.]],
+the vectors is NaN or infinite where eigenvalues are equal.]],
     args = { A = "the matrices", UPLO = 'the triangle that is read: "L" lower, "U" upper' },
     shapes = "A (*, n, n) -> eigenvalues (*, n), eigenvectors (*, n, n)",
     formula = "A v_i = lambda_i v_i",
+    source = "LAPACK: syevd, heevd",
     example = "values, vectors = ml.linalg.eigh(ml.tensor {{2.0, 1}, {1, 3}}); values",
     gives = [[
 {1.3820, 3.6180}
 Tensor (2,) float32]] },
-  linalg_eigvalsh = { [[Eigenvalues of each Hermitian (or real symmetric) matrix of a batch, real and ascending.
-LAPACK: syevd, heevd.]],
+  linalg_eigvalsh = { "Eigenvalues of each Hermitian (or real symmetric) matrix of a batch, real and ascending.",
     args = { A = "the matrices", UPLO = 'the triangle that is read: "L" lower, "U" upper' },
     shapes = "A (*, n, n) -> (*, n)",
+    source = "LAPACK: syevd, heevd",
     example = "ml.linalg.eigvalsh(ml.tensor {{2.0, 1}, {1, 3}})",
     gives = [[
 {1.3820, 3.6180}
 Tensor (2,) float32]] },
   linalg_eig = { [[Eigenvalues and eigenvectors of each square matrix of a batch, complex and in no particular
-order; the eigenvectors are columns of norm 1. The gradient takes the eigenvalues to be distinct.
-LAPACK: geev.]],
+order; the eigenvectors are columns of norm 1. The gradient takes the eigenvalues to be distinct.]],
     args = { A = "the matrices" },
     shapes = "A (*, n, n) -> eigenvalues (*, n), eigenvectors (*, n, n)",
     formula = "A v_i = lambda_i v_i",
+    source = "LAPACK: geev",
     example = "values, vectors = ml.linalg.eig(ml.tensor {{0.0, 1}, {-1, 0}}); values",
     gives = [[
 {0.+1.i, 0.-1.i}
 Tensor (2,) complex64]] },
-  linalg_eigvals = { "Eigenvalues of each square matrix of a batch, complex and in no particular order. LAPACK: geev.",
+  linalg_eigvals = { "Eigenvalues of each square matrix of a batch, complex and in no particular order.",
     args = { A = "the matrices" },
     shapes = "A (*, n, n) -> (*, n)",
+    source = "LAPACK: geev",
     example = "ml.linalg.eigvals(ml.tensor {{0.0, 1}, {-1, 0}})",
     gives = [[
 {0.+1.i, 0.-1.i}
@@ -431,36 +447,36 @@ Hermitian positive semidefinite matrix. The gradient takes the singular values t
  {0.0000, 2.5000}}
 Tensor (2, 2) float32]] },
   svd_lowrank = { [[Randomized singular value decomposition: approximations of the `q` largest singular values and
-their vectors. Faster than `svd` for large matrices of low rank. Halko, Martinsson and Tropp 2009,
-"Finding Structure with Randomness".]],
+their vectors. Faster than `svd` for large matrices of low rank.]],
     args = { A = "the matrices",
              q = "how many singular values",
              niter = "how many power iterations, each a product with `A` and its conjugate transpose",
              M = "what is subtracted from `A` first" },
     shapes = "A (*, m, n), M (*, m, n) -> U (*, m, q), S (*, q), V (*, n, q)",
     formula = "A - M = U diag(S) V^H",
+    source = 'Halko, Martinsson and Tropp 2009, "Finding Structure with Randomness"',
     example = "U, S, V = ml.svd_lowrank(ml.ones(4, 3), 1); S",
     gives = [[
 {3.4641}
 Tensor (1,) float32]] },
   pca_lowrank = { [[Principal component analysis by a randomized singular value decomposition of `A` with centred
-columns: the columns of `V` are the principal directions. Halko, Martinsson and Tropp 2009, "Finding
-Structure with Randomness".]],
+columns: the columns of `V` are the principal directions.]],
     args = { A = "the matrices, a row for each sample",
              q = "how many components; `min(6, m, n)` unless given",
              center = "whether the means of the columns are subtracted",
              niter = "how many power iterations" },
     shapes = "A (*, m, n) -> U (*, m, q), S (*, q), V (*, n, q)",
+    source = 'Halko, Martinsson and Tropp 2009, "Finding Structure with Randomness"',
     example = "U, S, V = ml.pca_lowrank(ml.tensor {{1.0, 2}, {2, 4}, {3, 6}}, 1); S",
     gives = [[
 {3.1623}
 Tensor (1,) float32]] },
   matrix_exp = { [[Matrix exponential of each square matrix of a batch, by a Padé approximation of degree 13 with
-scaling and squaring. Higham 2005, "The Scaling and Squaring Method for the Matrix Exponential
-Revisited".]],
+scaling and squaring.]],
     args = { A = "the matrices" },
     shapes = "A (*, n, n) -> (*, n, n)",
     formula = "y = sum_k A^k / k!",
+    source = 'Higham 2005, "The Scaling and Squaring Method for the Matrix Exponential Revisited"',
     example = "ml.matrix_exp(ml.tensor {{1.0, 1}, {0, 1}})",
     gives = [[
 {{2.7183, 2.7183},
