@@ -307,6 +307,7 @@ op { "softshrink(Tensor x, float lambd=0.5) -> Tensor",
      args = { lambd = "the threshold, not negative" },
      shapes = "x (*) -> (*)",
      formula = "y = sgn(x) * max(abs(x) - lambd, 0)",
+     errors = "a negative `lambd`",
      example = "ml.softshrink(ml.tensor {-1.0, 0.3, 2})",
      gives = [[
 {-0.5000,  0.0000,  1.5000}

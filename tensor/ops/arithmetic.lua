@@ -21,8 +21,9 @@ binary("add", { "Sum of two tensors or numbers, element by element; shapes broad
 {11, 12, 13}
 Tensor (3,) int64]] }, { x = "g", other = "g" },
   both(pair, complex_pair), { meta = "__add" })
-binary("sub", { "Difference of two tensors or numbers, element by element; shapes broadcast. An error for bools.",
+binary("sub", { "Difference of two tensors or numbers, element by element; shapes broadcast.",
     formula = "y = x - other",
+    errors = "bools",
     example = "ml.sub(ml.tensor {5, 7}, ml.tensor {1, 2})",
     gives = [[
 {4, 5}
@@ -50,9 +51,10 @@ Tensor (3,) float32]] },
 op { "div_mode(Operand x, Operand other, string rounding_mode) -> Tensor",
      inplace = true, out = true, kind = "composite", dtypes = "real", overload_of = "div",
      doc = [[Quotient rounded: `rounding_mode` is "floor" (down, as `floor_divide`) or "trunc" (towards
-0). Integers stay integers, and their division by 0 is an error.]],
-     args = { rounding_mode = '"floor" or "trunc"' },
+0). Integers stay integers.]],
+     args = { other = "the divisor", rounding_mode = '"floor" or "trunc"' },
      shapes = "x (*), other (*) -> (*)",
+     errors = "division of integers by 0",
      example = 'ml.div(ml.tensor {7, -7}, 2, "trunc")',
      gives = [[
 { 3, -3}
@@ -92,7 +94,7 @@ Tensor (2,) int64]],
 op { "rsub(Operand x, Operand other, Scalar alpha=1) -> Tensor",
      out = true, kind = "composite", dtypes = "real + complex",
      doc = "Reversed difference: `other` less `alpha` times `x`; shapes broadcast.",
-     args = { alpha = "the factor of `x`" },
+     args = { other = "what is subtracted from", alpha = "the factor of `x`" },
      shapes = "x (*), other (*) -> (*)",
      formula = "y = other - alpha * x",
      example = "ml.rsub(ml.tensor {1, 2, 3}, 10)",
@@ -102,35 +104,36 @@ Tensor (3,) int64]],
      torch = "torch.rsub(args[0], args[1], alpha=args[2] if len(args) > 2 else 1)",
      sample = { "randn(3, 4), randn(4)", "randn(3, 4), 2.5", "randn(3, 4), randn(4), 2" } }
 
-binary("floor_divide", { [[Quotient rounded down, to the next integer towards minus infinity, as Lua's `//`. Division of
-integers by 0 is an error; of floats it gives an infinity or NaN.]],
+binary("floor_divide", { [[Quotient rounded down, to the next integer towards minus infinity, as Lua's `//`. Floats divided by 0 give an infinity or NaN.]],
     formula = "y = floor(x / other)",
+    errors = "division of integers by 0",
     example = "ml.floor_divide(ml.tensor {7, -7}, 2)",
     gives = [[
 { 3, -4}
 Tensor (2,) int64]] },
   { x = "zero", other = "zero" }, divisors,
   { dtypes = "real", meta = "__idiv", divides = true })
-binary("trunc_divide", { "Quotient rounded towards 0, as C's integer division. Division of integers by 0 is an error.",
+binary("trunc_divide", { "Quotient rounded towards 0, as C's integer division.",
     formula = "y = trunc(x / other)",
+    errors = "division of integers by 0",
     example = "ml.trunc_divide(ml.tensor {7, -7}, 2)",
     gives = [[
 { 3, -3}
 Tensor (2,) int64]] },
   { x = "zero", other = "zero" }, divisors,
   { dtypes = "real", torch = 'torch.div(*args, rounding_mode="trunc")', divides = true })
-binary("remainder", { [[Remainder of the division that rounds down: it has the sign of `other`, as Lua's `%`. Of
-integers, 0 as `other` is an error.]],
+binary("remainder", { [[Remainder of the division that rounds down: it has the sign of `other`, as Lua's `%`.]],
     formula = "y = x - other * floor(x / other)",
+    errors = "division of integers by 0",
     example = "ml.remainder(ml.tensor {7, -7}, 3)",
     gives = [[
 {1, 2}
 Tensor (2,) int64]] },
   { x = "g", other = "neg(mul(g, floor_divide(x, other)))" }, divisors,
   { dtypes = "real", meta = "__mod", divides = true })
-binary("fmod", { [[Remainder of the division that rounds towards 0: it has the sign of `x`, as C's `fmod`. Of
-integers, 0 as `other` is an error.]],
+binary("fmod", { [[Remainder of the division that rounds towards 0: it has the sign of `x`, as C's `fmod`.]],
     formula = "y = x - other * trunc(x / other)",
+    errors = "division of integers by 0",
     example = "ml.fmod(ml.tensor {7, -7}, 3)",
     gives = [[
 { 1, -1}
@@ -275,8 +278,9 @@ unary("reciprocal", { "Reciprocal of each element; infinite at 0.",
 { 0.5000, -0.2500}
 Tensor (2,) float32]] }, "neg(mul(g, square(conj(y))))", both(positive), rows.widened(complex))
 op { "positive(Tensor x) -> Tensor", kind = "composite", dtypes = "real + complex",
-     doc = "`x` itself. An error for bools, which have no sign.",
+     doc = "Unary plus: `x` itself.",
      shapes = "x (*) -> (*)",
+     errors = "bools, which have no sign",
      example = "ml.positive(ml.tensor {-1, 2})",
      gives = [[
 {-1,  2}
@@ -331,6 +335,7 @@ extreme("minimum", "gt", "lt", "le")
 op { "max_pair(Tensor x, Tensor other) -> Tensor", out = true, kind = "composite", dtypes = "real + boolean",
      overload_of = "max",
      doc = "With another tensor: the larger of two elements, as `maximum`.",
+     args = { other = "the other tensor, broadcast with `x`" },
      shapes = "x (*), other (*) -> (*)",
      example = "ml.max(ml.tensor {1, 5}, ml.tensor {3, 2})",
      gives = [[
@@ -341,6 +346,7 @@ Tensor (2,) int64]],
 op { "min_pair(Tensor x, Tensor other) -> Tensor", out = true, kind = "composite", dtypes = "real + boolean",
      overload_of = "min",
      doc = "With another tensor: the smaller of two elements, as `minimum`.",
+     args = { other = "the other tensor, broadcast with `x`" },
      shapes = "x (*), other (*) -> (*)",
      example = "ml.min(ml.tensor {1, 5}, ml.tensor {3, 2})",
      gives = [[
@@ -497,7 +503,7 @@ Tensor (2,) float32]],
 op { "dist(Tensor x, Tensor other, float p=2) -> Tensor",
      out = true, kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating",
      doc = "Distance of two tensors: the `p`-norm of their difference; shapes broadcast.",
-     args = { p = "the order of the norm, which may be 0 or infinite" },
+     args = { other = "the other tensor", p = "the order of the norm, which may be 0 or infinite" },
      shapes = "x (*), other (*) -> ()",
      formula = "y = (sum_i abs(x_i - other_i)^p)^(1 / p)",
      example = "ml.dist(ml.tensor {1.0, 2}, ml.tensor {4.0, 6})", gives = "5.  Tensor () float32",

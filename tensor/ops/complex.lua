@@ -30,10 +30,11 @@ Tensor (2,) float32]],
      sample = { "view_as_complex(randn(3, 4, 2))", "randn(3, 4)" } }
 op { "imag(Tensor x) -> Tensor",
      kind = "composite", dtypes = "complex",
-     doc = "Imaginary parts of a complex tensor, as a view. An error for a real tensor.",
+     doc = "Imaginary parts of a complex tensor, as a view.",
      args = { x = "a complex tensor" },
      shapes = "x (*) -> (*)",
      formula = "y = Im(x)",
+     errors = "a real tensor",
      example = "ml.imag(ml.complex(ml.tensor {1.0, 2}, ml.tensor {3.0, -4}))",
      gives = [[
 { 3., -4.}

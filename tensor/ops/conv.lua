@@ -97,6 +97,7 @@ Tensor (1, 1, 2) float32]] },
 odd one at the end. "same" takes no other stride.]],
     args = arguments { x = "a batch of signals, or one without `n`", weight = "the filters, (out, in / groups, k)", padding = '"valid" or "same"' },
     shapes = "x (n, in, l), weight (out, in / groups, k), bias (out) -> (n, out, l_out)",
+    errors = '"same" with a stride other than 1',
     example = 'ml.conv1d(ml.ones(1, 1, 5), ml.ones(1, 1, 3), nil, 1, "same")',
     gives = [[
 {{{2., 3., 3., 3., 2.}}}
@@ -129,6 +130,7 @@ Tensor (1, 1, 2, 2) float32]] },
 odd one at the end. "same" takes no other stride.]],
     args = arguments { x = "a batch of images, or one without `n`", weight = "the filters, (out, in / groups, kh, kw)", padding = '"valid" or "same"' },
     shapes = "x (n, in, h, w), weight (out, in / groups, kh, kw), bias (out) -> (n, out, h_out, w_out)",
+    errors = '"same" with a stride other than 1',
     example = 'ml.conv2d(ml.randn(1, 3, 8, 8), ml.randn(4, 3, 3, 3), nil, 1, "same").shape',
     gives = "(1, 4, 8, 8)" },
   conv_transpose2d = { [[Transposed convolution of images in 2 dimensions: the gradient of `conv2d` with respect to its
@@ -158,6 +160,7 @@ odd one at the end. "same" takes no other stride.]],
     args = arguments { x = "a batch of volumes, or one without `n`", weight = "the filters, (out, in / groups, kd, kh, kw)", padding = '"valid" or "same"' },
     shapes = "x (n, in, d, h, w), weight (out, in / groups, kd, kh, kw), bias (out) -> (n, out, d_out, h_out, " ..
       "w_out)",
+    errors = '"same" with a stride other than 1',
     example = 'ml.conv3d(ml.randn(1, 2, 5, 6, 7), ml.randn(4, 2, 3, 3, 3), nil, 1, "same").shape',
     gives = "(1, 4, 5, 6, 7)" },
   conv_transpose3d = { [[Transposed convolution of volumes in 3 dimensions: the gradient of `conv3d` with respect to

@@ -5,10 +5,11 @@ op { "gather(Tensor x, Dim dim, Positions index) -> Tensor",
      vmap = "all", linear = true, kind = "structured", dtypes = "all",
      grad = { x = "formulas::added_grad_x(g, index, sizes_of(x), dim)" },
      doc = [[Gathers elements along a dimension: for each entry of `index` the element of `x` at that
-index. An index out of range is an error.]],
+index.]],
      args = { index = "the indices, from 1, of the dimensions of `x` and of no larger sizes except along `dim`" },
      shapes = "x (*, n, *), index (*, k, *) -> (*, k, *)",
      formula = "y_ij = x_(i, index_ij) for dim = 2",
+     errors = "an index out of range",
      example = "ml.gather(ml.tensor {{1, 2}, {3, 4}}, 2, ml.tensor {{2}, {1}})",
      gives = [[
 {{2},
@@ -26,6 +27,7 @@ holds at its position. Where an index comes twice, the last one stays. With `red
      args = { index = "the indices, from 1, of no larger sizes than `src`", src = "a tensor, or a number" },
      shapes = "x (*, n, *), index (*, k, *), src (*, k, *) -> (*, n, *)",
      formula = "x_(i, index_ij) = src_ij for dim = 2",
+     errors = "an index out of range",
      example = "ml.scatter(ml.zeros(3), 1, ml.tensor {3, 1}, ml.tensor {5.0, 6})",
      gives = [[
 {6., 0., 5.}
@@ -68,6 +70,7 @@ position. Sums are made in the order of `src`, whatever the number of threads.]]
      args = { index = "the indices, from 1, of no larger sizes than `src`", src = "what is added" },
      shapes = "x (*, n, *), index (*, k, *), src (*, k, *) -> (*, n, *)",
      formula = "x_(i, index_ij) = x_(i, index_ij) + src_ij for dim = 2",
+     errors = "an index out of range",
      example = "ml.scatter_add(ml.zeros(3), 1, ml.tensor {1, 3, 3}, ml.tensor {5.0, 6, 7})",
      gives = [[
 { 5.,  0., 13.}
@@ -116,6 +119,7 @@ op { "index_select(Tensor x, Dim dim, Positions index) -> Tensor",
      doc = "Slices of `x` along a dimension at the given indices, as a copy.",
      args = { index = "a vector of indices, from 1" },
      shapes = "x (*, n, *), index (k) -> (*, k, *)",
+     errors = "an index out of range",
      example = "ml.index_select(ml.tensor {{1, 2}, {3, 4}}, 1, ml.tensor {2, 2})",
      gives = [[
 {{3, 4},
@@ -130,6 +134,7 @@ op { "index_add(Tensor! x, Dim dim, Positions index, Tensor source) -> Tensor",
      args = { index = "a vector of indices, from 1; one may come several times",
               source = "the slices that are added" },
      shapes = "x (*, n, *), index (k), source (*, k, *) -> (*, n, *)",
+     errors = "an index out of range",
      example = "ml.index_add(ml.zeros(3), 1, ml.tensor {1, 3, 3}, ml.tensor {5.0, 6, 7})",
      gives = [[
 { 5.,  0., 13.}
@@ -158,6 +163,7 @@ op { "index_copy(Tensor! x, Dim dim, Positions index, Tensor source) -> Tensor",
 Where an index comes twice, the last one stays.]],
      args = { index = "a vector of indices, from 1", source = "the slices that are written" },
      shapes = "x (*, n, *), index (k), source (*, k, *) -> (*, n, *)",
+     errors = "an index out of range",
      example = "ml.index_copy(ml.zeros(3), 1, ml.tensor {3, 1}, ml.tensor {5.0, 6})",
      gives = [[
 {6., 0., 5.}
@@ -170,6 +176,7 @@ op { "index_fill(Tensor! x, Dim dim, Positions index, Scalar value) -> Tensor",
      doc = "Sets the slices of `x` along a dimension at the given indices to `value`.",
      args = { index = "a vector of indices, from 1", value = "a number, or a tensor without dimensions" },
      shapes = "x (*, n, *), index (k) -> (*, n, *)",
+     errors = "an index out of range",
      example = "ml.index_fill(ml.zeros(3), 1, ml.tensor {3, 1}, 7)",
      gives = [[
 {7., 0., 7.}
@@ -216,6 +223,7 @@ op { "take(Tensor x, Positions index) -> Tensor",
      doc = "Elements of `x`, counted in row-major order, at the given indices.",
      args = { index = "the indices, from 1; negative count from the end" },
      shapes = "x (*), index (k) -> (k)",
+     errors = "an index out of range",
      example = "ml.take(ml.tensor {{1, 2}, {3, 4}}, ml.tensor {4, 1})",
      gives = [[
 {4, 1}
@@ -242,6 +250,7 @@ op { "put(Tensor x, Positions index, Tensor source, bool accumulate=false) -> Te
               source = "the elements, as many as indices",
               accumulate = "whether they are added to what is there" },
      shapes = "x (*), index (k), source (k) -> (*)",
+     errors = "an index out of range",
      example = "ml.put(ml.zeros(2, 2), ml.tensor {4, 1}, ml.tensor {5.0, 6})",
      gives = [[
 {{6., 0.},
@@ -262,6 +271,7 @@ op { [[embedding(Tensor weight, Positions index, int padding_idx=0,
               scale_grad_by_freq = "whether the gradient of each row is divided by how often its index comes",
               sparse = "whether the gradient holds only the rows that were used" },
      shapes = "weight (rows, features), index (*) -> (*, features)",
+     errors = "an index out of range",
      example = "ml.embedding(ml.tensor {{1, 2}, {3, 4}}, ml.tensor {2, 1, 2})",
      gives = [[
 {{3, 4},

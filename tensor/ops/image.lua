@@ -108,7 +108,7 @@ point is (x, y) or (x, y, z), the width first, from -1 to 1: the outer edges of 
               mode = '"bilinear", "nearest" or "bicubic", also for volumes',
               padding_mode = 'what lies outside: "zeros", "border" (the nearest element) or "reflection"',
               align_corners = "whether -1 and 1 are the centres of the corner elements, else the edges" },
-     shapes = "x (n, c, h, w), grid (n, h2, w2, 2) -> (n, c, h2, w2); x (n, c, d, h, w), grid (n, d2, h2, w2, 3) " ..
+     shapes = "x (n, c, h, w), grid (n, h2, w2, 2) -> (n, c, h2, w2)\nx (n, c, d, h, w), grid (n, d2, h2, w2, 3) " ..
        "-> (n, c, d2, h2, w2)",
      source = 'Jaderberg et al. 2015, "Spatial Transformer Networks"',
      example = "ml.grid_sample(ml.tensor {{{{1.0, 2}, {3, 4}}}}, ml.tensor {{{{0.0, 0}}}})",
@@ -189,7 +189,7 @@ coordinates, from -1 to 1, under `theta`.]],
      args = { theta = "a matrix for each image or volume",
               size = "the sizes of the images, (n, c, h, w), or of volumes, (n, c, d, h, w)",
               align_corners = "whether -1 and 1 are the centres of the corner elements, else the edges" },
-     shapes = "theta (n, 2, 3) -> (n, h, w, 2); theta (n, 3, 4) -> (n, d, h, w, 3)",
+     shapes = "theta (n, 2, 3) -> (n, h, w, 2)\ntheta (n, 3, 4) -> (n, d, h, w, 3)",
      formula = "p = theta (x, y, 1)^T",
      source = 'Jaderberg et al. 2015, "Spatial Transformer Networks"',
      example = "ml.affine_grid(ml.tensor {{{1.0, 0, 0}, {0, 1, 0}}}, {1, 1, 1, 2})",

@@ -70,6 +70,7 @@ op { "masked_scatter(Tensor x, Mask mask, Tensor source) -> Tensor",
 and `mask` broadcast.]],
      args = { mask = "a bool tensor", source = "the elements, at least as many as `mask` has true ones" },
      shapes = "x (*), mask (*), source (...) -> (*)",
+     errors = "fewer elements in `source` than `mask` has true ones",
      example = "ml.masked_scatter(ml.zeros(3), ml.tensor {true, false, true}, ml.tensor {5.0, 6})",
      gives = [[
 {5., 0., 6.}
@@ -94,6 +95,7 @@ Where an index comes twice, the last value stays.]],
               values = "what is written; it broadcasts to what the indices name",
               accumulate = "whether the values are added to what is there" },
      shapes = "x (*), indices (k), values (k) -> (*)",
+     errors = "an index out of range",
      example = "ml.index_put(ml.zeros(3), {ml.tensor {1, 3}}, ml.tensor {5.0, 6})",
      gives = [[
 {5., 0., 6.}
@@ -118,6 +120,7 @@ sequence is a vector.]],
               sorter = "the indices, from 1, that sort the sequences, as `argsort` gives them, where they are not " ..
                 "sorted" },
      shapes = "sorted_sequence (*, n), x (*, k) -> (*, k)",
+     errors = '`side = "left"` with `right`',
      example = "ml.searchsorted(ml.tensor {1, 3, 5}, ml.tensor {3, 4, 9})",
      gives = [[
 {2, 3, 4}

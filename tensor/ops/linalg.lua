@@ -7,6 +7,7 @@ op { "mm(Tensor a, Tensor b) -> Tensor",
      args = { a = "the left factor", b = "the right factor" },
      shapes = "a (n, k), b (k, m) -> (n, m)",
      formula = "y_ij = sum_l a_il * b_lj",
+     errors = "inner sizes that differ",
      source = "BLAS: gemm",
      example = "ml.mm(ml.tensor {{1, 2}, {3, 4}}, ml.tensor {{5}, {6}})",
      gives = [[
@@ -133,6 +134,7 @@ leading ones are batches and broadcast.]],
      args = { a = "the left factor", b = "the right factor" },
      shapes = "a (*, n, k), b (*, k, m) -> (*, n, m)",
      formula = "y_ij = sum_l a_il * b_lj",
+     errors = "inner sizes that differ",
      example = "ml.matmul(ml.tensor {{1, 2}, {3, 4}}, ml.tensor {5, 6})",
      gives = [[
 {17, 39}
@@ -274,6 +276,7 @@ op { "cross(Tensor x, Tensor other, Dim? dim=nil) -> Tensor",
               dim = "the dimension of the vectors; the first one of size 3 unless given" },
      shapes = "x (*, 3), other (*, 3) -> (*, 3)",
      formula = "y = (x_2 * o_3 - x_3 * o_2, x_3 * o_1 - x_1 * o_3, x_1 * o_2 - x_2 * o_1)",
+     errors = "no dimension of size 3",
      example = "ml.cross(ml.tensor {1, 0, 0}, ml.tensor {0, 1, 0})",
      gives = [[
 {0, 0, 1}
@@ -360,6 +363,7 @@ from 1 to 52 or "...", and a last list names those of the result: `einsum(a, {1,
 3})`.]],
      args = { equation = "the letters of the operands and of the result", operands = "the tensors" },
      shapes = "operands (...) -> (dimensions of the result's letters)",
+     errors = "a letter that has several sizes",
      example = 'ml.einsum("ij,j->i", {ml.tensor {{1, 2}, {3, 4}}, ml.tensor {1, 1}})',
      gives = [[
 {3, 7}

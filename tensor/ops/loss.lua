@@ -33,6 +33,7 @@ no target at all is NaN.]],
               ignore_index = "the target that takes no part" },
      shapes = "log_probs (n, c, *), target (n, *), weight (c) -> () or (n, *)",
      formula = "loss_n = -weight_(t_n) * log_probs_(n, t_n)",
+     errors = "a target that is no class",
      example = "ml.nll_loss(ml.tensor {{-0.5, -1}, {-2, -0.1}}, ml.tensor {1, 2})",
      gives = "0.3000  Tensor () float32",
      sample = { "randn(3, 4):log_softmax(2), tensor({1, 4, 2})",
@@ -78,6 +79,7 @@ the uniform distribution.]],
               label_smoothing = "the part of the uniform distribution in the target, from 0 to 1" },
      shapes = "x (n, c, *), target (n, *), weight (c) -> () or (n, *)",
      formula = "loss_n = -weight_(t_n) * log(exp(x_(n, t_n)) / sum_c exp(x_nc))",
+     errors = "a target that is no class",
      source = 'Szegedy et al. 2015, "Rethinking the Inception Architecture"',
      example = "ml.cross_entropy(ml.tensor {{1.0, 2, 3}}, ml.tensor {3})",
      gives = "0.4076  Tensor () float32",
@@ -226,6 +228,7 @@ op { [[huber_loss(Tensor x, Tensor target, string reduction="mean", float delta=
      formula = [[
 loss_i = d_i^2 / 2 for d_i < delta, else delta * (d_i - delta / 2)
 d_i = abs(x_i - target_i)]],
+     errors = "a `delta` that is not positive",
      source = 'Huber 1964, "Robust Estimation of a Location Parameter"',
      example = 'ml.huber_loss(ml.tensor {1.0, 2}, ml.tensor {1.5, 4}, "none")',
      gives = [[

@@ -24,6 +24,7 @@ have `mean` and half of the variance each.]],
      args = { mean = "the mean", std = "the standard deviation, not negative" },
      shapes = "x (*) -> (*)",
      formula = "p(x) = exp(-(x - mean)^2 / (2 * std^2)) / (std * sqrt(2 * pi))",
+     errors = "a negative `std`",
      source = 'Box and Muller 1958, "A Note on the Generation of Random Normal Deviates"',
      example = "ml.manual_seed(1); ml.zeros(3):normal_()",
      gives = [[
@@ -38,6 +39,7 @@ op { "exponential(Tensor! x, float lambda=1, Generator? generator=nil) -> Tensor
      args = { lambda = "the rate, above 0" },
      shapes = "x (*) -> (*)",
      formula = "p(x) = lambda * exp(-lambda * x)",
+     errors = "a rate that is not positive",
      example = "ml.manual_seed(1); ml.zeros(3):exponential_(2)",
      gives = [[
 {0.0581, 0.0556, 0.2675}
@@ -109,6 +111,7 @@ normally distributed.]],
      args = { mean = "the mean of the logarithms", std = "the standard deviation of the logarithms, above 0" },
      shapes = "x (*) -> (*)",
      formula = "p(x) = exp(-(ln(x) - mean)^2 / (2 * std^2)) / (x * std * sqrt(2 * pi))",
+     errors = "a standard deviation that is not positive",
      example = "ml.manual_seed(1); ml.zeros(3):log_normal_(0, 0.5)",
      gives = [[
 {1.2095, 0.8623, 0.8828}
@@ -121,6 +124,7 @@ the first success.]],
      args = { p = "the probability of a success, above 0 and below 1" },
      shapes = "x (*) -> (*)",
      formula = "P(k) = (1 - p)^(k - 1) * p",
+     errors = "a `p` that is not between 0 and 1",
      example = "ml.manual_seed(1); ml.zeros(4):geometric_(0.3)",
      gives = [[
 {1., 2., 2., 3.}
@@ -179,6 +183,7 @@ By waiting times where few do, else by transformed rejection.]],
               prob = "the probabilities of a success, from 0 to 1" },
      shapes = "count (*), prob (*) -> (*)",
      formula = "P(k) = count! / (k! * (count - k)!) * prob^k * (1 - prob)^(count - k)",
+     errors = "probabilities outside of 0 to 1",
      source = 'Hörmann 1993, "The generation of binomial random variates"',
      example = "ml.manual_seed(1); ml.binomial(ml.tensor {10.0, 100}, ml.tensor {0.5, 0.1})",
      gives = [[
@@ -232,7 +237,8 @@ op { [[multinomial(Tensor probs, int num_samples, bool replacement=false,
      args = { probs = "the weights, not negative, of one draw or as rows",
               num_samples = "how many indices are drawn of each row",
               replacement = "whether an index may come several times" },
-     shapes = "probs (n) -> (num_samples); probs (rows, n) -> (rows, num_samples)",
+     shapes = "probs (n) -> (num_samples)\nprobs (rows, n) -> (rows, num_samples)",
+     errors = "weights that are negative, or all 0; without `replacement` more samples than weights above 0",
      example = "ml.manual_seed(1); ml.multinomial(ml.tensor {0.2, 0.5, 0.3}, 4, true)",
      gives = [[
 {3, 2, 2, 2}

@@ -154,6 +154,7 @@ end
 op { "count_nonzero(Tensor x, Dim[*] dim={}) -> Tensor",
      vmap = "dims", kind = "structured", dtypes = "all",
      doc = "Number of elements over some dimensions, or of all, that are not 0.",
+     shapes = "x (*) -> (*) without the dimensions `dim`, all unless given",
      example = "ml.count_nonzero(ml.tensor {{0, 1}, {2, 3}}, 1)",
      gives = [[
 {1, 2}

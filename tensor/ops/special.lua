@@ -46,6 +46,7 @@ op { "polygamma(Tensor x, int n) -> Tensor",
      doc = "Polygamma function: the derivative of order `n` of `digamma`. `ml.polygamma(n, x)` is the same.",
      args = { n = "the order, not negative" },
      shapes = "x (*) -> (*)",
+     errors = "a negative order",
      example = "ml.polygamma(ml.tensor {1.0, 2}, 1)",
      gives = [[
 {1.6449, 0.6449}

@@ -17,7 +17,8 @@ quantiles the result has a first dimension for them.]],
              q = "a number from 0 to 1, or a vector of them in the dtype of `x`",
              dim = "the dimension; all elements unless given",
              interpolation = 'a quantile between two elements is "linear" between them, the "lower", the "higher", the "nearest" or the "midpoint"' },
-    shapes = "x (*, n, *), q () -> (*, *); x (*, n, *), q (k) -> (k, *, *)",
+    shapes = "x (*, n, *), q () -> (*, *)\nx (*, n, *), q (k) -> (k, *, *)",
+    errors = "a `q` outside of 0 to 1",
     example = "ml.quantile(ml.tensor {1.0, 2, 3, 4}, 0.5)", gives = "2.5000  Tensor () float32" },
   nanquantile = { [[Quantiles along a dimension, or of all elements; NaN is passed over. With a vector of
 quantiles the result has a first dimension for them.]],
@@ -25,7 +26,7 @@ quantiles the result has a first dimension for them.]],
              q = "a number from 0 to 1, or a vector of them in the dtype of `x`",
              dim = "the dimension; all elements unless given",
              interpolation = 'a quantile between two elements is "linear" between them, the "lower", the "higher", the "nearest" or the "midpoint"' },
-    shapes = "x (*, n, *), q () -> (*, *); x (*, n, *), q (k) -> (k, *, *)",
+    shapes = "x (*, n, *), q () -> (*, *)\nx (*, n, *), q (k) -> (k, *, *)",
     example = "ml.nanquantile(ml.tensor {1, 0/0, 3}, 0.5)", gives = "2.  Tensor () float32" },
 }
 

@@ -10,6 +10,7 @@ on and above it; `pivots`, int32, says for each row which row it was exchanged w
              check_errors = "whether a zero on the diagonal of `U` is an error" },
     shapes = "A (*, m, n) -> LU (*, m, n), pivots (*, min(m, n)), info (*)",
     formula = "A = P L U",
+    errors = "`pivot` false; with `check_errors` a singular matrix",
     source = "LAPACK: getrf",
     example = "ml.linalg.lu_factor_ex(ml.tensor {{4.0, 3}, {6, 3}})",
     gives = [[
@@ -20,10 +21,11 @@ Tensor (2, 2) float32
 Tensor (2,) int32
 0  Tensor () int32]] },
   linalg_lu_factor = { [[LU factorization with partial pivoting of each matrix of a batch, in the compact form that
-`linalg.lu_solve` and `lu_unpack` take. A singular matrix is an error.]],
+`linalg.lu_solve` and `lu_unpack` take.]],
     args = { A = "the matrices", pivot = "whether rows are exchanged; must be true" },
     shapes = "A (*, m, n) -> LU (*, m, n), pivots (*, min(m, n))",
     formula = "A = P L U",
+    errors = "a singular matrix",
     source = "LAPACK: getrf",
     example = "ml.linalg.lu_factor(ml.tensor {{4.0, 3}, {6, 3}})",
     gives = [[
@@ -101,17 +103,19 @@ NaN.]],
     args = { A = "the matrices", check_errors = "whether a singular matrix is an error" },
     shapes = "A (*, n, n) -> inverse (*, n, n), info (*)",
     formula = "A inverse = I",
+    errors = "with `check_errors` a singular matrix",
     example = "ml.linalg.inv_ex(ml.tensor {{2.0, 0}, {0, 4}})",
     gives = [[
 {{0.5000, 0.0000},
  {0.0000, 0.2500}}
 Tensor (2, 2) float32
 0  Tensor () int32]] },
-  inverse = { [[Inverse of each square matrix of a batch, by LU factorization. A singular matrix is an error.
+  inverse = { [[Inverse of each square matrix of a batch, by LU factorization.
 `linalg.solve` is faster and more accurate than a product with the inverse.]],
     args = { A = "the matrices" },
     shapes = "A (*, n, n) -> (*, n, n)",
     formula = "A y = I",
+    errors = "a singular matrix",
     example = "ml.inverse(ml.tensor {{2.0, 0}, {0, 4}})",
     gives = [[
 {{0.5000, 0.0000},
@@ -125,18 +129,20 @@ number of the first zero on the diagonal of `U` of a singular matrix, whose solu
              check_errors = "whether a singular matrix is an error" },
     shapes = "A (*, n, n), B (*, n, k) -> result (*, n, k), info (*)",
     formula = "A X = B",
+    errors = "with `check_errors` a singular matrix",
     example = "ml.linalg.solve_ex(ml.tensor {{2.0, 0}, {0, 4}}, ml.tensor {2.0, 2})",
     gives = [[
 {1.0000, 0.5000}
 Tensor (2,) float32
 0  Tensor () int32]] },
   linalg_solve = { [[Solution of linear systems with square matrices, by LU factorization with partial pivoting.
-Batches broadcast. A singular matrix is an error.]],
+Batches broadcast.]],
     args = { A = "square matrices",
              B = "the right-hand sides: matrices, or one vector (n) for each matrix",
              left = "whether `A X = B` is solved, else `X A = B`" },
     shapes = "A (*, n, n), B (*, n, k) -> X (*, n, k)",
     formula = "A X = B",
+    errors = "a singular matrix",
     source = "LAPACK: getrf, getrs",
     example = "ml.linalg.solve(ml.tensor {{2.0, 1}, {1, 3}}, ml.tensor {3.0, 5})",
     gives = [[
@@ -214,6 +220,7 @@ Only one triangle is read.]],
              check_errors = "whether a matrix that is not positive definite is an error" },
     shapes = "A (*, n, n) -> L (*, n, n), info (*)",
     formula = "A = L L^H",
+    errors = "with `check_errors` a matrix that is not positive definite",
     source = "LAPACK: potrf",
     example = "ml.linalg.cholesky_ex(ml.tensor {{4.0, 2}, {2, 5}})",
     gives = [[
@@ -222,11 +229,12 @@ Only one triangle is read.]],
 Tensor (2, 2) float32
 0  Tensor () int32]] },
   cholesky = { [[Cholesky factorization of each Hermitian positive definite matrix of a batch: the lower
-triangular `L`. Only the lower triangle is read. A matrix that is not positive definite is an error.]],
+triangular `L`. Only the lower triangle is read.]],
     args = { A = "the matrices",
              upper = "whether the upper factor `L^H` is computed, from the upper triangle" },
     shapes = "A (*, n, n) -> (*, n, n)",
     formula = "A = L L^H",
+    errors = "a matrix that is not positive definite",
     source = "LAPACK: potrf",
     example = "ml.cholesky(ml.tensor {{4.0, 2}, {2, 5}})",
     gives = [[
@@ -263,6 +271,7 @@ or the number of a zero in `D`. Only the lower triangle is read.]],
              check_errors = "whether a singular matrix is an error" },
     shapes = "A (*, n, n) -> LD (*, n, n), pivots (*, n), info (*)",
     formula = "A = L D L^T",
+    errors = "with `check_errors` a singular matrix",
     source = "LAPACK: sytrf, hetrf",
     example = "ml.linalg.ldl_factor_ex(ml.tensor {{2.0, 1}, {1, 3}})",
     gives = [[
@@ -273,11 +282,11 @@ Tensor (2, 2) float32
 Tensor (2,) int32
 0  Tensor () int32]] },
   linalg_ldl_factor = { [[LDL factorization of each symmetric matrix of a batch by the method of Bunch and Kaufman
-(1977), in LAPACK's form for `linalg.ldl_solve`. Only the lower triangle is read. A singular matrix is
-an error.]],
+(1977), in LAPACK's form for `linalg.ldl_solve`. Only the lower triangle is read.]],
     args = { A = "the matrices", hermitian = "whether `A` is Hermitian, not symmetric" },
     shapes = "A (*, n, n) -> LD (*, n, n), pivots (*, n)",
     formula = "A = L D L^T",
+    errors = "a singular matrix",
     source = "LAPACK: sytrf, hetrf",
     example = "ml.linalg.ldl_factor(ml.tensor {{2.0, 1}, {1, 3}})",
     gives = [[

@@ -2,10 +2,10 @@
 -- it: a text for each op, as the field `doc` of a row takes it.
 
 return {
-  view = { [[View of `x` with another shape, without a copy. An error where the strides of `x` do not allow
-it; `reshape` then copies. With a dtype, the same memory read as that dtype.]],
+  view = { [[View of `x` with another shape, without a copy. With a dtype, the same memory read as that dtype.]],
     args = { size = "the new shape; one size may be -1 and follows from the others" },
     shapes = "x (*) -> (size)",
+    errors = "strides of `x` that do not allow the shape; `reshape` then copies",
     example = "ml.arange(6):view(2, -1)",
     gives = [[
 {{1, 2, 3},
@@ -86,16 +86,17 @@ Tensor (2, 1) int64]] },
   select = { "View of one index of a dimension, without that dimension. `x[i]` is `x:select(1, i)`.",
     args = { index = "the index, from 1; negative counts from the end" },
     shapes = "x (*, n, *) -> (*, *)",
+    errors = "an index out of range",
     example = "ml.tensor({{1, 2, 3}, {4, 5, 6}}):select(2, -1)",
     gives = [[
 {3, 6}
 Tensor (2,) int64]] },
-  slice = { [[View of a range of a dimension, both ends included. `stop = start - 1` gives an empty tensor;
-an index outside the dimension is an error.]],
+  slice = { [[View of a range of a dimension, both ends included. `stop = start - 1` gives an empty tensor.]],
     args = { start = "the first index, from 1; negative counts from the end",
              stop = "the last index, included; negative counts from the end",
              step = "the distance of neighbours, at least 1" },
     shapes = "x (*, n, *) -> (*, floor((stop - start) / step) + 1, *)",
+    errors = "an index outside the dimension",
     example = "ml.arange(7):slice(1, 2, -1, 2)",
     gives = [[
 {2, 4, 6}
@@ -219,6 +220,7 @@ Tensor (2, 2) int64]] },
 listed sizes, which add up to the dimension. The pieces are views.]],
     args = { size = "the size of a piece, or a table of sizes" },
     shapes = "x (*, n, *) -> table of (*, size, *)",
+    errors = "sizes that do not add up to the dimension",
     example = "a, b, c = table.unpack(ml.arange(5):split(2)); c",
     gives = [[
 {5}
@@ -319,6 +321,7 @@ Tensor (2,) int64]] },
 tensors of one dimension, which add nothing; dtypes are promoted.]],
     args = { tensors = "the tensors, in order" },
     shapes = "tensors (*, n_i, *) -> (*, sum_i n_i, *)",
+    errors = "other sizes that differ",
     example = "ml.cat({ml.tensor {{1, 2}}, ml.tensor {{3, 4}, {5, 6}}})",
     gives = [[
 {{1, 2},
