@@ -227,7 +227,7 @@ Tensor (3,) int64]],
      sample = { "randn(3, 4), gt(randn(3, 4), 0), 1.5" } }
 op { "masked_fill_tensor(Tensor x, Mask mask, Tensor value) -> Tensor",
      inplace = true, out = true, kind = "composite", dtypes = "all", overload_of = "masked_fill",
-     doc = "With the element of a tensor without dimensions, on any device, as the value.",
+     doc = "`x` with the element of a 0-d tensor, on any device, where `mask` is true.",
      args = { mask = "a bool tensor", value = "a tensor without dimensions" },
      shapes = "x (*), mask (*), value () -> (*)",
      example = "ml.masked_fill(ml.tensor {1, 2, 3}, ml.tensor {true, false, true}, ml.tensor(7))",
@@ -238,8 +238,8 @@ Tensor (3,) int64]],
      sample = { "randn(3, 4), gt(randn(3, 4), 0), tensor(1.5)", "randint(0, 9, {3, 4}), gt(randn(4), 0), tensor(2.75)" } }
 op { "where_nonzero(Tensor condition) -> Tensor[]",
      kind = "composite", dtypes = "all", overload_of = "where", method = false,
-     doc = [[Of a condition alone: the indices (from 1) of the elements that are not 0, a tensor for
-each dimension, as `nonzero` with `as_tuple`.]],
+     doc = [[Indices (from 1) of the elements that are not 0, a vector for each dimension, as `nonzero`
+with `as_tuple` gives them.]],
      args = { condition = "a tensor of any dtype" },
      shapes = "condition (*) -> table of (count)",
      example = "i, j = table.unpack(ml.where(ml.tensor {{0, 1}, {2, 0}})); i, j",

@@ -81,8 +81,8 @@ local ADDED = "how much is added at the end of each dimension, less than the str
   .. "apart that the convolution maps to one"
 
 local text = {
-  conv1d = { [[Convolution of signals in 1 dimension, as networks use the word: the cross-correlation of each
-input with each filter. The formula is that of stride 1 without padding.]],
+  conv1d = { [[Convolution of signals in 1 dimension, which as usual in networks is the cross-correlation
+with the filters. The formula is that of stride 1 without padding.]],
     args = arguments { x = "a batch of signals, or one without `n`", weight = "the filters, (out, in / groups, k)" },
     shapes = "x (n, in, l), weight (out, in / groups, k), bias (out) -> (n, out, l_out)",
     formula = [[
@@ -93,8 +93,8 @@ l_out = floor((l + 2 * padding - dilation * (k - 1) - 1) / stride) + 1]],
     gives = [[
 {{{-2., -2.}}}
 Tensor (1, 1, 2) float32]] },
-  conv1d_padding = { [[With `padding` by name: "valid" is none; "same" is as much as keeps the size at stride 1, the
-odd one at the end. "same" takes no other stride.]],
+  conv1d_padding = { [[Convolution of signals with padding by its name: "valid" is none; "same" is as much as keeps
+the size, the odd one at the end.]],
     args = arguments { x = "a batch of signals, or one without `n`", weight = "the filters, (out, in / groups, k)", padding = '"valid" or "same"' },
     shapes = "x (n, in, l), weight (out, in / groups, k), bias (out) -> (n, out, l_out)",
     errors = '"same" with a stride other than 1',
@@ -113,8 +113,8 @@ result.]],
     gives = [[
 {{{1., 1., 3., 2., 2.}}}
 Tensor (1, 1, 5) float32]] },
-  conv2d = { [[Convolution of images in 2 dimensions, as networks use the word: the cross-correlation of each
-input with each filter. The formula is that of stride 1 without padding.]],
+  conv2d = { [[Convolution of images in 2 dimensions, which as usual in networks is the cross-correlation
+with the filters. The formula is that of stride 1 without padding.]],
     args = arguments { x = "a batch of images, or one without `n`", weight = "the filters, (out, in / groups, kh, kw)" },
     shapes = "x (n, in, h, w), weight (out, in / groups, kh, kw), bias (out) -> (n, out, h_out, w_out)",
     formula = [[
@@ -126,8 +126,8 @@ h_out = floor((h + 2 * padding - dilation * (kh - 1) - 1) / stride) + 1]],
 {{{{12., 16.},
    {24., 28.}}}}
 Tensor (1, 1, 2, 2) float32]] },
-  conv2d_padding = { [[With `padding` by name: "valid" is none; "same" is as much as keeps the size at stride 1, the
-odd one at the end. "same" takes no other stride.]],
+  conv2d_padding = { [[Convolution of images with padding by its name: "valid" is none; "same" is as much as keeps
+the size, the odd one at the end.]],
     args = arguments { x = "a batch of images, or one without `n`", weight = "the filters, (out, in / groups, kh, kw)", padding = '"valid" or "same"' },
     shapes = "x (n, in, h, w), weight (out, in / groups, kh, kw), bias (out) -> (n, out, h_out, w_out)",
     errors = '"same" with a stride other than 1',
@@ -145,8 +145,8 @@ result.]],
 {{{{1., 1., 2., 2.},
    {1., 1., 2., 2.}}}}
 Tensor (1, 1, 2, 4) float32]] },
-  conv3d = { [[Convolution of volumes in 3 dimensions, as networks use the word: the cross-correlation of
-each input with each filter. The formula is that of stride 1 without padding.]],
+  conv3d = { [[Convolution of volumes in 3 dimensions, which as usual in networks is the cross-correlation
+with the filters. The formula is that of stride 1 without padding.]],
     args = arguments { x = "a batch of volumes, or one without `n`", weight = "the filters, (out, in / groups, kd, kh, kw)" },
     shapes = "x (n, in, d, h, w), weight (out, in / groups, kd, kh, kw), bias (out) -> (n, out, d_out, h_out, " ..
       "w_out)",
@@ -155,8 +155,8 @@ y_(o,i,j,k) = bias_o + sum_(c,p,q,r) weight_(o,c,p,q,r) * x_(c,i + p - 1,j + q -
 d_out = floor((d + 2 * padding - dilation * (kd - 1) - 1) / stride) + 1]],
     source = 'Dumoulin and Visin 2016, "A guide to convolution arithmetic for deep learning"',
     example = "ml.conv3d(ml.randn(1, 2, 5, 6, 7), ml.randn(4, 2, 3, 3, 3)).shape", gives = "(1, 4, 3, 4, 5)" },
-  conv3d_padding = { [[With `padding` by name: "valid" is none; "same" is as much as keeps the size at stride 1, the
-odd one at the end. "same" takes no other stride.]],
+  conv3d_padding = { [[Convolution of volumes with padding by its name: "valid" is none; "same" is as much as keeps
+the size, the odd one at the end.]],
     args = arguments { x = "a batch of volumes, or one without `n`", weight = "the filters, (out, in / groups, kd, kh, kw)", padding = '"valid" or "same"' },
     shapes = "x (n, in, d, h, w), weight (out, in / groups, kd, kh, kw), bias (out) -> (n, out, d_out, h_out, " ..
       "w_out)",

@@ -29,7 +29,7 @@ Tensor (3,) float32]],
      sample = { "randn(3, 4), 2.5" } }
 op { "fill_tensor(Tensor x, Tensor value) -> Tensor",
      inplace = true, kind = "composite", dtypes = "all", overload_of = "fill",
-     doc = "With the element of a tensor without dimensions, on any device, as the value.",
+     doc = "Tensor with every element set to the element of a 0-d tensor, on any device.",
      args = { value = "a tensor without dimensions" },
      shapes = "x (*), value () -> (*)",
      example = "ml.zeros(3):fill_(ml.tensor(2.5))",

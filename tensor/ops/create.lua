@@ -6,7 +6,7 @@ op { "empty(int[] size, Options options) -> Tensor", out = true, kind = "composi
      sample = { "3, 4" }, check = { value = "undefined contents", out = "undefined contents" } }
 op { "empty_in_format(int[] size, MemoryFormat memory_format, Options options) -> Tensor",
      kind = "composite", overload_of = "empty",
-     doc = "With the elements in the order of a memory format.",
+     doc = "New tensor that is not initialised, with its elements in the order of a memory format.",
      example = 'ml.empty({2, 3, 4, 5}, "channels_last"):stride()', gives = "(60, 1, 15, 3)",
      sample = { "{2, 3, 4, 5}, \"channels_last\"" }, check = { value = "undefined contents" } }
 op { "zeros(int[] size, Options options) -> Tensor", out = true, kind = "composite",

@@ -281,8 +281,9 @@ pseudo-randomly so that the result has a given size, and their indices (from 1) 
              random_samples = "numbers from 0 to 1 that shift the windows of each channel, (n, c, 2)" },
     shapes = "x (n, c, h, w), random_samples (n, c, 2) -> values (n, c, output_size), indices (n, c, output_size)",
     source = 'Graham 2014, "Fractional Max-Pooling"',
-    example = "ml.fractional_max_pool2d(ml.arange(9):reshape(1, 1, 3, 3):to(ml.float32), 1, 2, ml.full({1, 1, 2}, " ..
-      "0.5))",
+    example = [[
+x = ml.arange(9):reshape(1, 1, 3, 3):to(ml.float32)
+ml.fractional_max_pool2d(x, 1, 2, ml.full({1, 1, 2}, 0.5))]],
     gives = [[
 {{{{1., 3.},
    {7., 9.}}}}
@@ -298,8 +299,10 @@ pseudo-randomly so that the result has a given size, and their indices (from 1) 
     shapes = "x (n, c, d, h, w), random_samples (n, c, 3) -> values (n, c, output_size), indices (n, c, " ..
       "output_size)",
     source = 'Graham 2014, "Fractional Max-Pooling"',
-    example = "values, indices = ml.fractional_max_pool3d(ml.randn(1, 2, 6, 6, 6), 2, 3, ml.rand(1, 2, 3)); " ..
-      "values.shape",
+    example = [[
+x, samples = ml.randn(1, 2, 6, 6, 6), ml.rand(1, 2, 3)
+values, indices = ml.fractional_max_pool3d(x, 2, 3, samples)
+values.shape]],
     gives = "(1, 2, 3, 3, 3)" },
 }
 

@@ -144,7 +144,7 @@ Tensor (3,) float32]],
      sample = { "randn(3, 4), rand(4)", "randn(3), 0.5", "2, rand(3)" }, check = { value = "random" } }
 op { "normal_sized(float mean, float std, int[] size, Generator? generator=nil, Options options) -> Tensor",
      kind = "composite", random = true, gather = false, overload_of = "normal_of",
-     doc = "Of numbers, with the size of the result.",
+     doc = "New tensor of samples of one normal distribution.",
      args = { mean = "the mean", std = "the standard deviation" },
      example = "ml.manual_seed(1); ml.normal(0, 1, {3})",
      gives = [[
@@ -280,7 +280,7 @@ Tensor (4,) int64]],
 op { [[randint_to(int high, int[] size, DType? dtype=nil, Device? device=nil,
                   Generator? generator=nil) -> Tensor]],
      kind = "composite", random = true, makes = true, gather = false, overload_of = "randint",
-     doc = "From 1 to `high`.",
+     doc = "New tensor of integers of the discrete uniform distribution from 1 to `high`, both included.",
      args = { high = "the largest integer" },
      example = "ml.manual_seed(1); ml.randint(6, {4})",
      gives = [[

@@ -88,16 +88,22 @@ o_t = sigmoid(W_io x_t + b_io + W_ho h_(t-1) + b_ho)
 c_t = f_t * c_(t-1) + i_t * g_t
 h_t = o_t * tanh(c_t)]],
     source = 'Hochreiter and Schmidhuber 1997, "Long Short-Term Memory"',
-    example = "y, h = ml.lstm(ml.ones(3, 1, 1), {ml.zeros(1, 1, 2), ml.zeros(1, 1, 2)}, {ml.ones(8, 1), " ..
-      "ml.zeros(8, 2)}, false, 1, 0, false, false, false); y.shape, h.shape",
+    example = [[
+x, h0 = ml.ones(3, 1, 1), ml.zeros(1, 1, 2)
+params = {ml.ones(8, 1), ml.zeros(8, 2)}
+y, h_n = ml.lstm(x, {h0, h0}, params, false, 1, 0, false, false, false)
+y.shape, h_n.shape]],
     gives = "(3, 1, 2)	(1, 1, 2)" },
-  lstm_packed = { [[Over packed sequences: the rows of the first step of all sequences, then those of the second,
-and so on.]],
+  lstm_packed = { [[LSTM recurrent network over packed sequences: the rows of the first step of all sequences,
+then those of the second, and so on.]],
     args = arguments { data = ROWS, batch_sizes = LENGTHS, hx = STATES },
     shapes = "data (rows, features), batch_sizes (t), hx {(layers * directions, n, h), the same} -> y (rows, " ..
       "directions * h), h_n (layers * directions, n, h), c_n (the same)",
-    example = "y, h = ml.lstm(ml.ones(3, 1), ml.tensor {2, 1}, {ml.zeros(1, 2, 2), ml.zeros(1, 2, 2)}, " ..
-      "{ml.ones(8, 1), ml.zeros(8, 2)}, false, 1, 0, false, false); y.shape, h.shape",
+    example = [[
+data, h0 = ml.ones(3, 1), ml.zeros(1, 2, 2)
+params = {ml.ones(8, 1), ml.zeros(8, 2)}
+y, h_n = ml.lstm(data, ml.tensor {2, 1}, {h0, h0}, params, false, 1, 0, false, false)
+y.shape, h_n.shape]],
     gives = "(3, 2)	(1, 2, 2)" },
   gru = { [[Gated recurrent unit (GRU) recurrent network over whole sequences: the hidden states of the
 last layer at all steps, and the last states of all layers. The gates r, z, n stand in this order in the
@@ -111,16 +117,22 @@ z_t = sigmoid(W_iz x_t + b_iz + W_hz h_(t-1) + b_hz)
 n_t = tanh(W_in x_t + b_in + r_t * (W_hn h_(t-1) + b_hn))
 h_t = (1 - z_t) * n_t + z_t * h_(t-1)]],
     source = "Cho et al. 2014, arXiv:1406.1078",
-    example = "y, h = ml.gru(ml.ones(3, 1, 1), ml.zeros(1, 1, 2), {ml.ones(6, 1), ml.zeros(6, 2)}, false, 1, 0, " ..
-      "false, false, false); y.shape, h.shape",
+    example = [[
+x, h0 = ml.ones(3, 1, 1), ml.zeros(1, 1, 2)
+params = {ml.ones(6, 1), ml.zeros(6, 2)}
+y, h_n = ml.gru(x, h0, params, false, 1, 0, false, false, false)
+y.shape, h_n.shape]],
     gives = "(3, 1, 2)	(1, 1, 2)" },
-  gru_packed = { [[Over packed sequences: the rows of the first step of all sequences, then those of the second,
-and so on.]],
+  gru_packed = { [[GRU recurrent network over packed sequences: the rows of the first step of all sequences, then
+those of the second, and so on.]],
     args = arguments { data = ROWS, batch_sizes = LENGTHS },
     shapes = "data (rows, features), batch_sizes (t), hx (layers * directions, n, h) -> y (rows, directions * h), " ..
       "h_n (layers * directions, n, h)",
-    example = "y, h = ml.gru(ml.ones(3, 1), ml.tensor {2, 1}, ml.zeros(1, 2, 2), {ml.ones(6, 1), ml.zeros(6, 2)}, " ..
-      "false, 1, 0, false, false); y.shape, h.shape",
+    example = [[
+data, h0 = ml.ones(3, 1), ml.zeros(1, 2, 2)
+params = {ml.ones(6, 1), ml.zeros(6, 2)}
+y, h_n = ml.gru(data, ml.tensor {2, 1}, h0, params, false, 1, 0, false, false)
+y.shape, h_n.shape]],
     gives = "(3, 2)	(1, 2, 2)" },
   rnn_tanh = { [[Elman recurrent network with the hyperbolic tangent over whole sequences: the hidden states of
 the last layer at all steps, and the last states of all layers.]],
@@ -129,16 +141,22 @@ the last layer at all steps, and the last states of all layers.]],
       "directions, n, h)",
     formula = "h_t = tanh(W_ih x_t + b_ih + W_hh h_(t-1) + b_hh)",
     source = 'Elman 1990, "Finding Structure in Time"',
-    example = "y, h = ml.rnn_tanh(ml.ones(3, 1, 1), ml.zeros(1, 1, 2), {ml.ones(2, 1), ml.zeros(2, 2)}, false, 1, " ..
-      "0, false, false, false); y.shape, h.shape",
+    example = [[
+x, h0 = ml.ones(3, 1, 1), ml.zeros(1, 1, 2)
+params = {ml.ones(2, 1), ml.zeros(2, 2)}
+y, h_n = ml.rnn_tanh(x, h0, params, false, 1, 0, false, false, false)
+y.shape, h_n.shape]],
     gives = "(3, 1, 2)	(1, 1, 2)" },
-  rnn_tanh_packed = { [[Over packed sequences: the rows of the first step of all sequences, then those of the second,
-and so on.]],
+  rnn_tanh_packed = { [[Elman recurrent network over packed sequences: the rows of the first step of all sequences,
+then those of the second, and so on.]],
     args = arguments { data = ROWS, batch_sizes = LENGTHS },
     shapes = "data (rows, features), batch_sizes (t), hx (layers * directions, n, h) -> y (rows, directions * h), " ..
       "h_n (layers * directions, n, h)",
-    example = "y, h = ml.rnn_tanh(ml.ones(3, 1), ml.tensor {2, 1}, ml.zeros(1, 2, 2), {ml.ones(2, 1), ml.zeros(2, " ..
-      "2)}, false, 1, 0, false, false); y.shape, h.shape",
+    example = [[
+data, h0 = ml.ones(3, 1), ml.zeros(1, 2, 2)
+params = {ml.ones(2, 1), ml.zeros(2, 2)}
+y, h_n = ml.rnn_tanh(data, ml.tensor {2, 1}, h0, params, false, 1, 0, false, false)
+y.shape, h_n.shape]],
     gives = "(3, 2)	(1, 2, 2)" },
   rnn_relu = { [[Elman recurrent network with the rectified linear unit over whole sequences: the hidden states
 of the last layer at all steps, and the last states of all layers.]],
@@ -147,16 +165,22 @@ of the last layer at all steps, and the last states of all layers.]],
       "directions, n, h)",
     formula = "h_t = max(W_ih x_t + b_ih + W_hh h_(t-1) + b_hh, 0)",
     source = 'Le et al. 2015, "A Simple Way to Initialize Recurrent Networks of Rectified Linear Units"',
-    example = "y, h = ml.rnn_relu(ml.ones(3, 1, 1), ml.zeros(1, 1, 2), {ml.ones(2, 1), ml.zeros(2, 2)}, false, 1, " ..
-      "0, false, false, false); y.shape, h.shape",
+    example = [[
+x, h0 = ml.ones(3, 1, 1), ml.zeros(1, 1, 2)
+params = {ml.ones(2, 1), ml.zeros(2, 2)}
+y, h_n = ml.rnn_relu(x, h0, params, false, 1, 0, false, false, false)
+y.shape, h_n.shape]],
     gives = "(3, 1, 2)	(1, 1, 2)" },
-  rnn_relu_packed = { [[Over packed sequences: the rows of the first step of all sequences, then those of the second,
-and so on.]],
+  rnn_relu_packed = { [[Elman recurrent network over packed sequences: the rows of the first step of all sequences,
+then those of the second, and so on.]],
     args = arguments { data = ROWS, batch_sizes = LENGTHS },
     shapes = "data (rows, features), batch_sizes (t), hx (layers * directions, n, h) -> y (rows, directions * h), " ..
       "h_n (layers * directions, n, h)",
-    example = "y, h = ml.rnn_relu(ml.ones(3, 1), ml.tensor {2, 1}, ml.zeros(1, 2, 2), {ml.ones(2, 1), ml.zeros(2, " ..
-      "2)}, false, 1, 0, false, false); y.shape, h.shape",
+    example = [[
+data, h0 = ml.ones(3, 1), ml.zeros(1, 2, 2)
+params = {ml.ones(2, 1), ml.zeros(2, 2)}
+y, h_n = ml.rnn_relu(data, ml.tensor {2, 1}, h0, params, false, 1, 0, false, false)
+y.shape, h_n.shape]],
     gives = "(3, 2)	(1, 2, 2)" },
   lstm_cell = { [[One step of a long short-term memory (LSTM) recurrent network. The gates i, f, g, o stand in
 this order in the rows of the weights.]],

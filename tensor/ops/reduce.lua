@@ -60,8 +60,8 @@ indices, `values, indices = x:max(dim)`; with another tensor `maximum`.]],
     shapes = "x (*) -> ()",
     formula = "y = max_i x_i",
     example = "ml.max(ml.tensor {{1, 5}, {7, 3}})", gives = "7  Tensor () int64" },
-  max_dim = { [[Along a dimension: the largest elements and their indices (from 1), the first where several
-are equal. NaN wins.]],
+  max_dim = { [[Largest elements along a dimension and their indices (from 1), the first where several are
+equal. NaN wins.]],
     shapes = "x (*, n, *) -> values (*, *), indices (*, *)",
     example = "ml.max(ml.tensor {{1, 5}, {7, 3}}, 2)",
     gives = [[
@@ -80,8 +80,8 @@ indices, `values, indices = x:min(dim)`; with another tensor `minimum`.]],
     shapes = "x (*) -> ()",
     formula = "y = min_i x_i",
     example = "ml.min(ml.tensor {{1, 5}, {7, 3}})", gives = "1  Tensor () int64" },
-  min_dim = { [[Along a dimension: the smallest elements and their indices (from 1), the first where several
-are equal. NaN wins.]],
+  min_dim = { [[Smallest elements along a dimension and their indices (from 1), the first where several are
+equal. NaN wins.]],
     shapes = "x (*, n, *) -> values (*, *), indices (*, *)",
     example = "ml.min(ml.tensor {{1, 5}, {7, 3}}, 2)",
     gives = [[
@@ -214,18 +214,18 @@ local spread_texts = {
     shapes = "x (*) -> spread (*), mean (*)",
     example = "ml.std_mean(ml.tensor {1.0, 2, 3, 4})",
     gives = "1.2910  Tensor () float32	2.5000  Tensor () float32" },
-  var_unbiased = { "With `unbiased`, a correction of 1 or of 0.",
+  var_unbiased = { "Variance with a correction of 1 where `unbiased`, else of 0.",
     args = { unbiased = "whether the estimate is the unbiased one" },
     shapes = "x (*) -> (*)",
     example = "ml.var(ml.tensor {{1.0, 2, 3, 4}}, 2, false)",
     gives = [[
 {1.2500}
 Tensor (1,) float32]] },
-  var_all = { "Of all elements, with `unbiased`, a correction of 1 or of 0.",
+  var_all = { "Variance of all elements with a correction of 1 where `unbiased`, else of 0.",
     args = { unbiased = "whether the estimate is the unbiased one" },
     shapes = "x (*) -> ()",
     example = "ml.var(ml.tensor {1.0, 2, 3, 4}, false)", gives = "1.2500  Tensor () float32" },
-  var_mean_unbiased = { "With `unbiased`, a correction of 1 or of 0.",
+  var_mean_unbiased = { "Variance with a correction of 1 where `unbiased`, else of 0, and mean.",
     args = { unbiased = "whether the estimate is the unbiased one" },
     shapes = "x (*) -> spread (*), mean (*)",
     example = "ml.var_mean(ml.tensor {{1.0, 2, 3, 4}}, 2, false)",
@@ -234,23 +234,23 @@ Tensor (1,) float32]] },
 Tensor (1,) float32
 {2.5000}
 Tensor (1,) float32]] },
-  var_mean_all = { "Of all elements, with `unbiased`, a correction of 1 or of 0.",
+  var_mean_all = { "Variance of all elements with a correction of 1 where `unbiased`, else of 0, and mean.",
     args = { unbiased = "whether the estimate is the unbiased one" },
     shapes = "x (*) -> spread (), mean ()",
     example = "ml.var_mean(ml.tensor {1.0, 2, 3, 4}, false)",
     gives = "1.2500  Tensor () float32	2.5000  Tensor () float32" },
-  std_unbiased = { "With `unbiased`, a correction of 1 or of 0.",
+  std_unbiased = { "Standard deviation with a correction of 1 where `unbiased`, else of 0.",
     args = { unbiased = "whether the estimate is the unbiased one" },
     shapes = "x (*) -> (*)",
     example = "ml.std(ml.tensor {{1.0, 2, 3, 4}}, 2, false)",
     gives = [[
 {1.1180}
 Tensor (1,) float32]] },
-  std_all = { "Of all elements, with `unbiased`, a correction of 1 or of 0.",
+  std_all = { "Standard deviation of all elements with a correction of 1 where `unbiased`, else of 0.",
     args = { unbiased = "whether the estimate is the unbiased one" },
     shapes = "x (*) -> ()",
     example = "ml.std(ml.tensor {1.0, 2, 3, 4}, false)", gives = "1.1180  Tensor () float32" },
-  std_mean_unbiased = { "With `unbiased`, a correction of 1 or of 0.",
+  std_mean_unbiased = { "Standard deviation with a correction of 1 where `unbiased`, else of 0, and mean.",
     args = { unbiased = "whether the estimate is the unbiased one" },
     shapes = "x (*) -> spread (*), mean (*)",
     example = "ml.std_mean(ml.tensor {{1.0, 2, 3, 4}}, 2, false)",
@@ -259,7 +259,7 @@ Tensor (1,) float32]] },
 Tensor (1,) float32
 {2.5000}
 Tensor (1,) float32]] },
-  std_mean_all = { "Of all elements, with `unbiased`, a correction of 1 or of 0.",
+  std_mean_all = { "Standard deviation of all elements with a correction of 1 where `unbiased`, else of 0, and mean.",
     args = { unbiased = "whether the estimate is the unbiased one" },
     shapes = "x (*) -> spread (), mean ()",
     example = "ml.std_mean(ml.tensor {1.0, 2, 3, 4}, false)",
@@ -304,8 +304,8 @@ numbers is real. The gradient where the norm is 0 is 0.]],
 
 op { "norm_named(Tensor x, string p, Dim[*] dim={}, bool keepdim=false, DType? dtype=nil) -> Tensor",
      overload_of = "norm", out = true, kind = "composite", dtypes = "floating+complex",
-     doc = [[By name: "fro", the Frobenius norm, is the root of the sum of squares; "nuc", the nuclear
-norm, the sum of the singular values of matrices, which two dimensions hold.]],
+     doc = [[Matrix norm by its name: "fro", the Frobenius norm, is the root of the sum of squares;
+"nuc", the nuclear norm, the sum of the singular values of matrices, which two dimensions hold.]],
      args = { p = '"fro" or "nuc"' },
      shapes = "x (*) -> (*)",
      example = 'ml.norm(ml.tensor {{1.0, 2}, {3, 4}}, "fro")', gives = "5.4772  Tensor () float32",

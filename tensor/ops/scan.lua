@@ -127,7 +127,7 @@ differences at both ends. A table of tensors of the shape of `x`.]],
     gives = [[
 {3., 4., 6., 7.}
 Tensor (4,) float32]] },
-  gradient_by = { "With a distance for each dimension.",
+  gradient_by = { "Gradients of samples with a distance for each dimension.",
     args = { x = "the samples",
              spacing = "the distances",
              dim = "the dimensions, one or a table; all unless given",
@@ -137,7 +137,7 @@ Tensor (4,) float32]] },
     gives = [[
 { 6.,  8., 12., 14.}
 Tensor (4,) float32]] },
-  gradient_at = { "With vectors of coordinates, one for each dimension.",
+  gradient_at = { "Gradients of samples at vectors of coordinates, one for each dimension.",
     args = { x = "the samples",
              spacing = "the coordinates of the samples",
              dim = "the dimensions, one or a table; all unless given",

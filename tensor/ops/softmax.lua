@@ -56,14 +56,14 @@ Tensor (3,) float32]],
      sample = { "randn(3, 4), 2" } }
 
 local with_dtype = {
-  softmax = { "Of `x` converted to `dtype` first.",
+  softmax = { "Softmax of `x` converted to a floating dtype first.",
     args = { dim = "the dimension along which the result sums to 1", dtype = "a floating dtype" },
     shapes = "x (*) -> (*)",
     example = "ml.softmax(ml.tensor {1, 2, 3}, 1, ml.float64)",
     gives = [[
 {0.0900, 0.2447, 0.6652}
 Tensor (3,) float64]] },
-  log_softmax = { "Of `x` converted to `dtype` first.",
+  log_softmax = { "Logarithm of the softmax of `x` converted to a floating dtype first.",
     args = { dim = "the dimension along which the exponentials of the result sum to 1",
              dtype = "a floating dtype" },
     shapes = "x (*) -> (*)",
@@ -71,7 +71,7 @@ Tensor (3,) float64]] },
     gives = [[
 {-2.4076, -1.4076, -0.4076}
 Tensor (3,) float64]] },
-  softmin = { "Of `x` converted to `dtype` first.",
+  softmin = { "Softmin of `x` converted to a floating dtype first.",
     args = { dim = "the dimension along which the result sums to 1", dtype = "a floating dtype" },
     shapes = "x (*) -> (*)",
     example = "ml.softmin(ml.tensor {1, 2, 3}, 1, ml.float64)",

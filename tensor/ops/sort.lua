@@ -85,8 +85,8 @@ there. Among elements equal to it the gradient is shared evenly. With a dimensio
 and their indices, `values, indices = x:median(dim)`.]],
     shapes = "x (*) -> ()",
     example = "ml.median(ml.tensor {5.0, 1, 3, 9})", gives = "3.  Tensor () float32" },
-  median_dim = { [[Along a dimension: the medians, the lower of the two in the middle of an even number, and
-their indices (from 1); NaN where one is there.]],
+  median_dim = { [[Medians along a dimension, the lower of the two in the middle of an even number, and their
+indices (from 1); NaN where one is there.]],
     shapes = "x (*, n, *) -> values (*, *), indices (*, *)",
     example = "ml.median(ml.tensor {{5.0, 1, 3}}, 2)",
     gives = [[
@@ -99,8 +99,8 @@ over. Among elements equal to it the gradient is shared evenly. With a dimension
 and their indices, `values, indices = x:nanmedian(dim)`.]],
     shapes = "x (*) -> ()",
     example = "ml.nanmedian(ml.tensor {5.0, 1, 3, 9})", gives = "3.  Tensor () float32" },
-  nanmedian_dim = { [[Along a dimension: the medians, the lower of the two in the middle of an even number, and
-their indices (from 1); NaN is passed over.]],
+  nanmedian_dim = { [[Medians along a dimension, the lower of the two in the middle of an even number, and their
+indices (from 1); NaN is passed over.]],
     shapes = "x (*, n, *) -> values (*, *), indices (*, *)",
     example = "ml.nanmedian(ml.tensor {{5.0, 1, 3}}, 2)",
     gives = [[

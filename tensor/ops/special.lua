@@ -55,7 +55,7 @@ Tensor (2,) float32]],
      sample = { "rand(3, 4) * 3 + 0.1, 0", "rand(3, 4) * 3 + 0.3, 1", "linspace(-3.6, 20, 20), 2", "rand(3, 4) + 1, 5" } }
 op { "polygamma_of_order(int n, Tensor x) -> Tensor",
      kind = "composite", dtypes = "floating", out = true, overload_of = "polygamma", method = false,
-     doc = "With the order in front, as in PyTorch.",
+     doc = "Polygamma function with the order as the first argument, as in PyTorch.",
      args = { n = "the order, not negative" },
      shapes = "x (*) -> (*)",
      example = "ml.polygamma(1, ml.tensor {1.0, 2})",

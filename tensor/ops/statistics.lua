@@ -103,7 +103,8 @@ counted.]],
 Tensor (3,) float32
 {1., 2., 3., 4.}
 Tensor (4,) float32]] },
-  histogram_at = { "With a vector of edges.",
+  histogram_at = { [[Histogram with the edges of the bins given: how many elements, or the sum of their weights,
+fall into each.]],
     args = { bins = "the edges, in ascending order",
              weight = "a weight for each element",
              density = "whether the counts are divided by the widths and by their sum" },

@@ -112,7 +112,9 @@ must not vanish anywhere.]],
      shapes = "x (batch, frequencies, windows) -> (batch, length)",
      errors = "windows whose squares sum to 0 somewhere",
      source = 'Griffin and Lim 1984, "Signal Estimation from Modified Short-Time Fourier Transform"',
-     example = "x = ml.randn(16); ml.allclose(ml.istft(ml.stft(x, 8, {return_complex = true}), 8), x, 1e-4, 1e-5)",
+     example = [[
+x = ml.randn(16)
+ml.allclose(ml.istft(ml.stft(x, 8, {return_complex = true}), 8), x, 1e-4, 1e-5)]],
      gives = "true",
      sample = { "stft(randn(2, 20), 8, nil, nil, nil, true, \"reflect\", false, nil, true), 8",
                 "view_as_complex(randn(5, 6, 2)), 8, 3, 6, hamming_window(6), true, true, nil, 15",

@@ -31,8 +31,8 @@ front. The repeated elements share memory: clone before writing to them.]],
 {{1, 1, 1},
  {2, 2, 2}}
 Tensor (2, 3) int64]] },
-  view_as_dtype = { [[The memory of `x` read as another dtype, without conversion. Where the elements become smaller
-or larger the last dimension grows or shrinks; its elements must then lie side by side. Not
+  view_as_dtype = { [[View of the memory of `x` as another dtype, without conversion. Where the elements become
+smaller or larger the last dimension grows or shrinks; its elements must then lie side by side. Not
 differentiable.]],
     args = { dtype = "the dtype of the view" },
     shapes = "x (*, n) -> (*, n * ratio of the element sizes)",
@@ -165,7 +165,7 @@ Tensor (3, 2) int64]] },
     gives = [[
 {2, 3, 4}
 Tensor (3,) int64]] },
-  narrow_from = { "With the first index in a 0-d tensor.",
+  narrow_from = { "View of `length` indices of a dimension from the one that a 0-d tensor holds.",
     args = { start = "the first index, from 1", length = "how many indices" },
     shapes = "x (*, n, *), start () -> (*, length, *)",
     example = "ml.arange(5):narrow(1, ml.tensor(2), 3)",
@@ -225,7 +225,7 @@ listed sizes, which add up to the dimension. The pieces are views.]],
     gives = [[
 {5}
 Tensor (1,) int64]] },
-  split_with_sizes = { "Pieces of the listed sizes.",
+  split_with_sizes = { "Pieces of `x` of the listed sizes along a dimension. They are views.",
     args = { size = "the sizes of the pieces, which add up to the dimension" },
     shapes = "x (*, n, *) -> table of (*, size[i], *)",
     example = "a, b = table.unpack(ml.arange(5):split {1, 4}); b",
@@ -241,14 +241,15 @@ of the listed indices. (PyTorch counts these from 0.) The pieces are views.]],
     gives = [[
 {6, 7}
 Tensor (2,) int64]] },
-  tensor_split_at = { "Pieces cut before each of the listed indices.",
+  tensor_split_at = { "Pieces of `x` cut along a dimension before each of the listed indices. They are views.",
     args = { indices_or_sections = "the indices, from 1, where a new piece begins" },
     shapes = "x (*, n, *) -> table of (*, k, *)",
     example = "a, b = table.unpack(ml.arange(7):tensor_split {3}); b",
     gives = [[
 {3, 4, 5, 6, 7}
 Tensor (5,) int64]] },
-  tensor_split_by = { "With a tensor: a 0-d one is a number of pieces, another holds the indices where pieces begin.",
+  tensor_split_by = { [[Pieces of `x` as many as a 0-d tensor says, or cut before each of the indices of another. They
+are views.]],
     args = { indices_or_sections = "a number of pieces, or the indices, from 1" },
     shapes = "x (*, n, *), indices_or_sections (k) -> table of (*, k, *)",
     example = "a, b = table.unpack(ml.arange(7):tensor_split(ml.tensor {3})); b",
@@ -278,14 +279,15 @@ indices. The pieces are views.]],
     args = { indices_or_sections = "how many pieces, or the indices, from 1, where a new piece begins" },
     shapes = "x (n, m, d, *) -> table of (n, m, k, *)",
     example = "a, b = table.unpack(ml.zeros(2, 3, 4):dsplit(2)); a.shape", gives = "(2, 3, 2)" },
-  hsplit_at = { "Pieces cut before each of the listed indices.",
+  hsplit_at = { [[Pieces of `x` cut along dimension 2 (1 where it is the only one) before each of the listed
+indices. They are views.]],
     args = { indices_or_sections = "the indices, from 1, where a new piece begins" },
     shapes = "x (n, m, *) -> table of (n, k, *)",
     example = "a, b = table.unpack(ml.tensor({{1, 2, 3, 4}}):hsplit {2}); b",
     gives = [[
 {{2, 3, 4}}
 Tensor (1, 3) int64]] },
-  vsplit_at = { "Pieces cut before each of the listed indices.",
+  vsplit_at = { "Pieces of `x` cut along dimension 1 before each of the listed indices. They are views.",
     args = { indices_or_sections = "the indices, from 1, where a new piece begins" },
     shapes = "x (n, m, *) -> table of (k, m, *)",
     example = "a, b = table.unpack(ml.tensor({{1, 2}, {3, 4}, {5, 6}}):vsplit {2}); a, b",
@@ -295,7 +297,7 @@ Tensor (1, 2) int64
 {{3, 4},
  {5, 6}}
 Tensor (2, 2) int64]] },
-  dsplit_at = { "Pieces cut before each of the listed indices.",
+  dsplit_at = { "Pieces of `x` cut along dimension 3 before each of the listed indices. They are views.",
     args = { indices_or_sections = "the indices, from 1, where a new piece begins" },
     shapes = "x (n, m, d, *) -> table of (n, m, k, *)",
     example = "a, b = table.unpack(ml.zeros(2, 3, 4):dsplit {2}); a.shape, b.shape",
@@ -402,19 +404,19 @@ Tensor (1, 2) int64]] },
     shapes = "tensors (n, m) -> table of (n, m, 1)",
     example = "a, b = table.unpack(ml.atleast_3d({ml.zeros(2), ml.zeros(2, 3)})); a.shape, b.shape",
     gives = "(1, 2, 1)	(2, 3, 1)" },
-  atleast_1d_one = { "Of one tensor: one tensor.",
+  atleast_1d_one = { "View of one tensor with at least 1 dimension.",
     shapes = "x () -> (1)",
     example = "ml.atleast_1d(ml.tensor(5))",
     gives = [[
 {5}
 Tensor (1,) int64]] },
-  atleast_2d_one = { "Of one tensor: one tensor.",
+  atleast_2d_one = { "View of one tensor with at least 2 dimensions.",
     shapes = "x (n) -> (1, n)",
     example = "ml.atleast_2d(ml.tensor {1, 2})",
     gives = [[
 {{1, 2}}
 Tensor (1, 2) int64]] },
-  atleast_3d_one = { "Of one tensor: one tensor.",
+  atleast_3d_one = { "View of one tensor with at least 3 dimensions.",
     shapes = "x (n, m) -> (n, m, 1)",
     example = "ml.atleast_3d(ml.zeros(2, 3)).shape", gives = "(2, 3, 1)" },
   cartesian_prod = { [[Cartesian product of vectors: all combinations of one element from each, as rows, the last
@@ -473,7 +475,7 @@ themselves.]],
     gives = [[
 {1, 1, 1, 2, 2, 2}
 Tensor (6,) int64]] },
-  repeat_interleave_each = { "With a number of repeats for each index.",
+  repeat_interleave_each = { "Elements of `x` repeated one after another, each index as often as a tensor says.",
     args = { repeats = "an integer for each index, or one for all",
              dim = "the dimension whose indices are repeated; flattened `x` unless given",
              output_size = "the size of the result along `dim` where it is known" },
@@ -482,7 +484,7 @@ Tensor (6,) int64]] },
     gives = [[
 {5, 6, 6}
 Tensor (3,) int64]] },
-  repeat_interleave_positions = { "Of repeats alone: each index (from 1) as often as `repeats` says.",
+  repeat_interleave_positions = { "Indices (from 1), each as often as `repeats` says.",
     args = { repeats = "how often each index comes" },
     shapes = "repeats (n) -> (sum_i repeats_i)",
     example = "ml.repeat_interleave(ml.tensor {1, 0, 3})",
