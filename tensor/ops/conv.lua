@@ -69,7 +69,7 @@ local function arguments(own)
     bias = "a number for each output channel",
     stride = "the step of the window: one number, or one for each dimension",
     padding = "how many zeros are added at both ends of each dimension",
-    dilation = "the distance of neighbouring elements of the window",
+    dilation = "the spacing between the elements of the window",
     groups = "the number of groups of channels; output channels are made of the input channels of their group",
   }
   for name, meaning in pairs(own) do out[name] = meaning end
@@ -83,11 +83,11 @@ local ADDED = "how much is added at the end of each dimension, less than the str
 local text = {
   conv1d = { [[Convolution of signals in 1 dimension, which as usual in networks is the cross-correlation
 with the filters. The formula is that of stride 1 without padding.]],
-    args = arguments { x = "a batch of signals, or one without `n`", weight = "the filters, (out, in / groups, k)" },
-    shapes = "x (n, in, l), weight (out, in / groups, k), bias (out) -> (n, out, l_out)",
+    args = arguments { x = "a batch of signals, or one without `n`", weight = "the filters, (out, in / groups, *kernel_size)" },
+    shapes = "x (n, in, l), weight (out, in / groups, *kernel_size), bias (out) -> (n, out, l_out)",
     formula = [[
 y_(o,i) = bias_o + sum_(c,p) weight_(o,c,p) * x_(c,i + p - 1)
-l_out = floor((l + 2 * padding - dilation * (k - 1) - 1) / stride) + 1]],
+l_out = floor((l + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1]],
     source = 'Dumoulin and Visin 2016, "A guide to convolution arithmetic for deep learning"',
     example = "ml.conv1d(ml.tensor {{{1.0, 2, 3, 4}}}, ml.tensor {{{1.0, 0, -1}}})",
     gives = [[
@@ -95,8 +95,8 @@ l_out = floor((l + 2 * padding - dilation * (k - 1) - 1) / stride) + 1]],
 Tensor (1, 1, 2) float32]] },
   conv1d_padding = { [[Convolution of signals with padding by its name: "valid" is none; "same" is as much as keeps
 the size, the odd one at the end.]],
-    args = arguments { x = "a batch of signals, or one without `n`", weight = "the filters, (out, in / groups, k)", padding = '"valid" or "same"' },
-    shapes = "x (n, in, l), weight (out, in / groups, k), bias (out) -> (n, out, l_out)",
+    args = arguments { x = "a batch of signals, or one without `n`", weight = "the filters, (out, in / groups, *kernel_size)", padding = '"valid" or "same"' },
+    shapes = "x (n, in, l), weight (out, in / groups, *kernel_size), bias (out) -> (n, out, l_out)",
     errors = '"same" with a stride other than 1',
     example = 'ml.conv1d(ml.ones(1, 1, 5), ml.ones(1, 1, 3), nil, 1, "same")',
     gives = [[
@@ -105,9 +105,9 @@ Tensor (1, 1, 5) float32]] },
   conv_transpose1d = { [[Transposed convolution of signals in 1 dimension: the gradient of `conv1d` with respect to its
 input, used to make signals larger. Each element adds its multiple of a filter to its window of the
 result.]],
-    args = arguments { x = "a batch of signals, or one without `n`", weight = "the filters, (in, out / groups, k)", stride = STEP, padding = CUT, output_padding = ADDED },
-    shapes = "x (n, in, l), weight (in, out / groups, k), bias (out) -> (n, out, l_out)",
-    formula = "l_out = (l - 1) * stride - 2 * padding + dilation * (k - 1) + output_padding + 1",
+    args = arguments { x = "a batch of signals, or one without `n`", weight = "the filters, (in, out / groups, *kernel_size)", stride = STEP, padding = CUT, output_padding = ADDED },
+    shapes = "x (n, in, l), weight (in, out / groups, *kernel_size), bias (out) -> (n, out, l_out)",
+    formula = "l_out = (l - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1",
     source = 'Zeiler et al. 2010, "Deconvolutional Networks"',
     example = "ml.conv_transpose1d(ml.tensor {{{1.0, 2}}}, ml.tensor {{{1.0, 1, 1}}}, nil, 2)",
     gives = [[
@@ -115,11 +115,11 @@ result.]],
 Tensor (1, 1, 5) float32]] },
   conv2d = { [[Convolution of images in 2 dimensions, which as usual in networks is the cross-correlation
 with the filters. The formula is that of stride 1 without padding.]],
-    args = arguments { x = "a batch of images, or one without `n`", weight = "the filters, (out, in / groups, kh, kw)" },
-    shapes = "x (n, in, h, w), weight (out, in / groups, kh, kw), bias (out) -> (n, out, h_out, w_out)",
+    args = arguments { x = "a batch of images, or one without `n`", weight = "the filters, (out, in / groups, *kernel_size)" },
+    shapes = "x (n, in, h, w), weight (out, in / groups, *kernel_size), bias (out) -> (n, out, h_out, w_out)",
     formula = [[
 y_(o,i,j) = bias_o + sum_(c,p,q) weight_(o,c,p,q) * x_(c,i + p - 1,j + q - 1)
-h_out = floor((h + 2 * padding - dilation * (kh - 1) - 1) / stride) + 1]],
+h_out = floor((h + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1]],
     source = 'Dumoulin and Visin 2016, "A guide to convolution arithmetic for deep learning"',
     example = "ml.conv2d(ml.tensor {{{{1.0, 2, 3}, {4, 5, 6}, {7, 8, 9}}}}, ml.ones(1, 1, 2, 2))",
     gives = [[
@@ -128,17 +128,17 @@ h_out = floor((h + 2 * padding - dilation * (kh - 1) - 1) / stride) + 1]],
 Tensor (1, 1, 2, 2) float32]] },
   conv2d_padding = { [[Convolution of images with padding by its name: "valid" is none; "same" is as much as keeps
 the size, the odd one at the end.]],
-    args = arguments { x = "a batch of images, or one without `n`", weight = "the filters, (out, in / groups, kh, kw)", padding = '"valid" or "same"' },
-    shapes = "x (n, in, h, w), weight (out, in / groups, kh, kw), bias (out) -> (n, out, h_out, w_out)",
+    args = arguments { x = "a batch of images, or one without `n`", weight = "the filters, (out, in / groups, *kernel_size)", padding = '"valid" or "same"' },
+    shapes = "x (n, in, h, w), weight (out, in / groups, *kernel_size), bias (out) -> (n, out, h_out, w_out)",
     errors = '"same" with a stride other than 1',
     example = 'ml.conv2d(ml.randn(1, 3, 8, 8), ml.randn(4, 3, 3, 3), nil, 1, "same").shape',
     gives = "(1, 4, 8, 8)" },
   conv_transpose2d = { [[Transposed convolution of images in 2 dimensions: the gradient of `conv2d` with respect to its
 input, used to make images larger. Each element adds its multiple of a filter to its window of the
 result.]],
-    args = arguments { x = "a batch of images, or one without `n`", weight = "the filters, (in, out / groups, kh, kw)", stride = STEP, padding = CUT, output_padding = ADDED },
-    shapes = "x (n, in, h, w), weight (in, out / groups, kh, kw), bias (out) -> (n, out, h_out, w_out)",
-    formula = "h_out = (h - 1) * stride - 2 * padding + dilation * (kh - 1) + output_padding + 1",
+    args = arguments { x = "a batch of images, or one without `n`", weight = "the filters, (in, out / groups, *kernel_size)", stride = STEP, padding = CUT, output_padding = ADDED },
+    shapes = "x (n, in, h, w), weight (in, out / groups, *kernel_size), bias (out) -> (n, out, h_out, w_out)",
+    formula = "h_out = (h - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1",
     source = 'Zeiler et al. 2010, "Deconvolutional Networks"',
     example = "ml.conv_transpose2d(ml.tensor {{{{1.0, 2}}}}, ml.ones(1, 1, 2, 2), nil, 2)",
     gives = [[
@@ -147,18 +147,18 @@ result.]],
 Tensor (1, 1, 2, 4) float32]] },
   conv3d = { [[Convolution of volumes in 3 dimensions, which as usual in networks is the cross-correlation
 with the filters. The formula is that of stride 1 without padding.]],
-    args = arguments { x = "a batch of volumes, or one without `n`", weight = "the filters, (out, in / groups, kd, kh, kw)" },
-    shapes = "x (n, in, d, h, w), weight (out, in / groups, kd, kh, kw), bias (out) -> (n, out, d_out, h_out, " ..
+    args = arguments { x = "a batch of volumes, or one without `n`", weight = "the filters, (out, in / groups, *kernel_size)" },
+    shapes = "x (n, in, d, h, w), weight (out, in / groups, *kernel_size), bias (out) -> (n, out, d_out, h_out, " ..
       "w_out)",
     formula = [[
 y_(o,i,j,k) = bias_o + sum_(c,p,q,r) weight_(o,c,p,q,r) * x_(c,i + p - 1,j + q - 1,k + r - 1)
-d_out = floor((d + 2 * padding - dilation * (kd - 1) - 1) / stride) + 1]],
+d_out = floor((d + 2 * padding - dilation * (kernel_size - 1) - 1) / stride) + 1]],
     source = 'Dumoulin and Visin 2016, "A guide to convolution arithmetic for deep learning"',
     example = "ml.conv3d(ml.randn(1, 2, 5, 6, 7), ml.randn(4, 2, 3, 3, 3)).shape", gives = "(1, 4, 3, 4, 5)" },
   conv3d_padding = { [[Convolution of volumes with padding by its name: "valid" is none; "same" is as much as keeps
 the size, the odd one at the end.]],
-    args = arguments { x = "a batch of volumes, or one without `n`", weight = "the filters, (out, in / groups, kd, kh, kw)", padding = '"valid" or "same"' },
-    shapes = "x (n, in, d, h, w), weight (out, in / groups, kd, kh, kw), bias (out) -> (n, out, d_out, h_out, " ..
+    args = arguments { x = "a batch of volumes, or one without `n`", weight = "the filters, (out, in / groups, *kernel_size)", padding = '"valid" or "same"' },
+    shapes = "x (n, in, d, h, w), weight (out, in / groups, *kernel_size), bias (out) -> (n, out, d_out, h_out, " ..
       "w_out)",
     errors = '"same" with a stride other than 1',
     example = 'ml.conv3d(ml.randn(1, 2, 5, 6, 7), ml.randn(4, 2, 3, 3, 3), nil, 1, "same").shape',
@@ -166,10 +166,10 @@ the size, the odd one at the end.]],
   conv_transpose3d = { [[Transposed convolution of volumes in 3 dimensions: the gradient of `conv3d` with respect to
 its input, used to make volumes larger. Each element adds its multiple of a filter to its window of the
 result.]],
-    args = arguments { x = "a batch of volumes, or one without `n`", weight = "the filters, (in, out / groups, kd, kh, kw)", stride = STEP, padding = CUT, output_padding = ADDED },
-    shapes = "x (n, in, d, h, w), weight (in, out / groups, kd, kh, kw), bias (out) -> (n, out, d_out, h_out, " ..
+    args = arguments { x = "a batch of volumes, or one without `n`", weight = "the filters, (in, out / groups, *kernel_size)", stride = STEP, padding = CUT, output_padding = ADDED },
+    shapes = "x (n, in, d, h, w), weight (in, out / groups, *kernel_size), bias (out) -> (n, out, d_out, h_out, " ..
       "w_out)",
-    formula = "d_out = (d - 1) * stride - 2 * padding + dilation * (kd - 1) + output_padding + 1",
+    formula = "d_out = (d - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1",
     source = 'Zeiler et al. 2010, "Deconvolutional Networks"',
     example = "ml.conv_transpose3d(ml.randn(1, 4, 2, 2, 2), ml.randn(4, 3, 2, 2, 2), nil, 2).shape",
     gives = "(1, 3, 4, 4, 4)" },

@@ -10,9 +10,9 @@ op { [[im2col(Tensor x, int[2] kernel_size, int[2] dilation={1, 1}, int[2] paddi
 (`unfold` in PyTorch's `nn.functional`).]],
      args = { x = "a batch of images, or one without `n`",
               kernel_size = "the size of a window: one number, or height and width",
-              dilation = "the distance of neighbouring elements of a window",
+              dilation = "the spacing between the elements of a window",
               padding = "how many zeros are added at each side",
-              stride = "the distance of neighbouring windows" },
+              stride = "the step of the window" },
      shapes = "x (n, c, h, w) -> (n, c * kh * kw, windows)",
      example = "ml.im2col(ml.tensor {{{1.0, 2, 3}, {4, 5, 6}}}, 2)",
      gives = [[
@@ -33,9 +33,9 @@ op { [[col2im(Tensor x, int[2] output_size, int[2] kernel_size, int[2] dilation=
      args = { x = "the columns of a batch, or of one image without `n`",
               output_size = "the height and width of the images",
               kernel_size = "the size of a window: one number, or height and width",
-              dilation = "the distance of neighbouring elements of a window",
+              dilation = "the spacing between the elements of a window",
               padding = "how many zeros were added at each side",
-              stride = "the distance of neighbouring windows" },
+              stride = "the step of the window" },
      shapes = "x (n, c * kh * kw, windows) -> (n, c, h, w)",
      example = "ml.col2im(ml.ones(4, 2), {2, 3}, 2)",
      gives = [[

@@ -4,7 +4,7 @@
 local function arguments(own)
   local out = {
     kernel_size = "the size of a window: one number, or one for each dimension",
-    stride = "the distance of neighbouring windows; `kernel_size` where it is empty",
+    stride = "the step of the window; `kernel_size` where it is empty",
     ceil_mode = "whether sizes are rounded up, so that a last window may reach beyond the end",
   }
   for name, meaning in pairs(own) do out[name] = meaning end
@@ -12,7 +12,7 @@ local function arguments(own)
 end
 local MAX = arguments {
   padding = "how much is added at each side, as minus infinity",
-  dilation = "the distance of neighbouring elements of a window" }
+  dilation = "the spacing between the elements of a window" }
 local ZEROS, COUNTED = "how many zeros are added at each side", "whether the zeros of the padding count"
 local MEAN_1D = arguments { padding = ZEROS, count_include_pad = COUNTED }
 local MEAN = arguments {

@@ -68,7 +68,7 @@ op { [[stft(Tensor x, int n_fft, int? hop_length=nil, int? win_length=nil, Tenso
      doc = "Short-time Fourier transform: the discrete Fourier transforms of the windows of a signal.",
      args = { x = "the signals",
               n_fft = "the length of the transforms",
-              hop_length = "the distance of neighbouring windows; a quarter of `n_fft` unless given",
+              hop_length = "the step from one window to the next; a quarter of `n_fft` unless given",
               win_length = "the length of `window`, which stands in the middle of the `n_fft` points; `n_fft` " ..
                 "unless given",
               window = "what each window is multiplied with; ones unless given",
@@ -101,7 +101,7 @@ gives `x`. The windows are overlapped, added and divided by the sum of the squar
 must not vanish anywhere.]],
      args = { x = "the transforms, complex",
               n_fft = "the length of the transforms",
-              hop_length = "the distance of neighbouring windows; a quarter of `n_fft` unless given",
+              hop_length = "the step from one window to the next; a quarter of `n_fft` unless given",
               win_length = "the length of `window`; `n_fft` unless given",
               window = "what each window was multiplied with; ones unless given",
               center = "whether `n_fft / 2` elements were added at both ends",

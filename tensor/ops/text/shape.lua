@@ -114,7 +114,7 @@ Tensor (2,) int64]] },
 holds the elements of each window. Windows may overlap.]],
     args = { dim = "the dimension that the windows slide along",
              size = "how many elements a window has",
-             step = "the distance of neighbouring windows" },
+             step = "the step from one window to the next" },
     shapes = "x (*, n, *) -> (*, floor((n - size) / step) + 1, *, size)",
     example = "ml.arange(5):unfold(1, 3, 2)",
     gives = [[
