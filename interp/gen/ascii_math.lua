@@ -37,7 +37,8 @@ ascii_math.functions = set [[exp log ln log10 log2 log1p expm1 sin cos tan arcsi
 ascii_math.words = set [[TP FP TN FN STFT AlphaDropout activation anchor attention batch classes cluster
   condition count decoder encoder extra feedforward first head imag real layer memory near norm1 norm2
   norm3 norm_first running size tail windows positive negative precision recall FPR TPR mask last
-  length sizes row column steps rows columns weight bias input target output state key query value]]
+  length sizes row column steps rows columns weight bias input target output state key query value
+  input1 input2 log_probs]]
 
 --- Words of the sentence that a formula may be part of.
 ascii_math.prose = set [[for if else where with of over the and or is are as in not from to each all
