@@ -27,7 +27,7 @@ end
 
 test("an op tells the kind that its row has", function()
   local kinds = { exp = "pointwise", softmax = "structured", scatter_add_ = "update", nonzero = "allocating",
-                  transpose = "view", linear = "composite" }
+                  transpose = "view", flatten = "composite" }
   for name, kind in pairs(kinds) do
     local op = ml.ops.info(name)
     expect.equal(op.kind, kind)
