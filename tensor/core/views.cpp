@@ -130,9 +130,8 @@ Tensor expand(const Tensor& x, const Dims& size) {
 Tensor permute(const Tensor& x, const Dims& dims) {
   check(dims.size() == x.dim(), "permute: ", dims.size(), " dims named for a tensor of shape ",
         x.sizes());
-  const Dims order = wrap_dims(dims, x.dim(), "permute");
   Dims sizes, strides;
-  for (int64_t d : order) {
+  for (int64_t d : dims) {
     sizes.push_back(x.size(static_cast<int>(d)));
     strides.push_back(x.stride(static_cast<int>(d)));
   }
@@ -155,10 +154,9 @@ Tensor t(const Tensor& x) {
 }
 
 Tensor squeeze(const Tensor& x, const Dims& dims) {
-  const Dims named = wrap_dims(dims, x.dim(), "squeeze");
   Dims sizes, strides;
   for (int d = 0; d < x.dim(); ++d) {
-    if (x.size(d) == 1 && named.contains(d)) continue;
+    if (x.size(d) == 1 && dims.contains(d)) continue;
     sizes.push_back(x.size(d));
     strides.push_back(x.stride(d));
   }

@@ -173,7 +173,6 @@ void flip_all(T* out, const T* in, const Flipped& f) {
 void flip(const Tensor& x, const Dims& dims, Tensor& y) {
   if (x.numel() == 0) return;
   if (x.dim() == 0) return copy(y, x);
-  const Dims reversed = wrap_dims(dims, x.dim(), "flip");
   Flipped f;
   f.rank = x.dim();
   int64_t first = 0;
@@ -188,7 +187,7 @@ void flip(const Tensor& x, const Dims& dims, Tensor& y) {
   }
   for (int i = 0; i < x.dim(); ++i) {
     const int d = static_cast<int>(order[i]);
-    const bool back = reversed.contains(d);
+    const bool back = dims.contains(d);
     f.size[i] = x.size(d);
     f.out[i] = y.stride(d);
     f.in[i] = back ? -x.stride(d) : x.stride(d);

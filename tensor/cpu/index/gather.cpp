@@ -84,7 +84,7 @@ void copy_rows(const RowCopies& rows, const char* from, const int64_t* at, char*
 }  // namespace
 
 void gather(const Tensor& x, int64_t given_dim, const Tensor& index, Tensor& y) {
-  const int dim = wrap_dim(given_dim, x.dim(), "gather");
+  const int dim = wrapped(given_dim, x.dim());
   if (y.numel() == 0) return;
   const Tensor positions = plain_positions(index);
   const IndexedElements elements(x, dim, positions, "gather");
@@ -117,7 +117,7 @@ void copy_slices(const Tensor& given, int dim, const Tensor& positions, Tensor& 
 }
 
 void index_select(const Tensor& x, int64_t given_dim, const Tensor& index, Tensor& y) {
-  const int dim = wrap_dim(given_dim, x.dim(), "index_select");
+  const int dim = wrapped(given_dim, x.dim());
   const Tensor positions = checked_positions("index_select", index, size_along(x, dim));
   if (y.numel() > 0) copy_slices(x, dim, positions, y);
 }

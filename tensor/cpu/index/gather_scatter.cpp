@@ -55,7 +55,7 @@ Tensor used(const Tensor& source, const Tensor& index) {
 }
 
 void put(const char* op, Tensor& x, int64_t given_dim, const Tensor& index, const Tensor& source) {
-  const int dim = wrap_dim(given_dim, x.dim(), op);
+  const int dim = wrapped(given_dim, x.dim());
   if (index.numel() == 0) return;
   const Tensor positions = checked_positions(op, index, size_along(x, dim));
   const Tensor whole = contiguous(used(source, index));
@@ -100,7 +100,7 @@ void join_at(Tensor& x, int dim, const Tensor& positions, const Tensor& source) 
 // cache.
 template <ScatterFold kFold>
 void join(const char* op, Tensor& x, int64_t given_dim, const Tensor& index, const Tensor& given) {
-  const int dim = wrap_dim(given_dim, x.dim(), op);
+  const int dim = wrapped(given_dim, x.dim());
   if (index.numel() == 0) return;
   const Tensor positions = checked_positions(op, index, size_along(x, dim));
   const Tensor source = used(given, index);

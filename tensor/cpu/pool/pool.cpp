@@ -586,7 +586,7 @@ void avg_pool2d_grad_x(const Tensor& grad, const Dims& size, const Dims& kernel,
 
 void adaptive_avg_pool2d(const Tensor& x, const Dims&, Tensor& y) {
   if (y.numel() == 0) return;
-  if (plane_size(y) == 1) return mean(x, {-2, -1}, true, std::nullopt, y);
+  if (plane_size(y) == 1) return mean(x, {x.dim() - 2, x.dim() - 1}, true, std::nullopt, y);
   average(x, adaptive_window(x.sizes(), y.sizes()), y);
 }
 
