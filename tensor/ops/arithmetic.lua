@@ -18,7 +18,7 @@ binary("add", "`x + other`, element by element; shapes broadcast.", { x = "g", o
   both(pair, complex_pair), { meta = "__add" })
 binary("sub", "`x - other`, element by element; shapes broadcast. Not for bools.", { x = "g", other = "neg(g)" },
   both(pair, complex_pair),
-  { dtypes = "real + complex", refuses_bool = true, meta = "__sub", alias = { "subtract" } })
+  { dtypes = "real + complex", exception = "refuses_bool", meta = "__sub", alias = { "subtract" } })
 binary("mul", "`x * other`, element by element; shapes broadcast.",
   { x = "mul(g, conj(other))", other = "mul(g, conj(x))" }, both(pair, complex_pair),
   { meta = "__mul", alias = { "multiply" } })
@@ -38,12 +38,12 @@ local scaled = { "randn(3, 4), randn(4), 0.5", "randn(3, 4), 2.5, -2", "randint(
 local scaled_check = { dtypes = "integers take no fraction as a factor",
                        cuda = "integers take no fraction as a factor" }
 op { "add_scaled(Operand x, Operand other, Scalar alpha) -> Tensor",
-     kind = "pointwise", overload_of = "add", keeps_dtype = true, scales = true, dtypes = "all",
+     kind = "pointwise", overload_of = "add", keeps_dtype = "scales", dtypes = "all",
      grad = { x = "g", other = "mul(g, conj(alpha))" },
      doc = "`x + alpha * other`; `alpha` comes by name: `x:add(y, {alpha = 2})`.",
      torch = "torch.add(args[0], args[1], alpha=args[2])", sample = scaled, check = scaled_check }
 op { "sub_scaled(Operand x, Operand other, Scalar alpha) -> Tensor",
-     kind = "pointwise", overload_of = "sub", keeps_dtype = true, scales = true, refuses_bool = true,
+     kind = "pointwise", overload_of = "sub", keeps_dtype = "scales", exception = "refuses_bool",
      dtypes = "real + complex",
      grad = { x = "g", other = "neg(mul(g, conj(alpha)))" },
      doc = "`x - alpha * other`; `alpha` comes by name: `x:sub(y, {alpha = 2})`.",

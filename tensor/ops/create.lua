@@ -11,8 +11,8 @@ op { "zeros(int[] size, Options options) -> Tensor", out = true, kind = "composi
      doc = [[A tensor of zeros.]], sample = { "3, 4" } }
 op { "ones(int[] size, Options options) -> Tensor", out = true, kind = "composite",
      doc = [[A tensor of ones.]], sample = { "3, 4" } }
-op { "full(int[] size, Scalar fill_value, Options options) -> Tensor", out = true, kind = "composite",
-     dtype_of = "fill_value",
+op { "full(int[] size, Scalar fill_value, Options options) -> Tensor",
+     out = true, kind = "composite",
      doc = [[A tensor of that value everywhere. Unless given, its dtype is that of the value: int64 for an
 integer, bool for a boolean, else the default one.]],
      sample = { "{3, 4}, 2.5", "{2}, 7", "{2}, true" } }

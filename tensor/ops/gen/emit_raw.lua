@@ -76,15 +76,16 @@ local pointwise_results = { bool = "PointwiseOp::Bool", real = "PointwiseOp::Rea
 
 -- The fields of a row's PointwiseOp that have another value than their own.
 local function pointwise_fields(row, params, mask, family, index)
-  local function given(field) return row[field] and "true" or nil end
+  local function when(condition) return condition and "true" or nil end
+  local function exception(name) return when(row.exception == name) end
   return cpptext.initializers {
     { "name", ('"%s"'):format(row.name) }, { "inplace_name", ('"%s_"'):format(row.name) },
-    { "dtypes", cpptext.dtype_set(row) }, { "int_to_float", given "int_to_float" },
+    { "dtypes", cpptext.dtype_set(row) }, { "int_to_float", when(row.int_to_float) },
     { "result", pointwise_results[row.result] }, { "mask_args", mask ~= 0 and tostring(mask) or nil },
-    { "chooses", roles(row, params) }, { "keeps_dtype", given "keeps_dtype" },
-    { "family", tostring(family) }, { "index", tostring(index) }, { "row_major", given "row_major" },
-    { "scales", given "scales" }, { "refuses_bool", given "refuses_bool" },
-    { "byte_mask", given "byte_mask" },
+    { "chooses", roles(row, params) }, { "keeps_dtype", when(row.keeps_dtype) },
+    { "family", tostring(family) }, { "index", tostring(index) }, { "row_major", exception "row_major" },
+    { "scales", when(row.keeps_dtype == "scales") }, { "refuses_bool", exception "refuses_bool" },
+    { "byte_mask", exception "byte_mask" },
   }
 end
 
