@@ -2,6 +2,7 @@
 // the CPU. What is a plain copy into part of the result goes through the copy kernel.
 #include <algorithm>
 
+#include "tensor/core/geometry.h"
 #include "tensor/core/view_writer.h"
 #include "tensor/core/views.h"
 #include "tensor/cpu/common/dense_copy.h"
@@ -103,23 +104,6 @@ void flip_row(T* out, int64_t out_step, const T* in, int64_t in_step, int64_t co
   }
 }
 
-// The same with dimensions of one element left out, and those joined that are walked as one.
-Flipped joined(const Flipped& f) {
-  Flipped out{};
-  for (int d = 0; d < f.rank; ++d) {
-    if (f.size[d] == 1) continue;
-    const int before = out.rank - 1;
-    const bool joins = before >= 0 && out.out[before] == f.out[d] * f.size[d] &&
-                       out.in[before] == f.in[d] * f.size[d];
-    const int to = joins ? before : out.rank++;
-    out.size[to] = joins ? out.size[to] * f.size[d] : f.size[d];
-    out.in[to] = f.in[d];
-    out.out[to] = f.out[d];
-  }
-  if (out.rank == 0) out.size[out.rank++] = 1;
-  return out;
-}
-
 // Rows of kWidth elements, or of so few that a call for each would take longer than they do.
 constexpr int64_t kShortRow = 8;
 template <int kWidth, class T>
@@ -174,28 +158,21 @@ void flip(const Tensor& x, const Dims& dims, Tensor& y) {
   if (x.numel() == 0) return;
   if (x.dim() == 0) return copy(y, x);
   Flipped f;
-  f.rank = x.dim();
   int64_t first = 0;
-  // In the order of y's memory, where the last dimension is the fastest.
-  Dims order = all_dims(x.dim());
-  for (int i = 1; i < x.dim(); ++i) {
-    for (int k = i; k > 0; --k) {
-      const int64_t a = order[k - 1], b = order[k];
-      if (y.stride(static_cast<int>(a)) >= y.stride(static_cast<int>(b))) break;
-      order[k - 1] = b, order[k] = a;
-    }
-  }
-  for (int i = 0; i < x.dim(); ++i) {
-    const int d = static_cast<int>(order[i]);
+  for (int d = 0; d < x.dim(); ++d) {
     const bool back = dims.contains(d);
-    f.size[i] = x.size(d);
-    f.out[i] = y.stride(d);
-    f.in[i] = back ? -x.stride(d) : x.stride(d);
+    f.size[d] = x.size(d);
+    f.out[d] = y.stride(d);
+    f.in[d] = back ? -x.stride(d) : x.stride(d);
     if (back) first += (x.size(d) - 1) * x.stride(d);
   }
-  const Flipped walk = joined(f);
-  visit_bytes(x.dtype(),
-              [&]<class T>() { flip_all(y.elements<T>(), x.elements<T>() + first, walk); });
+  // In the order of y's memory.
+  f.rank = collapse_sorted_dims<Innermost::Last>(x.dim(), f.size, [&](auto&& each) {
+    each(f.out);
+    each(f.in);
+  });
+  if (f.rank == 0) f.size[f.rank++] = 1;
+  visit_bytes(x.dtype(), [&]<class T>() { flip_all(y.elements<T>(), x.elements<T>() + first, f); });
 }
 
 }  // namespace moonlet::cpu
