@@ -7,6 +7,7 @@
 #include "tensor/core/views.h"
 #include "tensor/cpu/common/dense_copy.h"
 #include "tensor/cpu/common/parallel.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/copy/convert.h"
 #include "tensor/cpu/copy/copy.h"
 #include "tensor/kernels_copy.h"
@@ -16,8 +17,7 @@ namespace moonlet::cpu {
 
 namespace {
 
-// Bytes moved that cost as much as an elementary step does.
-constexpr int64_t kBytesPerStep = 32;
+constexpr int64_t kBytesPerStep = thresholds::copy::kBytesPerStep;
 
 // Copies a tensor's rows to their positions in the result: `rows` pieces of `bytes` each, the
 // result's `pitch` bytes apart.
@@ -105,7 +105,7 @@ void flip_row(T* out, int64_t out_step, const T* in, int64_t in_step, int64_t co
 }
 
 // Rows of kWidth elements, or of so few that a call for each would take longer than they do.
-constexpr int64_t kShortRow = 8;
+constexpr int64_t kShortRow = thresholds::copy::kFlippedRow;
 template <int kWidth, class T>
 void flip_short_rows(T* out, const T* in, const Flipped& f, int64_t rows) {
   const int last = f.rank - 1;

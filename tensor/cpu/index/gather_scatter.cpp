@@ -6,6 +6,7 @@
 
 #include "tensor/core/views.h"
 #include "tensor/cpu/common/contiguous.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/index/gather.h"
 #include "tensor/kernels_copy.h"
 
@@ -77,8 +78,7 @@ void scatter_value(Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
 
 namespace {
 
-// The elements of a piece that has a float32 copy, for each thread.
-constexpr int64_t kPiece = 1 << 14;
+constexpr int64_t kPiece = thresholds::index::kScatterPiece;
 
 // Joins what checked positions name of a source of their shape, all of it at once.
 template <ScatterFold kFold>
