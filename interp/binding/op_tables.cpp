@@ -128,7 +128,7 @@ void push_new_op(lua_State* L, const OpInfo& op) {
   set_text(L, "row", op.row->name);
   set_text(L, "schema", op.row->schema);
   set_text(L, "form", form_name(op.form));
-  set_text(L, "kind", op.row->kind);
+  set_text(L, "kind", name(op.row->kind));
   set_text(L, "family", op.row->family);
   push_policies(L, op.row->autocast);
   set_flag(L, "is_view", op.is_view());

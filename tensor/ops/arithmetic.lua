@@ -29,7 +29,7 @@ binary("sub", { "Difference of two tensors or numbers, element by element; shape
 {4, 5}
 Tensor (2,) int64]] }, { x = "g", other = "neg(g)" },
   both(pair, complex_pair),
-  { dtypes = "real + complex", refuses_bool = true, meta = "__sub", alias = { "subtract" } })
+  { dtypes = "real + complex", exception = "refuses_bool", meta = "__sub", alias = { "subtract" } })
 binary("mul", { "Product of two tensors or numbers, element by element; shapes broadcast. Of bools, the logical and.",
     formula = "y = x * other",
     example = "ml.mul(ml.tensor {1, 2, 3}, ml.tensor {2.5, 0, -1})",
@@ -68,7 +68,7 @@ local scaled = { "randn(3, 4), randn(4), 0.5", "randn(3, 4), 2.5, -2", "randint(
 local scaled_check = { dtypes = "integers take no fraction as a factor",
                        cuda = "integers take no fraction as a factor" }
 op { "add_scaled(Operand x, Operand other, Scalar alpha) -> Tensor",
-     kind = "pointwise", overload_of = "add", keeps_dtype = true, scales = true, dtypes = "all",
+     kind = "pointwise", overload_of = "add", keeps_dtype = "scales", dtypes = "all",
      grad = { x = "g", other = "mul(g, conj(alpha))" },
      doc = "Sum of `x` and a multiple of `other`; the factor comes by name.",
      args = { alpha = "the factor of `other`; a whole number for integers" },
@@ -79,7 +79,7 @@ op { "add_scaled(Operand x, Operand other, Scalar alpha) -> Tensor",
 Tensor (2,) int64]],
      torch = "torch.add(args[0], args[1], alpha=args[2])", sample = scaled, check = scaled_check }
 op { "sub_scaled(Operand x, Operand other, Scalar alpha) -> Tensor",
-     kind = "pointwise", overload_of = "sub", keeps_dtype = true, scales = true, refuses_bool = true,
+     kind = "pointwise", overload_of = "sub", keeps_dtype = "scales", exception = "refuses_bool",
      dtypes = "real + complex",
      grad = { x = "g", other = "neg(mul(g, conj(alpha)))" },
      doc = "Difference of `x` and a multiple of `other`; the factor comes by name.",

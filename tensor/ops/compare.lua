@@ -200,7 +200,7 @@ Tensor (3,) float32]],
      sample = { "tensor{-1.5, 0, 2, 0, 0 / 0}, tensor{1.0, 0.5, 1, 0 / 0, 3}", "randint(-2, 2, {3, 4}), randint(5, 9, {4})" } }
 
 op { "where(Mask condition, Operand x, Operand other) -> Tensor",
-     kind = "pointwise", chooses = true, byte_mask = true, dtypes = "all", inplace = false, method = false,
+     kind = "pointwise", chooses = true, exception = "byte_mask", dtypes = "all", inplace = false, method = false,
      grad = { x = "where(condition, g, 0.0)", other = "where(condition, 0.0, g)" },
      doc = [[Choice by a mask: the element of `x` where `condition` is true, else that of `other`; all
 three broadcast. A `condition` alone gives the indices (from 1) where it is true, a tensor for each
@@ -216,7 +216,7 @@ Tensor (3,) int64]],
                 'tensor({0, 2, 255, 0}, {dtype = "uint8"}), randn(3, 4), randn(4)', "gt(randn(3, 4), 0), randn(3, 4), 2.5" } }
 
 op { "masked_fill(Tensor x, Mask mask, Scalar value) -> Tensor",
-     kind = "pointwise", chooses = true, keeps_dtype = true, row_major = true, dtypes = "all",
+     kind = "pointwise", chooses = true, keeps_dtype = true, exception = "row_major", dtypes = "all",
      grad = { x = "masked_fill(g, mask, 0.0)" },
      doc = "`x` with `value` where `mask` is true; the two broadcast. `value` is converted to the dtype of `x`.",
      args = { mask = "a bool tensor", value = "a number, or a tensor without dimensions" },

@@ -26,7 +26,6 @@ op { "ones(int[] size, Options options) -> Tensor", out = true, kind = "composit
 Tensor (2, 3) float32]],
      sample = { "3, 4" } }
 op { "full(int[] size, Scalar fill_value, Options options) -> Tensor", out = true, kind = "composite",
-     dtype_of = "fill_value",
      doc = [[New tensor with every element equal to `fill_value`. Without a dtype it has that of the
 value: int64 for an integer, bool for a boolean, else the default dtype.]],
      args = { fill_value = "the value of all elements, a number or a boolean" },
