@@ -96,7 +96,7 @@ gradient("mish_grad_x", "x", { grad = "mish_grad_x(g, x)", x = "mish_grad_x_grad
 activation("softplus(Tensor x, Scalar beta=1.0, Scalar threshold=20.0) -> Tensor",
   "`log(1 + exp(beta * x)) / beta`; `x` itself where `beta * x` passes `threshold`.",
   "softplus_grad_x(g, x, beta, threshold)",
-  { keeps_dtype = true, autocast = { cuda = "float32" }, sample = { "randn(3, 4)", "randn(3, 4), 2.0, 3.0" } })
+  { keeps_dtype = true, autocast = { device = "float32" }, sample = { "randn(3, 4)", "randn(3, 4), 2.0, 3.0" } })
 gradient("softplus_grad_x", "x, Scalar beta, Scalar threshold",
   { grad = "softplus_grad_x(g, x, beta, threshold)",
     x = "softplus_grad_x_grad_x(g, grad, x, beta, threshold)" },

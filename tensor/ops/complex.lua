@@ -24,7 +24,7 @@ op { "complex(Tensor real, Tensor imag) -> Tensor",
      doc = [[The complex tensor of these parts, both float32 or both float64; they broadcast. Of two
 numbers it is the complex number, which stands wherever a number may.]],
      sample = { "randn(3, 4), randn(4)" }, check = { dtypes = "16-bit floats have no complex dtype",
-                                                     cuda = "16-bit floats have no complex dtype" } }
+                                                     device = "16-bit floats have no complex dtype" } }
 op { "join_parts(Tensor x, Tensor y) -> Tensor",
      kind = "pointwise", dtypes = "floating", result = "complex", inplace = false, internal = true,
      grad = { x = "real(g)", y = "imag(g)" },
@@ -37,7 +37,7 @@ numbers and tensors.]],
      sample = { "1.5, -2" }, torch = "torch.tensor(complex(*args))",
      check = { value = "a number, which tests/lua/ops/elementwise_test.lua looks at" } }
 op { "polar(Tensor abs, Tensor angle) -> Tensor",
-     out = true, kind = "composite", autocast = { cpu = "float32" }, dtypes = "floating", method = false,
+     out = true, kind = "composite", autocast = { host = "float32" }, dtypes = "floating", method = false,
      doc = "The complex tensor of that modulus and angle, both float32 or both float64; they broadcast.",
      sample = { "rand(3, 4), randn(4)" }, check = { dtypes = "16-bit floats have no complex dtype",
-                                                    cuda = "16-bit floats have no complex dtype" } }
+                                                    device = "16-bit floats have no complex dtype" } }

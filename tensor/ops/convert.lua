@@ -24,11 +24,11 @@ op { [[to_as(Tensor x, Tensor other, MemoryFormat? memory_format=nil, bool copy=
      doc = [[The same with the dtype and device of `other`.]],
      sample = { "randn(3, 4), zeros(2, {dtype = ml.float64})" }, torch = "args[0].to(args[1])",
      check = { dtypes = "its result has a fixed dtype", grad = "the second argument gives only its dtype",
-               cuda = "the second argument gives only its device" } }
+               device = "the second argument gives only its device" } }
 
 op { "type_as(Tensor x, Tensor other) -> Tensor",
      kind = "composite", dtypes = "all", mixed = "device", func = false,
      doc = [[`x` with the dtype of `other`, on its device.]],
      sample = { "randn(3, 4), zeros(2, {dtype = ml.float64})" }, torch = "args[0].type_as(args[1])",
      check = { dtypes = "its result has a fixed dtype", grad = "the second argument gives only its dtype",
-               cuda = "the second argument gives only its device" } }
+               device = "the second argument gives only its device" } }

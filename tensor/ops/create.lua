@@ -24,7 +24,7 @@ op { [[empty_like(Tensor x, DType? dtype=nil, Device? device=nil,
      doc = [[A tensor of the shape, dtype, device and order of strides of `x`; contents undefined.]],
      sample = { "randn(3, 4)" },
      check = { value = "undefined contents", noncontiguous = "undefined contents", dtypes = "undefined contents",
-               cuda = "undefined contents" } }
+               device = "undefined contents" } }
 for _, name in ipairs { "zeros", "ones" } do
   op { name .. "_like(Tensor x, DType? dtype=nil, Device? device=nil, MemoryFormat? memory_format=nil) -> Tensor",
        kind = "composite", differentiable = false, makes = true,
@@ -46,7 +46,7 @@ for _, pair in ipairs { { "empty", "undefined contents" }, { "zeros", "zeros" },
        sample = { "randn(3, 4), {2, 2}" },
        torch = ("args[0].new_%s(args[1])"):format(pair[1]),
        check = pair[1] == "empty" and { value = "undefined contents", noncontiguous = "undefined contents",
-         dtypes = "undefined contents", cuda = "undefined contents" } or nil }
+         dtypes = "undefined contents", device = "undefined contents" } or nil }
 end
 op { "new_full(Tensor x, int[] size, Scalar fill_value, DType? dtype=nil, Device? device=nil) -> Tensor",
      kind = "composite", differentiable = false, func = false, makes = true,
@@ -68,11 +68,11 @@ op { "linspace(Operand start, Operand stop, int steps, Options options) -> Tenso
      out = true, kind = "composite", method = false,
      doc = [[`steps` numbers at equal distances from `start` to `stop`, both included. The ends may be
 tensors of one element.]],
-     sample = { "0, 1, 5", "tensor(0.5), -2, 4" }, check = { grad = "of numbers", noncontiguous = "of numbers", dtypes = "of numbers", cuda = "of numbers" } }
+     sample = { "0, 1, 5", "tensor(0.5), -2, 4" }, check = { grad = "of numbers", noncontiguous = "of numbers", dtypes = "of numbers", device = "of numbers" } }
 op { "logspace(Operand start, Operand stop, int steps, float base=10, Options options) -> Tensor",
      out = true, kind = "composite", method = false,
      doc = [[`base` raised to `steps` numbers at equal distances from `start` to `stop`.]],
-     sample = { "0, 2, 5", "0, tensor(3.0), 4, 2" }, check = { grad = "of numbers", noncontiguous = "of numbers", dtypes = "of numbers", cuda = "of numbers" } }
+     sample = { "0, 2, 5", "0, tensor(3.0), 4, 2" }, check = { grad = "of numbers", noncontiguous = "of numbers", dtypes = "of numbers", device = "of numbers" } }
 op { "eye(int n, int? m=nil, Options options) -> Tensor", out = true, kind = "composite",
      doc = [[The `n` by `m` matrix (`n` by `n` without `m`) with ones on its diagonal.]],
      sample = { "3", "2, 4" } }

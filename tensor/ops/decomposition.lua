@@ -85,13 +85,13 @@ the logarithm of its magnitude, which neither overflow nor underflow. Singular: 
 -- Solving.
 rows {
   { "linalg_inv_ex(Tensor A, bool check_errors=false) -> (Tensor inverse, Tensor info)",
-    module = "linalg", vmap = "dims", kind = "structured", autocast = { cpu = "float32" },
+    module = "linalg", vmap = "dims", kind = "structured", autocast = { host = "float32" },
     grad = { A = "inv_grad_A(g_inverse, inverse)" },
     doc = [[The inverse of square matrices (..., n, n), and `info` (int32): 0, or the first zero on the
 diagonal of `U` of a singular one, whose inverse is NaN here, or an error with `check_errors`.]],
     sample = { A, BATCH } },
   { "inverse(Tensor A) -> Tensor",
-    out = true, alias = { "linalg.inv" }, kind = "composite", autocast = { cpu = "float32" },
+    out = true, alias = { "linalg.inv" }, kind = "composite", autocast = { host = "float32" },
     doc = [[The inverse of square matrices (..., n, n). A singular one is an error; `linalg.solve` is
 faster and more accurate than multiplying with the inverse.]],
     sample = { A, BATCH, "zeros(2, 0, 0)" } },
@@ -107,7 +107,7 @@ faster and more accurate than multiplying with the inverse.]],
 matrix, whose solution is NaN here, or an error with `check_errors`.]],
     sample = { A .. ", randn(3, 2)", BATCH .. ", randn(3, 2)" } },
   { "linalg_solve(Tensor A, Tensor B, bool left=true) -> Tensor",
-    module = "linalg", out = true, kind = "composite", autocast = { cpu = "float32" },
+    module = "linalg", out = true, kind = "composite", autocast = { host = "float32" },
     doc = [[The solution `X` of `A X = B` (`X A = B` with `left` false) for square matrices `A` (..., n, n)
 and `B` (..., n, k), or one vector (n) for each matrix. Batches broadcast. A singular matrix is an error.]],
     torch = "torch.linalg.solve(args[0], args[1], left=(list(args) + [True])[2])",
@@ -155,7 +155,7 @@ only the `upper` or else the lower triangle is read, and with `unitriangular` no
                "randn(2, 3, 2), tensor(0.01), tensor{0.002, 0.009}" },
     check = { dtypes = "tolerances are real" } },
   { "pinverse(Tensor A, float rcond=1e-15) -> Tensor",
-    kind = "composite", autocast = { cpu = "float32" }, doc = [[`linalg.pinv` with `rtol = rcond`.]], sample = { "randn(4, 3)" } },
+    kind = "composite", autocast = { host = "float32" }, doc = [[`linalg.pinv` with `rtol = rcond`.]], sample = { "randn(4, 3)" } },
   { [[native_lstsq(Tensor A, Tensor B, float rcond,
         string driver) -> (Tensor X, Tensor rank, Tensor singular_values)]],
     vmap = "all", kind = "structured", internal = true, nodiff = { "singular_values" },
@@ -166,7 +166,7 @@ the driver computes.]],
     sample = { 'randn(4, 2), randn(4, 3), 1e-6, "gelsy"' }, check = { value = "linalg.lstsq has the values" } },
   { [[linalg_lstsq(Tensor A, Tensor B, float? rcond=nil, string driver="gelsy")
         -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)]],
-    module = "linalg", kind = "composite", nodiff = { "singular_values" }, autocast = { cpu = "float32" },
+    module = "linalg", kind = "composite", nodiff = { "singular_values" }, autocast = { host = "float32" },
     torch = "list(torch.linalg.lstsq(*args[:2], driver=(list(args) + [None, 'gelsy'])[3] if len(args) > 3 else None))",
     doc = [[The `X` that makes the sum of squares of `A X - B` smallest, for `A` (..., m, n) and `B`
 (..., m, k), or one vector (m) for each matrix; of several, the one of smallest norm. `driver` is
@@ -181,7 +181,7 @@ full and the driver is not `"gelsy"`. What a driver does not give is an empty te
 -- Cholesky and LDL.
 rows {
   { "linalg_cholesky_ex(Tensor A, bool upper=false, bool check_errors=false) -> (Tensor L, Tensor info)",
-    module = "linalg", vmap = "dims", kind = "structured", autocast = { cpu = "float32" },
+    module = "linalg", vmap = "dims", kind = "structured", autocast = { host = "float32" },
     grad = { A = "cholesky_grad_A(g_L, L, upper)" },
     doc = [[The lower triangular `L` with `A = L L^H` of Hermitian positive definite matrices
 (..., n, n), of which the lower triangle is read; with `upper`, `L^H` from the upper one. `info` (int32) is
@@ -190,17 +190,17 @@ rows {
     sample = { POSITIVE, POSITIVE .. ", true", "stack{" .. POSITIVE .. ", eye(3)}" },
     check = { grad = SYMMETRIC } },
   { "cholesky(Tensor A, bool upper=false) -> Tensor",
-    alias = { "linalg.cholesky" }, out = true, kind = "composite", autocast = { cpu = "float32" },
+    alias = { "linalg.cholesky" }, out = true, kind = "composite", autocast = { host = "float32" },
     torch = "torch.linalg.cholesky(args[0], upper=len(args) > 1 and args[1])",
     doc = [[The lower triangular `L` with `A = L L^H` of Hermitian positive definite matrices
 (..., n, n); with `upper`, `L^H`. A matrix that is not positive definite is an error.]],
     sample = { POSITIVE, POSITIVE .. ", true", "zeros(0, 3, 3)" }, check = { grad = SYMMETRIC } },
   { "cholesky_solve(Tensor B, Tensor L, bool upper=false) -> Tensor",
-    out = true, kind = "composite", autocast = { cpu = "float32" },
+    out = true, kind = "composite", autocast = { host = "float32" },
     doc = [[The solution of `A X = B` where `A = L L^H`, or `L^H L` with `upper`, for `B` (..., n, k).]],
     sample = { "randn(3, 2), " .. A, "randn(2, 3, 1), " .. A .. ", true" } },
   { "cholesky_inverse(Tensor L, bool upper=false) -> Tensor",
-    out = true, kind = "composite", autocast = { cpu = "float32" },
+    out = true, kind = "composite", autocast = { host = "float32" },
     doc = [[The inverse of `L L^H`, or of `L^H L` with `upper`.]], sample = { A, BATCH .. ", true" } },
   { [[linalg_ldl_factor_ex(Tensor A, bool hermitian=false,
         bool check_errors=false) -> (Tensor LD, Tensor pivots, Tensor info)]],
@@ -226,7 +226,7 @@ are equal.]],
 -- QR.
 rows {
   { 'linalg_qr(Tensor A, string mode="reduced") -> (Tensor Q, Tensor R)',
-    module = "linalg", vmap = "dims", kind = "structured", autocast = { cpu = "float32" },
+    module = "linalg", vmap = "dims", kind = "structured", autocast = { host = "float32" },
     grad = { A = "qr_grad_A(given_Q, given_R, Q, R, mode)" },
     doc = [[The factorization `A = Q R` of matrices (..., m, n) with orthonormal columns in `Q` and an
 upper triangular `R`, by Householder's reflections. `mode` is `"reduced"`: `Q` (m, k), `R` (k, n) with k
@@ -238,17 +238,17 @@ gradient. The gradient with m < n takes the first m columns to be independent.]]
     torch = "torch.linalg.qr(args[0], mode='complete' if len(args) > 1 else 'reduced')",
     sample = { "randn(4, 3)", "randn(2, 3), false" } },
   { "geqrf(Tensor A) -> (Tensor a, Tensor tau)",
-    vmap = "dims", kind = "structured", autocast = { cpu = "float32" },
+    vmap = "dims", kind = "structured", autocast = { host = "float32" },
     doc = [[`R` of the QR factorization, and below it the reflections that make `Q`, with their factors
 `tau` (..., k), as LAPACK stores them: for `orgqr` and `ormqr`.]],
     sample = { "randn(4, 3)", "randn(2, 2, 3)" } },
   { "orgqr(Tensor A, Tensor tau) -> Tensor",
-    out = true, alias = { "linalg.householder_product" }, kind = "composite", autocast = { cpu = "float32" },
+    out = true, alias = { "linalg.householder_product" }, kind = "composite", autocast = { host = "float32" },
     doc = [[The first n columns of the product of the reflections `I - tau v v^H` whose `v` are the columns
 of `A` (..., m, n) below the diagonal, with 1 on it.]],
     sample = { "randn(4, 3), randn(3)", "randn(2, 4, 3), randn(2, 2)" } },
   { "ormqr(Tensor A, Tensor tau, Tensor other, bool left=true, bool transpose=false) -> Tensor",
-    out = true, kind = "composite", autocast = { cpu = "float32" },
+    out = true, kind = "composite", autocast = { host = "float32" },
     doc = [[`Q other` (`other Q` with `left` false) for the product `Q` (m, m) of those reflections;
 with `transpose`, its conjugate transpose.]],
     sample = { "randn(4, 3), randn(3), randn(4, 2)", "randn(4, 2), randn(2), randn(3, 4), false, true" } },
@@ -261,20 +261,20 @@ rows {
     grad = { A = "svd_grad_A(given_U, given_S, given_Vh, A, U, S, Vh)" },
     doc = [[`linalg.svd`; without `vectors`, `U` and `Vh` are empty.]],
     sample = { "randn(3, 2), false, true", "randn(3, 2), false, false" },
-    check = { value = SIGNS, grad = "the phase of vectors is free", dtypes = SIGNS, cuda = DEVICE_SIGNS } },
+    check = { value = SIGNS, grad = "the phase of vectors is free", dtypes = SIGNS, device = DEVICE_SIGNS } },
   { [[linalg_svd(Tensor A, bool full_matrices=true, string driver="") -> (Tensor U, Tensor S, Tensor Vh)]],
-    module = "linalg", out = true, kind = "composite", autocast = { cpu = "float32" },
+    module = "linalg", out = true, kind = "composite", autocast = { host = "float32" },
     doc = [[The singular value decomposition `A = U diag(S) Vh` of matrices (..., m, n): `S` real,
 descending; `U` (m, m) and `Vh` (n, n) unitary, or, with `full_matrices` false, their first columns and
 rows (m, k) and (k, n). The gradient is that of the first k vectors; where singular values are equal (or 0, unless m = n) it is NaN or infinite, as in PyTorch, but for what uses `S` alone.
 `driver` names a routine of cuSOLVER in PyTorch; there is none here to choose.]],
     sample = { "randn(3, 2), false", "randn(2, 2, 3)" },
-    check = { value = SIGNS, grad = SIGNS, dtypes = SIGNS, cuda = DEVICE_SIGNS } },
+    check = { value = SIGNS, grad = SIGNS, dtypes = SIGNS, device = DEVICE_SIGNS } },
   { [[linalg_svdvals(Tensor A, string driver="") -> Tensor]],
-    module = "linalg", out = true, kind = "composite", autocast = { cpu = "float32" },
+    module = "linalg", out = true, kind = "composite", autocast = { host = "float32" },
     doc = [[The singular values of matrices, descending; equal ones have a gradient too. `driver` as of `linalg.svd`.]], sample = { "randn(3, 2)", "randn(2, 2, 3)" } },
   { "svd(Tensor A, bool some=true, bool compute_uv=true) -> (Tensor U, Tensor S, Tensor V)",
-    kind = "composite", autocast = { cpu = "float32" },
+    kind = "composite", autocast = { host = "float32" },
     doc = [[`linalg.svd`, with its gradient, and `V` instead of its conjugate transpose; `some` gives the first k columns.
 Without `compute_uv`, `U` and `V` are zeros.]],
     sample = { "randn(3, 2), true, false" }, check = { grad = "tested as linalg.svdvals" } },
@@ -283,15 +283,15 @@ Without `compute_uv`, `U` and `V` are zeros.]],
     grad = { A = "eigh_grad_A(given_eigenvalues, given_eigenvectors, A, eigenvalues, eigenvectors, UPLO)" },
     doc = [[`linalg.eigh`; without `vectors`, they are empty.]],
     sample = { POSITIVE .. ", 'L', true", POSITIVE .. ", 'U', false" },
-    check = { value = SIGNS, grad = SYMMETRIC, dtypes = SIGNS, cuda = DEVICE_SIGNS } },
+    check = { value = SIGNS, grad = SYMMETRIC, dtypes = SIGNS, device = DEVICE_SIGNS } },
   { 'linalg_eigh(Tensor A, string UPLO="L") -> (Tensor eigenvalues, Tensor eigenvectors)',
-    module = "linalg", out = true, kind = "composite", autocast = { cpu = "float32" },
+    module = "linalg", out = true, kind = "composite", autocast = { host = "float32" },
     doc = [[The real eigenvalues of Hermitian matrices (..., n, n), ascending, and orthonormal
 eigenvectors as columns. The lower triangle is read, or with `UPLO` `"U"` the upper one. The gradient of the vectors is
 NaN or infinite where eigenvalues are equal, as in PyTorch.]],
-    sample = { POSITIVE }, check = { value = SIGNS, grad = SYMMETRIC, dtypes = SIGNS, cuda = DEVICE_SIGNS } },
+    sample = { POSITIVE }, check = { value = SIGNS, grad = SYMMETRIC, dtypes = SIGNS, device = DEVICE_SIGNS } },
   { 'linalg_eigvalsh(Tensor A, string UPLO="L") -> Tensor',
-    module = "linalg", out = true, kind = "composite", autocast = { cpu = "float32" },
+    module = "linalg", out = true, kind = "composite", autocast = { host = "float32" },
     doc = [[The real eigenvalues of Hermitian matrices (..., n, n), ascending; see `linalg.eigh`.]],
     sample = { POSITIVE, POSITIVE .. ", 'U'" }, check = { grad = SYMMETRIC } },
   { "native_eig(Tensor A, bool vectors) -> (Tensor eigenvalues, Tensor eigenvectors)",
@@ -301,16 +301,16 @@ NaN or infinite where eigenvalues are equal, as in PyTorch.]],
     sample = { "tensor{{1, 2}, {0.5, 3}}, true", "tensor{{1, 2.5}, {-2, 1}}, false" },
     check = { value = SIGNS, grad = "the phase of vectors is free", dtypes = SIGNS } },
   { "linalg_eig(Tensor A) -> (Tensor eigenvalues, Tensor eigenvectors)",
-    module = "linalg", out = true, kind = "composite", autocast = { cpu = "float32" },
+    module = "linalg", out = true, kind = "composite", autocast = { host = "float32" },
     doc = [[The eigenvalues of square matrices (..., n, n) and eigenvectors of norm 1 as columns, both
 complex and in no particular order. The gradient wants distinct eigenvalues.]],
     sample = { "tensor{{1, 2}, {0.5, 3}}" }, check = { value = SIGNS, grad = SIGNS, dtypes = SIGNS } },
   { "linalg_eigvals(Tensor A) -> Tensor",
-    module = "linalg", out = true, kind = "composite", autocast = { cpu = "float32" },
+    module = "linalg", out = true, kind = "composite", autocast = { host = "float32" },
     doc = [[The eigenvalues of square matrices, complex, in no particular order.]],
     sample = { "tensor{{1, 2}, {0.5, 3}}", "tensor{{1, 2.5}, {-2, 1}}" } },
   { "linalg_matrix_sqrth(Tensor A) -> Tensor",
-    module = "linalg", vmap = "dims", kind = "structured", autocast = { cpu = "float32" },
+    module = "linalg", vmap = "dims", kind = "structured", autocast = { host = "float32" },
     grad = { A = "matrix_sqrth_grad_A(g, y)" },
     doc = [[The Hermitian square root of Hermitian positive definite matrices (..., n, n), of which the lower
 triangle is read. Negative eigenvalues count as 0.]],
@@ -328,14 +328,14 @@ values.]],
 random products: `niter` times it multiplies with `A` and its conjugate transpose (Halko, Martinsson and
 Tropp, 2009). Faster than `svd` for large matrices of low rank.]],
     sample = { "matmul(randn(8, 2), randn(2, 7)), 2" },
-    check = { value = "random", grad = "the vectors are unique up to signs", dtypes = SIGNS, cuda = DEVICE_SIGNS } },
+    check = { value = "random", grad = "the vectors are unique up to signs", dtypes = SIGNS, device = DEVICE_SIGNS } },
   { [[pca_lowrank(Tensor A, int? q=nil, bool center=true, int niter=2,
         Generator? generator=nil) -> (Tensor U, Tensor S, Tensor V)]],
     random = true, kind = "composite", method = false,
     doc = [[`svd_lowrank` of `A` (..., m, n) less the means of its columns, unless `center` is false: the
 columns of `V` are the principal directions. `q` is by default 6, or the smaller size.]],
     sample = { "matmul(randn(8, 2), randn(2, 7)), 2" },
-    check = { value = "random", grad = "the vectors are unique up to signs", dtypes = SIGNS, cuda = DEVICE_SIGNS } },
+    check = { value = "random", grad = "the vectors are unique up to signs", dtypes = SIGNS, device = DEVICE_SIGNS } },
   { "matrix_exp(Tensor A) -> Tensor",
     alias = { "linalg.matrix_exp" }, vmap = "dims", kind = "structured",
     grad = { A = "matrix_exp_grad_A(g, A)" },
@@ -347,7 +347,7 @@ scaling and squaring (Higham, 2005).]],
 -- Norms and what follows from singular values.
 rows {
   { "linalg_vector_norm(Tensor x, float ord=2, Dim[*] dim={}, bool keepdim=false, DType? dtype=nil) -> Tensor",
-    module = "linalg", out = true, kind = "composite", autocast = { cuda = "float32" },
+    module = "linalg", out = true, kind = "composite", autocast = { device = "float32" },
     doc = [[The norm of vectors along `dim`, or of all elements: the `ord`-th root of the sum of
 `abs(x)^ord`; 0 counts what is not zero, infinity gives the largest magnitude, -infinity the smallest. With
 `dtype` the elements are converted first.]],
@@ -355,13 +355,13 @@ rows {
     sample = { "randn(3, 4)", "randn(3, 4), 1, 2", "randn(3, 4), 3, {1, 2}, true", "randn(3, 4), -math.huge, 1",
                "randn(3, 4), 0", "view_as_complex(randn(3, 4, 2)), 2, 1" } },
   { 'linalg_matrix_norm(Tensor A, string ord="fro", Dim[] dim={-2, -1}, bool keepdim=false, DType? dtype=nil) -> Tensor',
-    module = "linalg", out = true, kind = "composite", autocast = { cuda = "float32" },
+    module = "linalg", out = true, kind = "composite", autocast = { device = "float32" },
     doc = [[The norm of the matrices in two dimensions: `"fro"`, the root of the sum of squares; `"nuc"`, the
 sum of singular values; 1 or infinity, the largest sum of magnitudes in a column or row; 2, the largest
 singular value; -1, -infinity and -2, the smallest.]],
     sample = { "randn(3, 4)", "randn(3, 4), 'nuc'", "randn(2, 3, 4), 'nuc', {1, 3}, true" } },
   { "linalg_matrix_norm_p(Tensor A, float ord, Dim[] dim={-2, -1}, bool keepdim=false, DType? dtype=nil) -> Tensor",
-    module = "linalg", overload_of = "linalg_matrix_norm", kind = "composite", autocast = { cuda = "float32" },
+    module = "linalg", overload_of = "linalg_matrix_norm", kind = "composite", autocast = { device = "float32" },
     doc = [[The matrix norm of that number.]], torch = "torch.linalg.matrix_norm(*args)",
     sample = { "randn(3, 4), 1", "randn(3, 4), -math.huge", "randn(2, 3, 4), 2, {1, 2}", "randn(3, 4), -2",
                "randn(3, 4), math.huge, {1, 2}, true" } },
@@ -375,7 +375,7 @@ where it is two; without `ord`, the root of the sum of squares over `dim` or all
     doc = [[The matrix norm of that name.]], torch = "torch.linalg.norm(*args)",
     sample = { "randn(3, 4), 'fro'", "randn(2, 3, 4), 'nuc', {2, 3}" } },
   { "linalg_cond(Tensor A, float? p=nil) -> Tensor",
-    module = "linalg", out = true, kind = "composite", autocast = { cpu = "float32" },
+    module = "linalg", out = true, kind = "composite", autocast = { host = "float32" },
     doc = [[The condition number of matrices: the largest singular value by the smallest (`p` nil or 2; -2
 the inverse), or the norm `p` (a number or a name of `linalg.matrix_norm`) of the matrix times that of its
 inverse, infinite for a singular one.]],
@@ -385,7 +385,7 @@ inverse, infinite for a singular one.]],
     module = "linalg", overload_of = "linalg_cond", kind = "composite", torch = "torch.linalg.cond(*args)",
     doc = [[The condition number by the matrix norm of that name.]], sample = { A .. ", 'fro'", A .. ", 'nuc'" } },
   { "linalg_matrix_rank(Tensor A, float? atol=nil, float? rtol=nil, bool hermitian=false) -> Tensor",
-    module = "linalg", out = true, kind = "composite", differentiable = false, autocast = { cpu = "float32" },
+    module = "linalg", out = true, kind = "composite", differentiable = false, autocast = { host = "float32" },
     torch = "torch.linalg.matrix_rank(args[0], atol=args[1] if len(args) > 1 else None, rtol=args[2] if len(args) > 2 else None, hermitian=args[3] if len(args) > 3 else False)",
     doc = [[How many singular values of matrices are above `max(atol, rtol * largest)`, with defaults as
 in `linalg.pinv`; with `hermitian`, of the magnitudes of eigenvalues.]],
@@ -397,12 +397,12 @@ in `linalg.pinv`; with `hermitian`, of the magnitudes of eigenvalues.]],
     sample = { "randn(2, 3, 3), tensor{0.1, 1.5}", "randn(4, 3), nil, tensor(0.6)" },
     check = { dtypes = "tolerances are real" } },
   { "linalg_tensorinv(Tensor A, int ind=2) -> Tensor",
-    module = "linalg", out = true, kind = "composite", autocast = { cpu = "float32" },
+    module = "linalg", out = true, kind = "composite", autocast = { host = "float32" },
     doc = [[The inverse for `tensordot`: of `A` as a matrix from its last dimensions to its first `ind`
 ones, whose sizes have one product.]],
     sample = { "randn(2, 3, 6) + eye(6):reshape(2, 3, 6) * 4", "randn(4, 2, 2) + eye(4):reshape(4, 2, 2) * 4, 1" } },
   { "linalg_tensorsolve(Tensor A, Tensor B, int[*] dims={}) -> Tensor",
-    module = "linalg", out = true, kind = "composite", autocast = { cpu = "float32" },
+    module = "linalg", out = true, kind = "composite", autocast = { host = "float32" },
     torch = "torch.linalg.tensorsolve(args[0], args[1], None if len(args) < 3 else tuple(d - 1 for d in args[2]))",
     doc = [[The `X` with `tensordot(A, X, X.ndim) = B`. The dimensions `dims` of `A` are moved to its end
 first.]],

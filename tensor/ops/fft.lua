@@ -37,7 +37,7 @@ the way there, "ortho" by its root on both.]]
 
 local function transform(name, text, samples, extra)
   op { ("fft_%s(Tensor x, int? n=nil, Dim dim=-1, string norm=\"backward\") -> Tensor"):format(name),
-       kind = "composite", autocast = { cpu = "float32" }, module = "fft", out = true, dtypes = extra or "all",
+       kind = "composite", autocast = { host = "float32" }, module = "fft", out = true, dtypes = extra or "all",
        torch = ("torch.fft.%s(*args)"):format(name), doc = text .. " " .. norms, sample = samples,
        check = { dtypes = "16-bit floats are refused" } }
 end
@@ -73,7 +73,7 @@ for _, name in ipairs { "fft", "ifft", "rfft", "irfft", "hfft", "ihfft" } do
   local real = accepted == "boolean+real"
   local x = real and "randn(2, 4, 5)" or z "2, 4, 5"
   -- PyTorch leaves these two alone.
-  local autocast = name ~= "hfft" and name ~= "ihfft" and { cpu = "float32" } or nil
+  local autocast = name ~= "hfft" and name ~= "ihfft" and { host = "float32" } or nil
   op { ("fft_%s2(Tensor x, int[] s={}, Dim[] dim={-2, -1}, string norm=\"backward\") -> Tensor"):format(name),
        kind = "composite", autocast = autocast, module = "fft", out = true, gather = false, dtypes = accepted,
        torch = ("torch.fft.%s2(args[0], (args[1] or None) if len(args) > 1 else None, *args[2:])"):format(name),

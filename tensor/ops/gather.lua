@@ -34,7 +34,7 @@ op { [[scatter_with(Tensor x, Dim dim, Positions index, Operand src, string redu
      torch = "torch.scatter(*args, **kw)", check = { dtypes = "the number is a float" } }
 
 op { "scatter_add(Tensor! x, Dim dim, Positions index, Tensor src) -> Tensor",
-     vmap = "all", kind = "update", out = true, autocast = { cuda = "promote" }, dtypes = "all",
+     vmap = "all", kind = "update", out = true, autocast = { device = "promote" }, dtypes = "all",
      grad = { x = "g", src = "formulas::scatter_grad_src(g, dim, index, sizes_of(src))" },
      doc = [[Adds each element of `src` at the position along `dim` that `index`, of no larger shape,
 holds at its position. Sums are made in the order of `src`, whatever the number of threads.]],
@@ -90,7 +90,7 @@ op { "index_add_scaled(Tensor! x, Dim dim, Positions index, Tensor source, Scala
      torch = "torch.index_add(*args, **kw)" }
 
 op { "index_copy(Tensor! x, Dim dim, Positions index, Tensor source) -> Tensor",
-     vmap = "indexed", kind = "update", out = true, autocast = { cpu = "promote" }, dtypes = "all",
+     vmap = "indexed", kind = "update", out = true, autocast = { host = "promote" }, dtypes = "all",
      grad = { x = "index_fill(g, dim, index, 0)", source = "index_select(g, dim, index)" },
      doc = [[Writes the slices of `source` over those of `x` along `dim` at the positions in `index`.
 Where a position comes twice, the last one stays.]],

@@ -42,7 +42,7 @@ op { [[resample_grad_x(Tensor grad, int[] size, Dim dim, string filter, bool ali
 
 op { [[interpolate(Tensor x, int[*] size, string mode="nearest", bool align_corners=false, bool antialias=false,
                    float? scale_d=nil, float? scale_h=nil, float? scale_w=nil) -> Tensor]],
-     kind = "composite", autocast = { cuda = "float32" }, dtypes = "boolean+real",
+     kind = "composite", autocast = { device = "float32" }, dtypes = "boolean+real",
      torch = "F.interpolate(args[0], args[1], None, args[2], *([args[3]] if args[3] else [None]), None, *args[4:])",
      doc = [[`x` (n, c, l), (n, c, h, w) or (n, c, d, h, w) resized to `size`, for all but the first two dimensions.
 `mode` is "nearest", "nearest-exact" (which rounds to the nearest centre), "linear", "bilinear" or "trilinear" (for 1,
@@ -64,7 +64,7 @@ ratio of the sizes.]],
 
 op { [[grid_sample(Tensor x, Tensor grid, string mode="bilinear", string padding_mode="zeros",
                    bool align_corners=false) -> Tensor]],
-     kind = "composite", autocast = { cpu = "float32", cuda = "promote" }, dtypes = "floating",
+     kind = "composite", autocast = { host = "float32", device = "promote" }, dtypes = "floating",
      torch = "F.grid_sample(*args)",
      doc = [[Images `x` (n, c, h, w) at the positions that `grid` (n, h2, w2, 2) names: (n, c, h2, w2); or volumes
 (n, c, d, h, w) with a grid (n, d2, h2, w2, 3). A position is (x, y) or (x, y, z), the width first, from -1 to 1: the
@@ -83,7 +83,7 @@ outer edges of the image, or with `align_corners` the centres of its corner elem
 
 -- Positions of grid_sample's neighbours in each plane, with their weights.
 local at = "randint(1, 7, {2, 3, 4})"
-local no_cuda = "grid_sample is made of index_select there"
+local cpu_only = "grid_sample is made of index_select there"
 local names = 'rand(2, 5, 2) * 2.4 - 1.2, {4, 5}, "%s", "%s", %s'
 local named = {
   names:format("bilinear", "zeros", "false"), names:format("bilinear", "reflection", "true"),
@@ -95,7 +95,7 @@ end
 
 op { [[grid_neighbours(Tensor grid, int[] size, string mode, string padding_mode, bool align_corners)
      -> (Tensor at, Tensor weight)]],
-     vmap = "entries", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda, nodiff = { "at" },
+     vmap = "entries", kind = "structured", dtypes = "floating", internal = true, cpu_only = cpu_only, nodiff = { "at" },
      grad = { grid = "grid_neighbours_grad_grid(g_weight, grid, size, mode, padding_mode, align_corners)" },
      check = { value = "grid_sample is compared", empty = "the last size says the dimensions" },
      doc = [[What `grid_sample` sums at the positions that `grid` (n, p, dims) names in images of sizes `size`: the positions
@@ -104,20 +104,20 @@ of the k neighbours (n, k, p), in row order and from 1, of which the one behind 
 
 op { [[grid_neighbours_grad_grid(Tensor grad, Tensor grid, int[] size, string mode, string padding_mode,
                                  bool align_corners) -> Tensor]],
-     kind = "composite", dtypes = "floating", mixed = true, internal = true, no_cuda = no_cuda,
+     kind = "composite", dtypes = "floating", mixed = true, internal = true, cpu_only = cpu_only,
      check = { value = "grid_sample is compared", empty = "the last size says the dimensions" },
      doc = [[The gradient of the weights of `grid_neighbours`, which are `grad`'s, with respect to `grid`.]],
      sample = gradients }
 
 op { [[grid_neighbours_grads(Tensor grad, Tensor grid, int[] size, string mode, string padding_mode,
                               bool align_corners) -> Tensor]],
-     vmap = "entries", kind = "structured", dtypes = "floating", mixed = true, internal = true, no_cuda = no_cuda,
+     vmap = "entries", kind = "structured", dtypes = "floating", mixed = true, internal = true, cpu_only = cpu_only,
      check = { value = "grid_sample is compared", empty = "the last size says the dimensions" },
      doc = [[The same where it need not be differentiated again.]],
      sample = gradients }
 
 op { "sample_planes(Tensor x, Positions at, Tensor weight) -> Tensor",
-     vmap = "entries", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     vmap = "entries", kind = "structured", dtypes = "floating", internal = true, cpu_only = cpu_only,
      grad = { x = "sample_planes_grad_x(g, at, weight, sizes_of(x)[2])", weight = "sample_planes_grad_weight(g, x, at)" },
      check = { value = "grid_sample is compared", empty = "planes have elements" },
      doc = [[The sums over k of `weight` (n, k, p) times the elements of `x` (n, c, size) at the 1-based positions `at`
@@ -125,14 +125,14 @@ op { "sample_planes(Tensor x, Positions at, Tensor weight) -> Tensor",
      sample = { ("randn(2, 3, 6), %s, randn(2, 3, 4)"):format(at) } }
 
 op { "sample_planes_grad_x(Tensor grad, Positions at, Tensor weight, int size) -> Tensor",
-     vmap = "entries", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     vmap = "entries", kind = "structured", dtypes = "floating", internal = true, cpu_only = cpu_only,
      grad = { grad = "sample_planes(g, at, weight)", weight = "sample_planes_grad_weight(grad, g, at)" },
      check = { value = "grid_sample is compared", empty = "planes have elements" },
      doc = [[The gradient of `sample_planes` with respect to `x`, planes of `size` elements.]],
      sample = { ("randn(2, 3, 4), %s, randn(2, 3, 4), 6"):format(at) } }
 
 op { "sample_planes_grad_weight(Tensor grad, Tensor x, Positions at) -> Tensor",
-     vmap = "entries", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     vmap = "entries", kind = "structured", dtypes = "floating", internal = true, cpu_only = cpu_only,
      grad = { grad = "sample_planes(x, at, g)", x = "sample_planes_grad_x(grad, at, g, sizes_of(x)[2])" },
      check = { value = "grid_sample is compared", empty = "planes have elements" },
      doc = [[The gradient of `sample_planes` with respect to `weight`.]],

@@ -47,7 +47,7 @@ op { "index(Tensor x, Indices indices) -> Tensor",
 per dimension. The tensors broadcast; negative positions count from the end.]] }
 
 op { "index_put(Tensor! x, Indices indices, Tensor values, bool accumulate=false) -> Tensor",
-     vmap = "index_put", kind = "update", autocast = { cuda = "promote" }, dtypes = "all",
+     vmap = "index_put", kind = "update", autocast = { device = "promote" }, dtypes = "all",
      grad = { x = "index_put_grad_x(g, indices, accumulate)", values = "index(g, indices)" },
      doc = [[What `x[{...}] = values` with tensors of positions, or masks, writes; `values` broadcasts.
 `indices` is a table of such tensors, with `false` for a whole dimension. With `accumulate` it adds,

@@ -29,13 +29,13 @@ op { "baddbmm(Tensor input, Tensor a, Tensor b, Scalar beta=1, Scalar alpha=1) -
      sample = { "randn(2, 3, 2), randn(2, 3, 4), randn(2, 4, 2)" } }
 
 op { "mv(Tensor a, Tensor x) -> Tensor",
-     vmap = "mv", linear = true, kind = "structured", autocast = { cuda = "lower_precision" }, dtypes = "real + complex",
+     vmap = "mv", linear = true, kind = "structured", autocast = { device = "lower_precision" }, dtypes = "real + complex",
      grad = { a = "outer(g, conjugate(x))", x = "mv(adjoint(a), g)" },
      doc = [[The product of a matrix (n, k) and a vector (k): (n).]],
      sample = { "randn(3, 4), randn(4)" } }
 
 op { "dot(Tensor a, Tensor b) -> Tensor",
-     vmap = "dot", linear = true, kind = "structured", autocast = { cuda = "promote" }, dtypes = "real + complex",
+     vmap = "dot", linear = true, kind = "structured", autocast = { device = "promote" }, dtypes = "real + complex",
      grad = { a = "mul(g, conjugate(b))", b = "mul(g, conjugate(a))" },
      doc = [[The sum of the products of two vectors of one size; 0-d. Complex values are not conjugated.]],
      sample = { "randn(5), randn(5)" } }
@@ -67,14 +67,14 @@ and broadcast: (j, 1, n, k) times (b, k, m) gives (j, b, n, m).]],
                 "randn(4), randn(2, 4, 3)" } }
 
 op { "addmv(Tensor input, Tensor mat, Tensor vec, Scalar beta=1, Scalar alpha=1) -> Tensor",
-     inplace = true, out = true, kind = "composite", autocast = { cuda = "lower_precision" }, dtypes = "real + complex",
+     inplace = true, out = true, kind = "composite", autocast = { device = "lower_precision" }, dtypes = "real + complex",
      torch = "torch.addmv(args[0], args[1], args[2], **dict(zip(('beta', 'alpha'), args[3:])))",
      doc = [[`beta * input + alpha * mat vec` for `mat` (n, k), `vec` (k) and an `input` that broadcasts to
 (n). With `beta` 0 the contents of `input` are not read.]],
      sample = { "randn(3), randn(3, 4), randn(4)", "randn(3), randn(3, 4), randn(4), 0.5, 2" } }
 
 op { "addr(Tensor input, Tensor vec1, Tensor vec2, Scalar beta=1, Scalar alpha=1) -> Tensor",
-     inplace = true, out = true, kind = "composite", autocast = { cuda = "lower_precision" }, dtypes = "real + complex",
+     inplace = true, out = true, kind = "composite", autocast = { device = "lower_precision" }, dtypes = "real + complex",
      torch = "torch.addr(args[0], args[1], args[2], **dict(zip(('beta', 'alpha'), args[3:])))",
      doc = [[`beta * input + alpha * outer(vec1, vec2)` for vectors (n) and (m) and an `input` that
 broadcasts to (n, m). With `beta` 0 the contents of `input` are not read.]],
@@ -90,7 +90,7 @@ and `batch2` (b, k, m); `input` broadcasts to (n, m).]],
                 "randn(2), randn(5, 3, 4), randn(5, 4, 2), 0.5, 2" } }
 
 op { "vdot(Tensor x, Tensor other) -> Tensor",
-     out = true, kind = "composite", autocast = { cuda = "promote" }, dtypes = "real + complex",
+     out = true, kind = "composite", autocast = { device = "promote" }, dtypes = "real + complex",
      doc = [[The dot product of two vectors of one size, of which the first is conjugated when complex.]],
      sample = { "randn(5), randn(5)", "view_as_complex(randn(4, 2)), view_as_complex(randn(4, 2))" } }
 
@@ -109,14 +109,14 @@ tensor, the product with that.]],
      sample = { "randn(4), randn(4)", "randn(2, 3, 4), randn(5, 4)", "randn(3, 4), randn(3, 1)[1][1]" } }
 
 op { "tensordot(Tensor a, Tensor b, int dims=2) -> Tensor",
-     out = true, forms = "tensordot_pair", kind = "composite", autocast = { cuda = "promote" }, dtypes = "real + complex",
+     out = true, forms = "tensordot_pair", kind = "composite", autocast = { device = "promote" }, dtypes = "real + complex",
      doc = [[The sums of products over the last `dims` dimensions of `a` and the first of `b`. With two
 lists, `tensordot(a, b, dims_a, dims_b)` or `tensordot(a, b, {dims_a, dims_b})`, it sums over those
 dimensions, in pairs.]],
      sample = { "randn(2, 3, 4), randn(3, 4, 5)", "randn(2, 3), randn(3, 4), 1", "randn(2), randn(3), 0" } }
 
 op { "tensordot_dims(Tensor a, Tensor b, int[*] dims_a, int[*] dims_b) -> Tensor",
-     overload_of = "tensordot", kind = "composite", autocast = { cuda = "promote" }, dtypes = "real + complex",
+     overload_of = "tensordot", kind = "composite", autocast = { device = "promote" }, dtypes = "real + complex",
      doc = [[The sums of products over the dimensions `dims_a` of `a` and `dims_b` of `b`, in pairs; the
 other dimensions of `a` come first, then those of `b`.]],
      torch = "torch.tensordot(args[0], args[1], ([d - 1 if d > 0 else d for d in args[2]], [d - 1 if d > 0 else d for d in args[3]]))",
@@ -129,7 +129,7 @@ dimensions count as 1.]],
      sample = { "randn(2, 3), randn(3, 2)", "randn(3), randn(2, 2)", "randn(2, 1, 3), randn(2, 2)" } }
 
 op { "cross(Tensor x, Tensor other, Dim? dim=nil) -> Tensor",
-     out = true, kind = "composite", autocast = { cuda = "promote" }, dtypes = "real + complex",
+     out = true, kind = "composite", autocast = { device = "promote" }, dtypes = "real + complex",
      doc = [[The cross product of the vectors of size 3 along `dim`, by default the first dimension of
 size 3. The tensors broadcast.]],
      sample = { "randn(4, 3), randn(4, 3)", "randn(3, 3), randn(3, 3), 2", "randn(3), randn(3)" } }
@@ -142,7 +142,7 @@ op { "linalg_cross(Tensor x, Tensor other, Dim dim=-1) -> Tensor",
      sample = { "randn(4, 3), randn(4, 3)", "randn(3, 2), randn(3, 1), 1" } }
 
 op { "trace(Tensor x) -> Tensor",
-     kind = "composite", autocast = { cpu = "float32" }, dtypes = "all",
+     kind = "composite", autocast = { host = "float32" }, dtypes = "all",
      doc = [[The sum of the diagonal of a matrix.]],
      sample = { "randn(3, 3)", "randn(2, 4)" } }
 
@@ -159,7 +159,7 @@ that of the inverse.]],
      sample = { "randn(3, 3), 3", "randn(2, 3, 3), 0", "randn(3, 3), 1" } }
 
 op { "chain_matmul(Tensor[] matrices) -> Tensor",
-     out = true, alias = { "linalg.multi_dot" }, kind = "composite", autocast = { cuda = "lower_precision" }, dtypes = "real + complex",
+     out = true, alias = { "linalg.multi_dot" }, kind = "composite", autocast = { device = "lower_precision" }, dtypes = "real + complex",
      torch = "torch.linalg.multi_dot(*args)",
      doc = [[The product of two or more matrices, in the order of fewest multiplications (by dynamic
 programming). The first and the last may be vectors.]],
@@ -167,7 +167,7 @@ programming). The first and the last may be vectors.]],
                 "{ randn(2, 3), randn(3, 2) }" } }
 
 op { "einsum(string equation, Tensor[] operands) -> Tensor",
-     out = true, forms = "einsum_lists", kind = "composite", autocast = { cuda = "lower_precision" }, dtypes = "real + complex",
+     out = true, forms = "einsum_lists", kind = "composite", autocast = { device = "lower_precision" }, dtypes = "real + complex",
      torch = "torch.einsum(args[0], *args[1])",
      doc = [[Sums of products by Einstein's convention: each letter names a dimension, `"ij,jk->ik"` is the
 matrix product. Letters that the result (after `->`) does not have are summed over; without `->` it has
@@ -183,10 +183,10 @@ followed by a list of labels, integers from 1 to 52 or `"..."`, and a last list 
                 '"bnd,bmd->bnm", { randn(2, 3, 4), randn(2, 5, 4) }', '"iij,j->i", { randn(3, 3, 2), randn(2) }',
                 '"...,...->...", { randn(2, 3), randn(1, 3) }', '"ij->", { randn(2, 3) }' } }
 
-local no_cuda = "distances are made of differences there"
+local cpu_only = "distances are made of differences there"
 
 op { "native_cdist(Tensor x1, Tensor x2, float p) -> Tensor",
-     vmap = "all", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     vmap = "all", kind = "structured", dtypes = "floating", internal = true, cpu_only = cpu_only,
      grad = { x1 = "formulas::cdist_grad(g, x1, x2, y, p)",
               x2 = "formulas::cdist_grad(transpose(g, -2, -1), x2, x1, transpose(y, -2, -1), p)" },
      torch = "torch.cdist(*args, 'donot_use_mm_for_euclid_dist')",
@@ -196,19 +196,19 @@ op { "native_cdist(Tensor x1, Tensor x2, float p) -> Tensor",
                 "randn(3, 4), randn(2, 4), math.huge", "randn(3, 4), randn(20, 4), 0.5" } }
 
 op { "cdist_grad_x1(Tensor grad, Tensor x1, Tensor x2, Tensor distance, float p) -> Tensor",
-     vmap = "all", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     vmap = "all", kind = "structured", dtypes = "floating", internal = true, cpu_only = cpu_only,
      torch = "torch.ops.aten._cdist_backward(*args[:3], args[4], args[3])",
      doc = [[The gradient of `native_cdist` with respect to `x1`, from its result and the gradient of that.]],
      sample = { "randn(3, 5), randn(3, 4), randn(5, 4), rand(3, 5), 2", "randn(3, 70), randn(3, 4), randn(70, 4), rand(3, 70) + 1, 3" } }
 
 op { "native_pdist(Tensor x, float p) -> Tensor",
-     vmap = "native_pdist", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     vmap = "native_pdist", kind = "structured", dtypes = "floating", internal = true, cpu_only = cpu_only,
      grad = { x = "formulas::pdist_grad(g, x, y, p)" }, torch = "F.pdist(*args)",
      doc = [[The `p`-norms of the differences of each two rows of `x` (n, d), in the order of `pdist`.]],
      sample = { "randn(4, 3), 2", "randn(3, 2), 1", "randn(70, 4), 3.5", "randn(5, 4), math.huge" } }
 
 op { "pdist_grad_x(Tensor grad, Tensor x, Tensor distance, float p) -> Tensor",
-     vmap = "pdist_grad_x", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     vmap = "pdist_grad_x", kind = "structured", dtypes = "floating", internal = true, cpu_only = cpu_only,
      torch = "torch.ops.aten._pdist_backward(*args[:2], args[3], args[2])",
      doc = [[The gradient of `native_pdist` from its result and the gradient of that.]],
      sample = { "randn(6), randn(4, 3), rand(6), 2" } }

@@ -91,7 +91,7 @@ op { "glu(Tensor x, Dim dim=-1) -> Tensor",
      sample = { "randn(3, 4)", "randn(4, 3), 1" } }
 
 op { "cosine_similarity(Tensor a, Tensor b, Dim dim=1, float eps=1e-8) -> Tensor",
-     kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating",
+     kind = "composite", autocast = { device = "float32" }, dtypes = "floating",
      torch = "F.cosine_similarity(*args)",
      doc = [[`sum(a * b) / (max(|a|, eps) * max(|b|, eps))` along `dim`; the default is the second.]],
      sample = { "randn(3, 4), randn(3, 4)" } }
@@ -103,7 +103,7 @@ op { "pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-6, bool ke
      sample = { "randn(3, 4), randn(3, 4)", "randn(2, 3, 4), randn(3, 4), 1, 1e-3, true", "randn(4), randn(2, 4), 3" } }
 
 op { "pdist(Tensor x, float p=2) -> Tensor",
-     kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating",
+     kind = "composite", autocast = { device = "float32" }, dtypes = "floating",
      torch = "F.pdist(*args)",
      doc = [[The `p`-norms of the differences of each two rows of `x` (n, features): those of the first row and the
 others, then of the second and those after it, and so on: (n (n - 1) / 2).]],

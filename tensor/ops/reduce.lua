@@ -1,7 +1,7 @@
 -- tensor/ops/reduce.lua: sums, averages, extremes, norms and running sums.
 
 op { "sum(Tensor x, Dim[*] dim={}, bool keepdim=false, DType? dtype=nil) -> Tensor",
-     vmap = "dims", linear = true, kind = "structured", autocast = { cuda = "float32" }, dtypes = "all",
+     vmap = "dims", linear = true, kind = "structured", autocast = { device = "float32" }, dtypes = "all",
      grad = { x = "expand(restore_dims(g, sizes_of(x), dim, keepdim), sizes_of(x))" },
      doc = [[The sum over `dim`, or over all dimensions. Bools and integers are summed in int64.
 Floats are summed in blocks, so that the error grows with the logarithm of the count, and the result
@@ -128,7 +128,7 @@ for _, name in ipairs { "var", "std", "var_mean", "std_mean" } do
 end
 
 op { "norm(Tensor x, float p=2, Dim[*] dim={}, bool keepdim=false, DType? dtype=nil) -> Tensor",
-     vmap = "dims", kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating+complex",
+     vmap = "dims", kind = "structured", autocast = { device = "float32" }, dtypes = "floating+complex",
      grad = { x = "norm_grad_x(g, x, y, p, dim, keepdim)" },
      doc = [[The `p`-norm over `dim`, or over all dimensions: the `p`-th root of the sum of
 `abs(x)^p`. `p = 0` counts the elements that are not zero; infinity gives the largest magnitude. With
@@ -155,7 +155,7 @@ op { "scaled_exp(Tensor scale, Tensor x, Tensor shift) -> Tensor",
      sample = { "randn(3, 4), randn(3, 4), randn(3, 4)", "randn(3, 1), randn(3, 4), randn(3, 1)" } }
 
 op { "logsumexp(Tensor x, Dim[*] dim, bool keepdim=false) -> Tensor",
-     vmap = "dims", kind = "structured", autocast = { cuda = "float32" }, dtypes = "all", alias = { "special.logsumexp" },
+     vmap = "dims", kind = "structured", autocast = { device = "float32" }, dtypes = "all", alias = { "special.logsumexp" },
      grad = { x = "logsumexp_grad_x(g, x, y, dim, keepdim)" },
      doc = [[The logarithm of the sum of `exp(x)` over `dim`, without overflow. Bools and integers give
 the default dtype.]],
@@ -185,7 +185,7 @@ broadcast to that of `x`.]],
      torch = "args[0].sum_to_size(args[1])" }
 
 op { "renorm(Tensor x, float p, Dim dim, float maxnorm) -> Tensor",
-     inplace = true, out = true, kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating+complex",
+     inplace = true, out = true, kind = "composite", autocast = { device = "float32" }, dtypes = "floating+complex",
      doc = [[`x` with each slice along `dim` whose `p`-norm exceeds `maxnorm` scaled down to it (divided
 by its norm + 1e-7).]],
      sample = { "randn(3, 4), 2, 1, 1.5", "randn(3, 4, 2), 1, 2, 5", "view_as_complex(randn(3, 4, 2)), 2, 2, 1",

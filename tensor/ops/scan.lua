@@ -1,13 +1,13 @@
 -- tensor/ops/scan.lua: running sums, products and extremes; differences and integrals of samples.
 
 op { "cumsum(Tensor x, Dim dim, DType? dtype=nil) -> Tensor",
-     inplace = true, vmap = "dims", linear = true, kind = "structured", autocast = { cuda = "float32" }, dtypes = "all",
+     inplace = true, vmap = "dims", linear = true, kind = "structured", autocast = { device = "float32" }, dtypes = "all",
      grad = { x = "flip(cumsum(flip(g, Dims{dim}), dim), Dims{dim})" },
      doc = [[Running sums along `dim`. Bools and integers are summed in int64.]],
      sample = { "randn(3, 4), 2", "randn(3, 4), 1" } }
 
 op { "cumprod(Tensor x, Dim dim, DType? dtype=nil) -> Tensor",
-     inplace = true, vmap = "dims", kind = "structured", autocast = { cuda = "float32" }, dtypes = "all",
+     inplace = true, vmap = "dims", kind = "structured", autocast = { device = "float32" }, dtypes = "all",
      grad = { x = "cumprod_grad_x(g, x, y, dim)" },
      doc = [[Running products along `dim`. Bools and integers are multiplied in int64.]],
      sample = { "randn(3, 4), 2", "randn(3, 4), 1", "tensor({{2, 0, 3}, {0, 4, 0}}), 2", "view_as_complex(randn(3, 4, 2)), 2" } }

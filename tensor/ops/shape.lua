@@ -126,7 +126,7 @@ imaginary parts.]],
      sample = { "view_as_complex(randn(3, 2))" } }
 
 op { "view_as_complex(Tensor x) -> Tensor",
-     vmap = "dims", linear = true, kind = "view", autocast = { cpu = "float32" }, dtypes = "floating",
+     vmap = "dims", linear = true, kind = "view", autocast = { host = "float32" }, dtypes = "floating",
      grad = { x = "view_as_real(g)" },
      doc = [[A float32 or float64 tensor whose last dimension has size 2 (real part, imaginary
 part) seen as complex, without that dimension.]],
@@ -293,7 +293,7 @@ op { "unbind(Tensor x, Dim dim=0) -> Tensor[]",
 -- Putting together.
 
 op { "cat(Tensor[] tensors, Dim dim=0) -> Tensor",
-     vmap = "cat", linear = true, kind = "structured", autocast = { cpu = "promote" },
+     vmap = "cat", linear = true, kind = "structured", autocast = { host = "promote" },
      grad = { tensors = "formulas::cat_grad_tensors(g, sizes_of(tensors), dim)" }, method = false,
      alias = { "concat", "concatenate" },
      doc = [[The tensors one after another along `dim`. Their other sizes must agree, but for empty
@@ -302,7 +302,7 @@ tensors of one dimension, which add nothing; their dtypes are promoted.]],
                 "{zeros(0), randn(2, 3), zeros(0)}" } }
 
 op { "stack(Tensor[] tensors, NewDim dim=0) -> Tensor",
-     out = true, kind = "composite", autocast = { cpu = "promote" }, method = false,
+     out = true, kind = "composite", autocast = { host = "promote" }, method = false,
      doc = [[Tensors of one shape side by side along a new dimension `dim`.]],
      sample = { "{randn(3), randn(3)}", "{randn(2, 3), randn(2, 3)}, -1" } }
 

@@ -17,7 +17,7 @@ for _, pair in ipairs {
   local name, nan = pair[1], pair[2]
   op { name .. [[(Tensor x, Operand q, Dim? dim=nil, bool keepdim=false,
                 string interpolation="linear") -> Tensor]],
-       out = true, kind = "composite", autocast = { cpu = "float32" }, dtypes = "floating",
+       out = true, kind = "composite", autocast = { host = "float32" }, dtypes = "floating",
        doc = ([[The quantiles `q`, numbers from 0 to 1, of `x` (float32 or float64) along `dim`, or of
 all elements; %s. With several in a 1-D tensor `q`, of the dtype of `x`, the result has a first
 dimension for them. %s]]):format(nan, interpolations),

@@ -21,7 +21,7 @@ to 1 at equal distances, with the modified Bessel function `I0`.]],
 op { [[stft(Tensor x, int n_fft, int? hop_length=nil, int? win_length=nil, Tensor? window=nil,
             bool center=true, string pad_mode="reflect", bool normalized=false, bool? onesided=nil,
             bool? return_complex=nil) -> Tensor]],
-     kind = "composite", autocast = { cpu = "float32" }, mixed = true, dtypes = "floating+complex",
+     kind = "composite", autocast = { host = "float32" }, mixed = true, dtypes = "floating+complex",
      doc = [[The short-time Fourier transform: of each window of `n_fft` points of a signal `x` (length) or
 (batch, length), `hop_length` apart (a quarter of `n_fft` unless given), times `window`. The result is
 (batch, frequencies, windows): `n_fft / 2 + 1` frequencies where `onesided`, which real signals are

@@ -508,8 +508,8 @@ end
 
 -- The same results and gradients on the device under test: as given, in other layouts, empty, and in
 -- every dtype the row claims.
-function checks.cuda(case, i)
-  if case.no_cuda then return case.no_cuda end
+function checks.device(case, i)
+  if case.cpu_only then return case.cpu_only end
   local args = samples.arguments(case, i)
   if not has_tensor(args) then return "no tensor argument" end
   compare_devices(case, "contiguous arguments", args)

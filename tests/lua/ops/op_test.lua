@@ -38,13 +38,13 @@ local function applies(case, check)
   if check == "inplace_grad" then return case.restrides end
   if check == "out" then return case.out end
   if check == "broadcast" then return case.kind == "pointwise" and #case.args > 1 end
-  if check == "cuda" then return under_test.is_available() end
+  if check == "device" then return under_test.is_available() end
   return true
 end
 
 -- Another backend is compared with the CPU, and nothing else is done again.
-local order = under_test.is_other and { "cuda" } or { "grad", "gradgrad", "no_grad", "noncontiguous", "dtypes",
-  "empty", "inplace", "inplace_grad", "out", "broadcast", "cuda" }
+local order = under_test.is_other and { "device" } or { "grad", "gradgrad", "no_grad", "noncontiguous", "dtypes",
+  "empty", "inplace", "inplace_grad", "out", "broadcast", "device" }
 
 -- The function or method of that name, which may be in a namespace.
 local function named(name, where)
