@@ -26,9 +26,9 @@ inline constexpr int kMaxStreamDevices = 16;
 // coroutine, as the execution state (tensor/runtime/execution.h) is; a thread without one has its
 // own.
 struct DeviceState {
-  int8_t current = 0;  // what "cuda" without a number stands for
-  bool default_follows =
-      false;  // the default device has no number, so it goes with the current one
+  int8_t current = 0;  // what a device without a number stands for
+  // The default device was named without a number, so it goes with the current one.
+  bool default_follows = false;
   // Whether copies between the host and a device are waited for where they need not be. Off only
   // inside of `to` with non_blocking, where memory of the host is page-locked too.
   bool copies_wait = true;
