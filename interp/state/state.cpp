@@ -252,7 +252,9 @@ StateData::StateData(InterpreterOptions given, StateData* owner)
 }
 
 StateData::~StateData() {
-  if (Backend* cuda = loaded_cuda_backend()) cuda->interpreter_closed(&stop);
+  for_each_opened_backend([this](Backend& backend, DeviceType) {
+    if (DeferredErrors* errors = backend.deferred_errors()) errors->interpreter_closed(&stop);
+  });
   if (budget != nullptr) budget->release();
 }
 

@@ -190,7 +190,7 @@ is `x` itself.]],
 {0.3133, 0.6931, 1.3133}
 Tensor (3,) float32]] },
   "softplus_grad_x(g, x, beta, threshold)",
-  { keeps_dtype = true, autocast = { cuda = "float32" }, sample = { "randn(3, 4)", "randn(3, 4), 2.0, 3.0" } })
+  { keeps_dtype = true, autocast = { device = "float32" }, sample = { "randn(3, 4)", "randn(3, 4), 2.0, 3.0" } })
 gradient("softplus_grad_x", "x, Scalar beta, Scalar threshold",
   { grad = "softplus_grad_x(g, x, beta, threshold)",
     x = "softplus_grad_x_grad_x(g, grad, x, beta, threshold)" },

@@ -66,7 +66,7 @@ Tensor (2,) int64]],
 local scaled = { "randn(3, 4), randn(4), 0.5", "randn(3, 4), 2.5, -2", "randint(0, 9, {3, 4}), randint(0, 9, {4}), 3",
                  complex_pair .. ", 0.5" }
 local scaled_check = { dtypes = "integers take no fraction as a factor",
-                       cuda = "integers take no fraction as a factor" }
+                       device = "integers take no fraction as a factor" }
 op { "add_scaled(Operand x, Operand other, Scalar alpha) -> Tensor",
      kind = "pointwise", overload_of = "add", keeps_dtype = "scales", dtypes = "all",
      grad = { x = "g", other = "mul(g, conj(alpha))" },
@@ -140,7 +140,7 @@ Tensor (2,) int64]] },
   { x = "g", other = "neg(mul(g, trunc_divide(x, other)))" }, divisors,
   { dtypes = "real", divides = true })
 op { "pow(Operand x, Operand exponent) -> Tensor",
-     kind = "pointwise", autocast = { cuda = "float32" }, dtypes = "real + complex", meta = "__pow",
+     kind = "pointwise", autocast = { device = "float32" }, dtypes = "real + complex", meta = "__pow",
      grad = { x = "pow_grad_x(g, x, exponent)", exponent = "pow_grad_exponent(g, x, exponent, y)" },
      doc = [[Power of two tensors or numbers, element by element; shapes broadcast. Integers stay
 integers: a negative power of an integer other than 1 and -1 is 0. A negative real base with an exponent
@@ -474,7 +474,7 @@ Tensor (2,) float32]],
      sample = { "randn(3, 4), randn(3, 4), 0.3", "randn(3, 4), randn(4), rand(3, 4)",
                 complex_pair .. ", complex(randn(4), randn(4))" } }
 op { "addcmul(Tensor x, Tensor tensor1, Tensor tensor2, Scalar value=1) -> Tensor",
-     kind = "pointwise", autocast = { cuda = "promote" }, dtypes = "real + complex", keeps_dtype = true,
+     kind = "pointwise", autocast = { device = "promote" }, dtypes = "real + complex", keeps_dtype = true,
      grad = { x = "g", tensor1 = "mul(g, conj(mul(tensor2, value)))", tensor2 = "mul(g, conj(mul(tensor1, value)))" },
      doc = "`x` plus a multiple of the product of two tensors; all broadcast.",
      args = { tensor1 = "the first factor",
@@ -488,7 +488,7 @@ Tensor (2,) float32]],
      sample = { "randn(3, 4), randn(3, 4), randn(4), 0.5", complex_pair .. ", complex(randn(4), randn(4)), 0.5" },
      torch = "torch.addcmul(args[0], args[1], args[2], value=args[3])" }
 op { "addcdiv(Tensor x, Tensor tensor1, Tensor tensor2, Scalar value=1) -> Tensor",
-     kind = "pointwise", autocast = { cuda = "promote" }, dtypes = "floating + complex", keeps_dtype = true,
+     kind = "pointwise", autocast = { device = "promote" }, dtypes = "floating + complex", keeps_dtype = true,
      grad = { x = "g", tensor1 = "mul(g, conj(div(value, tensor2)))",
               tensor2 = "neg(mul(g, conj(div(mul(tensor1, value), square(tensor2)))))" },
      doc = "`x` plus a multiple of the quotient of two tensors; all broadcast.",
@@ -501,7 +501,7 @@ Tensor (2,) float32]],
      sample = { "randn(3, 4), randn(3, 4), rand(4) + 0.5, 0.5", complex_pair .. ", complex(rand(4) + 0.5, randn(4)), 0.5" },
      torch = "torch.addcdiv(args[0], args[1], args[2], value=args[3])" }
 op { "dist(Tensor x, Tensor other, float p=2) -> Tensor",
-     out = true, kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating",
+     out = true, kind = "composite", autocast = { device = "float32" }, dtypes = "floating",
      doc = "Distance of two tensors: the `p`-norm of their difference; shapes broadcast.",
      args = { other = "the other tensor", p = "the order of the norm, which may be 0 or infinite" },
      shapes = "x (*), other (*) -> ()",

@@ -63,7 +63,7 @@ broadcast. Of two numbers it is a complex number, which stands wherever a number
 {1.+3.i, 2.-4.i}
 Tensor (2,) complex64]],
      sample = { "randn(3, 4), randn(4)" }, check = { dtypes = "16-bit floats have no complex dtype",
-                                                     cuda = "16-bit floats have no complex dtype" } }
+                                                     device = "16-bit floats have no complex dtype" } }
 op { "join_parts(Tensor x, Tensor y) -> Tensor",
      kind = "pointwise", dtypes = "floating", result = "complex", inplace = false, internal = true,
      grad = { x = "real(g)", y = "imag(g)" },
@@ -78,7 +78,7 @@ op { "complex_number(float real, float imag) -> Scalar",
      sample = { "1.5, -2" }, torch = "torch.tensor(complex(*args))",
      check = { value = "a number, which tests/lua/ops/elementwise_test.lua looks at" } }
 op { "polar(Tensor abs, Tensor angle) -> Tensor",
-     out = true, kind = "composite", autocast = { cpu = "float32" }, dtypes = "floating", method = false,
+     out = true, kind = "composite", autocast = { host = "float32" }, dtypes = "floating", method = false,
      doc = "Complex tensor of moduli and angles, both float32 or both float64; they broadcast.",
      args = { abs = "the moduli", angle = "the angles, in radians" },
      shapes = "abs (*), angle (*) -> (*)",
@@ -88,4 +88,4 @@ op { "polar(Tensor abs, Tensor angle) -> Tensor",
 {1.0000+0.0000i, 1.0000+1.7321i}
 Tensor (2,) complex64]],
      sample = { "rand(3, 4), randn(4)" }, check = { dtypes = "16-bit floats have no complex dtype",
-                                                    cuda = "16-bit floats have no complex dtype" } }
+                                                    device = "16-bit floats have no complex dtype" } }

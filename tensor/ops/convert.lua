@@ -39,7 +39,7 @@ op { [[to_as(Tensor x, Tensor other, MemoryFormat? memory_format=nil, bool copy=
      example = "ml.tensor({1, 2}):to(ml.zeros(1, {dtype = ml.float64})).dtype", gives = "float64",
      sample = { "randn(3, 4), zeros(2, {dtype = ml.float64})" }, torch = "args[0].to(args[1])",
      check = { dtypes = "its result has a fixed dtype", grad = "the second argument gives only its dtype",
-               cuda = "the second argument gives only its device" } }
+               device = "the second argument gives only its device" } }
 
 op { "type_as(Tensor x, Tensor other) -> Tensor",
      kind = "composite", dtypes = "all", mixed = "device", func = false,
@@ -52,4 +52,4 @@ op { "type_as(Tensor x, Tensor other) -> Tensor",
 Tensor (2,) float32]],
      sample = { "randn(3, 4), zeros(2, {dtype = ml.float64})" }, torch = "args[0].type_as(args[1])",
      check = { dtypes = "its result has a fixed dtype", grad = "the second argument gives only its dtype",
-               cuda = "the second argument gives only its device" } }
+               device = "the second argument gives only its device" } }

@@ -46,7 +46,7 @@ op { [[empty_like(Tensor x, DType? dtype=nil, Device? device=nil,
      example = "ml.empty_like(ml.zeros(2, 3)).shape", gives = "(2, 3)",
      sample = { "randn(3, 4)" },
      check = { value = "undefined contents", noncontiguous = "undefined contents", dtypes = "undefined contents",
-               cuda = "undefined contents" } }
+               device = "undefined contents" } }
 local constants_like = {
   zeros = { "New tensor of zeros with the shape, dtype, device and stride order of `x`.",
     args = { x = "the tensor whose properties are taken" },
@@ -117,7 +117,7 @@ for _, name in ipairs { "empty", "zeros", "ones" } do
        sample = { "randn(3, 4), {2, 2}" },
        torch = ("args[0].new_%s(args[1])"):format(name),
        check = name == "empty" and { value = "undefined contents", noncontiguous = "undefined contents",
-         dtypes = "undefined contents", cuda = "undefined contents" } or nil }
+         dtypes = "undefined contents", device = "undefined contents" } or nil }
 end
 op { "new_full(Tensor x, int[] size, Scalar fill_value, DType? dtype=nil, Device? device=nil) -> Tensor",
      kind = "composite", differentiable = false, func = false, makes = true,
@@ -174,7 +174,7 @@ op { "linspace(Operand start, Operand stop, int steps, Options options) -> Tenso
      gives = [[
 {0.0000, 0.2500, 0.5000, 0.7500, 1.0000}
 Tensor (5,) float32]],
-     sample = { "0, 1, 5", "tensor(0.5), -2, 4" }, check = { grad = "of numbers", noncontiguous = "of numbers", dtypes = "of numbers", cuda = "of numbers" } }
+     sample = { "0, 1, 5", "tensor(0.5), -2, 4" }, check = { grad = "of numbers", noncontiguous = "of numbers", dtypes = "of numbers", device = "of numbers" } }
 op { "logspace(Operand start, Operand stop, int steps, float base=10, Options options) -> Tensor",
      out = true, kind = "composite", method = false,
      doc = [[Numbers at equal ratios: `base` raised to numbers at equal distances from `start` to
@@ -189,7 +189,7 @@ op { "logspace(Operand start, Operand stop, int steps, float base=10, Options op
      gives = [[
 { 1.0000,  3.1623, 10.0000}
 Tensor (3,) float32]],
-     sample = { "0, 2, 5", "0, tensor(3.0), 4, 2" }, check = { grad = "of numbers", noncontiguous = "of numbers", dtypes = "of numbers", cuda = "of numbers" } }
+     sample = { "0, 2, 5", "0, tensor(3.0), 4, 2" }, check = { grad = "of numbers", noncontiguous = "of numbers", dtypes = "of numbers", device = "of numbers" } }
 op { "eye(int n, int? m=nil, Options options) -> Tensor", out = true, kind = "composite",
      doc = "Identity matrix: ones on the main diagonal, zeros elsewhere.",
      args = { n = "how many rows", m = "how many columns; `n` unless given" },

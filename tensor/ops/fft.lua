@@ -199,7 +199,7 @@ Tensor (2, 2) float32]] },
 
 local function transform(name, samples, extra)
   op { ("fft_%s(Tensor x, int? n=nil, Dim dim=-1, string norm=\"backward\") -> Tensor"):format(name),
-       kind = "composite", autocast = { cpu = "float32" }, module = "fft", out = true, dtypes = extra or "all",
+       kind = "composite", autocast = { host = "float32" }, module = "fft", out = true, dtypes = extra or "all",
        torch = ("torch.fft.%s(*args)"):format(name), doc = text[name], sample = samples,
        check = { dtypes = "16-bit floats are refused" } }
 end
@@ -224,7 +224,7 @@ for _, name in ipairs { "fft", "ifft", "rfft", "irfft", "hfft", "ihfft" } do
   local accepted = real and "boolean+real" or "all"
   local x = real and "randn(2, 4, 5)" or z "2, 4, 5"
   -- PyTorch leaves these two alone.
-  local autocast = name ~= "hfft" and name ~= "ihfft" and { cpu = "float32" } or nil
+  local autocast = name ~= "hfft" and name ~= "ihfft" and { host = "float32" } or nil
   op { ("fft_%s2(Tensor x, int[] s={}, Dim[] dim={-2, -1}, string norm=\"backward\") -> Tensor"):format(name),
        kind = "composite", autocast = autocast, module = "fft", out = true, gather = false, dtypes = accepted,
        torch = ("torch.fft.%s2(args[0], (args[1] or None) if len(args) > 1 else None, *args[2:])"):format(name),

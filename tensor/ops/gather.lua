@@ -63,7 +63,7 @@ Tensor (3,) float32]],
      torch = "torch.scatter(*args, **kw)", check = { dtypes = "the number is a float" } }
 
 op { "scatter_add(Tensor! x, Dim dim, Positions index, Tensor src) -> Tensor",
-     vmap = "all", kind = "update", out = true, autocast = { cuda = "promote" }, dtypes = "all",
+     vmap = "all", kind = "update", out = true, autocast = { device = "promote" }, dtypes = "all",
      grad = { x = "g", src = "formulas::scatter_grad_src(g, dim, index, sizes_of(src))" },
      doc = [[Adds each element of `src` at the index along a dimension that `index` holds at its
 position. Sums are made in the order of `src`, whatever the number of threads.]],
@@ -157,7 +157,7 @@ Tensor (3,) float32]],
      torch = "torch.index_add(*args, **kw)" }
 
 op { "index_copy(Tensor! x, Dim dim, Positions index, Tensor source) -> Tensor",
-     vmap = "indexed", kind = "update", out = true, autocast = { cpu = "promote" }, dtypes = "all",
+     vmap = "indexed", kind = "update", out = true, autocast = { host = "promote" }, dtypes = "all",
      grad = { x = "index_fill(g, dim, index, 0)", source = "index_select(g, dim, index)" },
      doc = [[Writes the slices of `source` over those of `x` along a dimension at the given indices.
 Where an index comes twice, the last one stays.]],

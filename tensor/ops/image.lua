@@ -68,7 +68,7 @@ op { [[resample_grad_x(Tensor grad, int[] size, Dim dim, string filter, bool ali
 
 op { [[interpolate(Tensor x, int[*] size, string mode="nearest", bool align_corners=false, bool antialias=false,
                    float? scale_d=nil, float? scale_h=nil, float? scale_w=nil) -> Tensor]],
-     kind = "composite", autocast = { cuda = "float32" }, dtypes = "boolean+real",
+     kind = "composite", autocast = { device = "float32" }, dtypes = "boolean+real",
      torch = "F.interpolate(args[0], args[1], None, args[2], *([args[3]] if args[3] else [None]), None, *args[4:])",
      doc = "Resizing of signals, images or volumes by interpolation.",
      args = { x = "the inputs: one, two or three dimensions after the batch and the channels",
@@ -98,7 +98,7 @@ Tensor (1, 1, 4) float32]],
 
 op { [[grid_sample(Tensor x, Tensor grid, string mode="bilinear", string padding_mode="zeros",
                    bool align_corners=false) -> Tensor]],
-     kind = "composite", autocast = { cpu = "float32", cuda = "promote" }, dtypes = "floating",
+     kind = "composite", autocast = { host = "float32", device = "promote" }, dtypes = "floating",
      torch = "F.grid_sample(*args)",
      doc = [[Sampling of images or volumes at the points of a grid, as a spatial transformer does it. A
 point is (x, y) or (x, y, z), the width first, from -1 to 1: the outer edges of the image, or with
@@ -127,7 +127,7 @@ Tensor (1, 1, 1, 1) float32]],
 
 -- Indices of grid_sample's neighbours in each plane, with their weights.
 local at = "randint(1, 7, {2, 3, 4})"
-local no_cuda = "grid_sample is made of index_select there"
+local cpu_only = "grid_sample is made of index_select there"
 local names = 'rand(2, 5, 2) * 2.4 - 1.2, {4, 5}, "%s", "%s", %s'
 local named = {
   names:format("bilinear", "zeros", "false"), names:format("bilinear", "reflection", "true"),
@@ -139,7 +139,7 @@ end
 
 op { [[grid_neighbours(Tensor grid, int[] size, string mode, string padding_mode, bool align_corners)
      -> (Tensor at, Tensor weight)]],
-     vmap = "entries", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda, nodiff = { "at" },
+     vmap = "entries", kind = "structured", dtypes = "floating", internal = true, cpu_only = cpu_only, nodiff = { "at" },
      grad = { grid = "grid_neighbours_grad_grid(g_weight, grid, size, mode, padding_mode, align_corners)" },
      check = { value = "grid_sample is compared", empty = "the last size says the dimensions" },
      doc = [[What `grid_sample` sums at the points `grid` (n, p, dims) of images of sizes `size`: the indices of the k
@@ -148,20 +148,20 @@ neighbours (n, k, p), in row-major order and from 1, of which the one beyond the
 
 op { [[grid_neighbours_grad_grid(Tensor grad, Tensor grid, int[] size, string mode, string padding_mode,
                                  bool align_corners) -> Tensor]],
-     kind = "composite", dtypes = "floating", mixed = true, internal = true, no_cuda = no_cuda,
+     kind = "composite", dtypes = "floating", mixed = true, internal = true, cpu_only = cpu_only,
      check = { value = "grid_sample is compared", empty = "the last size says the dimensions" },
      doc = [[The gradient of the weights of `grid_neighbours`, which are `grad`'s, with respect to `grid`.]],
      sample = gradients }
 
 op { [[grid_neighbours_grads(Tensor grad, Tensor grid, int[] size, string mode, string padding_mode,
                               bool align_corners) -> Tensor]],
-     vmap = "entries", kind = "structured", dtypes = "floating", mixed = true, internal = true, no_cuda = no_cuda,
+     vmap = "entries", kind = "structured", dtypes = "floating", mixed = true, internal = true, cpu_only = cpu_only,
      check = { value = "grid_sample is compared", empty = "the last size says the dimensions" },
      doc = [[The same where it need not be differentiated again.]],
      sample = gradients }
 
 op { "sample_planes(Tensor x, Positions at, Tensor weight) -> Tensor",
-     vmap = "entries", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     vmap = "entries", kind = "structured", dtypes = "floating", internal = true, cpu_only = cpu_only,
      grad = { x = "sample_planes_grad_x(g, at, weight, sizes_of(x)[2])", weight = "sample_planes_grad_weight(g, x, at)" },
      check = { value = "grid_sample is compared", empty = "planes have elements" },
      doc = [[The sums over k of `weight` (n, k, p) times the elements of `x` (n, c, size) at the 1-based indices `at`
@@ -169,14 +169,14 @@ op { "sample_planes(Tensor x, Positions at, Tensor weight) -> Tensor",
      sample = { ("randn(2, 3, 6), %s, randn(2, 3, 4)"):format(at) } }
 
 op { "sample_planes_grad_x(Tensor grad, Positions at, Tensor weight, int size) -> Tensor",
-     vmap = "entries", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     vmap = "entries", kind = "structured", dtypes = "floating", internal = true, cpu_only = cpu_only,
      grad = { grad = "sample_planes(g, at, weight)", weight = "sample_planes_grad_weight(grad, g, at)" },
      check = { value = "grid_sample is compared", empty = "planes have elements" },
      doc = [[The gradient of `sample_planes` with respect to `x`, planes of `size` elements.]],
      sample = { ("randn(2, 3, 4), %s, randn(2, 3, 4), 6"):format(at) } }
 
 op { "sample_planes_grad_weight(Tensor grad, Tensor x, Positions at) -> Tensor",
-     vmap = "entries", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     vmap = "entries", kind = "structured", dtypes = "floating", internal = true, cpu_only = cpu_only,
      grad = { grad = "sample_planes(x, at, g)", x = "sample_planes_grad_x(grad, at, g, sizes_of(x)[2])" },
      check = { value = "grid_sample is compared", empty = "planes have elements" },
      doc = [[The gradient of `sample_planes` with respect to `weight`.]],

@@ -86,7 +86,7 @@ op { "index(Tensor x, Indices indices) -> Tensor",
 per dimension. The tensors broadcast; negative indices count from the end.]] }
 
 op { "index_put(Tensor! x, Indices indices, Tensor values, bool accumulate=false) -> Tensor",
-     vmap = "index_put", kind = "update", autocast = { cuda = "promote" }, dtypes = "all",
+     vmap = "index_put", kind = "update", autocast = { device = "promote" }, dtypes = "all",
      grad = { x = "index_put_grad_x(g, indices, accumulate)", values = "index(g, indices)" },
      doc = [[Writes values at indices: what `x[{...}] = values` does with tensors of indices or masks.
 Where an index comes twice, the last value stays.]],

@@ -72,7 +72,7 @@ Tensor (2, 1, 1) float32]],
      sample = { "randn(2, 3, 2), randn(2, 3, 4), randn(2, 4, 2)" } }
 
 op { "mv(Tensor a, Tensor x) -> Tensor",
-     vmap = "mv", linear = true, kind = "structured", autocast = { cuda = "lower_precision" }, dtypes = "real + complex",
+     vmap = "mv", linear = true, kind = "structured", autocast = { device = "lower_precision" }, dtypes = "real + complex",
      grad = { a = "outer(g, conjugate(x))", x = "mv(adjoint(a), g)" },
      doc = "Product of a matrix and a vector.",
      args = { a = "the matrix", x = "the vector" },
@@ -86,7 +86,7 @@ Tensor (2,) int64]],
      sample = { "randn(3, 4), randn(4)" } }
 
 op { "dot(Tensor a, Tensor b) -> Tensor",
-     vmap = "dot", linear = true, kind = "structured", autocast = { cuda = "promote" }, dtypes = "real + complex",
+     vmap = "dot", linear = true, kind = "structured", autocast = { device = "promote" }, dtypes = "real + complex",
      grad = { a = "mul(g, conjugate(b))", b = "mul(g, conjugate(a))" },
      doc = "Dot product of two vectors of one size. Complex elements are not conjugated; see `vdot`.",
      args = { a = "a vector", b = "a vector" },
@@ -145,7 +145,7 @@ Tensor (2,) int64]],
                 "randn(4), randn(2, 4, 3)" } }
 
 op { "addmv(Tensor input, Tensor mat, Tensor vec, Scalar beta=1, Scalar alpha=1) -> Tensor",
-     inplace = true, out = true, kind = "composite", autocast = { cuda = "lower_precision" }, dtypes = "real + complex",
+     inplace = true, out = true, kind = "composite", autocast = { device = "lower_precision" }, dtypes = "real + complex",
      torch = "torch.addmv(args[0], args[1], args[2], **dict(zip(('beta', 'alpha'), args[3:])))",
      doc = [[Product of a matrix and a vector added to a vector. With `beta` 0 the elements of `input`
 are not read.]],
@@ -163,7 +163,7 @@ Tensor (2,) float32]],
      sample = { "randn(3), randn(3, 4), randn(4)", "randn(3), randn(3, 4), randn(4), 0.5, 2" } }
 
 op { "addr(Tensor input, Tensor vec1, Tensor vec2, Scalar beta=1, Scalar alpha=1) -> Tensor",
-     inplace = true, out = true, kind = "composite", autocast = { cuda = "lower_precision" }, dtypes = "real + complex",
+     inplace = true, out = true, kind = "composite", autocast = { device = "lower_precision" }, dtypes = "real + complex",
      torch = "torch.addr(args[0], args[1], args[2], **dict(zip(('beta', 'alpha'), args[3:])))",
      doc = "Outer product added to a matrix. With `beta` 0 the elements of `input` are not read.",
      args = { input = "what is added; it broadcasts to the product",
@@ -200,7 +200,7 @@ Tensor (1, 1) float32]],
                 "randn(2), randn(5, 3, 4), randn(5, 4, 2), 0.5, 2" } }
 
 op { "vdot(Tensor x, Tensor other) -> Tensor",
-     out = true, kind = "composite", autocast = { cuda = "promote" }, dtypes = "real + complex",
+     out = true, kind = "composite", autocast = { device = "promote" }, dtypes = "real + complex",
      doc = "Dot product of two vectors, of which the first is conjugated.",
      args = { x = "a vector, conjugated where it is complex", other = "a vector" },
      shapes = "x (n), other (n) -> ()",
@@ -233,7 +233,7 @@ With a 0-d tensor, the product with it.]],
      sample = { "randn(4), randn(4)", "randn(2, 3, 4), randn(5, 4)", "randn(3, 4), randn(3, 1)[1][1]" } }
 
 op { "tensordot(Tensor a, Tensor b, int dims=2) -> Tensor",
-     out = true, forms = "tensordot_pair", kind = "composite", autocast = { cuda = "promote" }, dtypes = "real + complex",
+     out = true, forms = "tensordot_pair", kind = "composite", autocast = { device = "promote" }, dtypes = "real + complex",
      doc = [[Tensor contraction: the sums of products over the last `dims` dimensions of `a` and the
 first of `b`. With two lists, `tensordot(a, b, dims_a, dims_b)` or `tensordot(a, b, {dims_a, dims_b})`,
 over those dimensions, in pairs.]],
@@ -246,7 +246,7 @@ over those dimensions, in pairs.]],
      sample = { "randn(2, 3, 4), randn(3, 4, 5)", "randn(2, 3), randn(3, 4), 1", "randn(2), randn(3), 0" } }
 
 op { "tensordot_dims(Tensor a, Tensor b, int[*] dims_a, int[*] dims_b) -> Tensor",
-     overload_of = "tensordot", kind = "composite", autocast = { cuda = "promote" }, dtypes = "real + complex",
+     overload_of = "tensordot", kind = "composite", autocast = { device = "promote" }, dtypes = "real + complex",
      doc = [[Tensor contraction over named dimensions, in pairs; the other dimensions of `a` come first,
 then those of `b`.]],
      args = { a = "the left factor",
@@ -271,7 +271,7 @@ Tensor (6,) int64]],
      sample = { "randn(2, 3), randn(3, 2)", "randn(3), randn(2, 2)", "randn(2, 1, 3), randn(2, 2)" } }
 
 op { "cross(Tensor x, Tensor other, Dim? dim=nil) -> Tensor",
-     out = true, kind = "composite", autocast = { cuda = "promote" }, dtypes = "real + complex",
+     out = true, kind = "composite", autocast = { device = "promote" }, dtypes = "real + complex",
      doc = "Cross product of vectors of size 3. The tensors broadcast.",
      args = { other = "the second factors",
               dim = "the dimension of the vectors; the first one of size 3 unless given" },
@@ -299,7 +299,7 @@ Tensor (3,) int64]],
      sample = { "randn(4, 3), randn(4, 3)", "randn(3, 2), randn(3, 1), 1" } }
 
 op { "trace(Tensor x) -> Tensor",
-     kind = "composite", autocast = { cpu = "float32" }, dtypes = "all",
+     kind = "composite", autocast = { host = "float32" }, dtypes = "all",
      doc = "Trace of a matrix: the sum of its diagonal.",
      args = { x = "a matrix" },
      shapes = "x (n, m) -> ()",
@@ -337,7 +337,7 @@ Tensor (2, 2) int64]],
      sample = { "randn(3, 3), 3", "randn(2, 3, 3), 0", "randn(3, 3), 1" } }
 
 op { "chain_matmul(Tensor[] matrices) -> Tensor",
-     out = true, alias = { "linalg.multi_dot" }, kind = "composite", autocast = { cuda = "lower_precision" }, dtypes = "real + complex",
+     out = true, alias = { "linalg.multi_dot" }, kind = "composite", autocast = { device = "lower_precision" }, dtypes = "real + complex",
      torch = "torch.linalg.multi_dot(*args)",
      doc = [[Product of two or more matrices in the order of fewest multiplications, found by dynamic
 programming.]],
@@ -353,7 +353,7 @@ Tensor (2, 1) float32]],
                 "{ randn(2, 3), randn(3, 2) }" } }
 
 op { "einsum(string equation, Tensor[] operands) -> Tensor",
-     out = true, forms = "einsum_lists", kind = "composite", autocast = { cuda = "lower_precision" }, dtypes = "real + complex",
+     out = true, forms = "einsum_lists", kind = "composite", autocast = { device = "lower_precision" }, dtypes = "real + complex",
      torch = "torch.einsum(args[0], *args[1])",
      doc = [[Sum of products by the Einstein convention: each letter names a dimension, and letters that
 the result does not have are summed over: "ij,jk->ik" is the matrix product. Without "->" the result has
@@ -376,10 +376,10 @@ Tensor (2,) int64]],
                 '"bnd,bmd->bnm", { randn(2, 3, 4), randn(2, 5, 4) }', '"iij,j->i", { randn(3, 3, 2), randn(2) }',
                 '"...,...->...", { randn(2, 3), randn(1, 3) }', '"ij->", { randn(2, 3) }' } }
 
-local no_cuda = "distances are made of differences there"
+local cpu_only = "distances are made of differences there"
 
 op { "native_cdist(Tensor x1, Tensor x2, float p) -> Tensor",
-     vmap = "all", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     vmap = "all", kind = "structured", dtypes = "floating", internal = true, cpu_only = cpu_only,
      grad = { x1 = "formulas::cdist_grad(g, x1, x2, y, p)",
               x2 = "formulas::cdist_grad(transpose(g, -2, -1), x2, x1, transpose(y, -2, -1), p)" },
      torch = "torch.cdist(*args, 'donot_use_mm_for_euclid_dist')",
@@ -389,19 +389,19 @@ op { "native_cdist(Tensor x1, Tensor x2, float p) -> Tensor",
                 "randn(3, 4), randn(2, 4), math.huge", "randn(3, 4), randn(20, 4), 0.5" } }
 
 op { "cdist_grad_x1(Tensor grad, Tensor x1, Tensor x2, Tensor distance, float p) -> Tensor",
-     vmap = "all", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     vmap = "all", kind = "structured", dtypes = "floating", internal = true, cpu_only = cpu_only,
      torch = "torch.ops.aten._cdist_backward(*args[:3], args[4], args[3])",
      doc = [[The gradient of `native_cdist` with respect to `x1`, from its result and the gradient of that.]],
      sample = { "randn(3, 5), randn(3, 4), randn(5, 4), rand(3, 5), 2", "randn(3, 70), randn(3, 4), randn(70, 4), rand(3, 70) + 1, 3" } }
 
 op { "native_pdist(Tensor x, float p) -> Tensor",
-     vmap = "native_pdist", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     vmap = "native_pdist", kind = "structured", dtypes = "floating", internal = true, cpu_only = cpu_only,
      grad = { x = "formulas::pdist_grad(g, x, y, p)" }, torch = "F.pdist(*args)",
      doc = [[The `p`-norms of the differences of each two rows of `x` (n, d), in the order of `pdist`.]],
      sample = { "randn(4, 3), 2", "randn(3, 2), 1", "randn(70, 4), 3.5", "randn(5, 4), math.huge" } }
 
 op { "pdist_grad_x(Tensor grad, Tensor x, Tensor distance, float p) -> Tensor",
-     vmap = "pdist_grad_x", kind = "structured", dtypes = "floating", internal = true, no_cuda = no_cuda,
+     vmap = "pdist_grad_x", kind = "structured", dtypes = "floating", internal = true, cpu_only = cpu_only,
      torch = "torch.ops.aten._pdist_backward(*args[:2], args[3], args[2])",
      doc = [[The gradient of `native_pdist` from its result and the gradient of that.]],
      sample = { "randn(6), randn(4, 3), rand(6), 2" } }

@@ -194,7 +194,7 @@ op { "rad2deg(Tensor x) -> Tensor", inplace = true, out = true, kind = "composit
 Tensor (2,) float32]],
      sample = { "randn(3, 4)", "randint(0, 6, {3, 4})" } }
 op { "atan2(Tensor x, Tensor other) -> Tensor",
-     kind = "pointwise", autocast = { cuda = "promote" }, dtypes = "floating", int_to_float = true,
+     kind = "pointwise", autocast = { device = "promote" }, dtypes = "floating", int_to_float = true,
      grad = { x = [[atan2_grad_x(where(logical_or(x, other), g, 0.0), x, where(logical_or(x, other), other, 1.0))]],
               other = [[neg(atan2_grad_x(where(logical_or(x, other), g, 0.0), other,
                             where(logical_or(x, other), x, 1.0)))]] },

@@ -152,7 +152,7 @@ Tensor (2,) float32]],
      sample = { "randn(3, 4)", "randn(4, 3), 1" } }
 
 op { "cosine_similarity(Tensor a, Tensor b, Dim dim=1, float eps=1e-8) -> Tensor",
-     kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating",
+     kind = "composite", autocast = { device = "float32" }, dtypes = "floating",
      torch = "F.cosine_similarity(*args)",
      doc = "Cosine of the angle between vectors along a dimension, from -1 to 1. The tensors broadcast.",
      args = { a = "vectors",
@@ -184,7 +184,7 @@ Tensor (1,) float32]],
      sample = { "randn(3, 4), randn(3, 4)", "randn(2, 3, 4), randn(3, 4), 1, 1e-3, true", "randn(4), randn(2, 4), 3" } }
 
 op { "pdist(Tensor x, float p=2) -> Tensor",
-     kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating",
+     kind = "composite", autocast = { device = "float32" }, dtypes = "floating",
      torch = "F.pdist(*args)",
      doc = [[Distances of all pairs of rows: those of the first row and the others, then of the second
 and those after it, and so on.]],

@@ -2,7 +2,7 @@
 
 op { [[native_layer_norm(Tensor x, int[] normalized_shape, Tensor? weight=nil, Tensor? bias=nil,
                          float eps=1e-5) -> (Tensor y, Tensor mean, Tensor rstd)]],
-     vmap = "native_layer_norm", kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating", mixed = true, internal = true,
+     vmap = "native_layer_norm", kind = "structured", autocast = { device = "float32" }, dtypes = "floating", mixed = true, internal = true,
      nodiff = { "mean", "rstd" },
      grad = { ["x, weight, bias"] = "layer_norm_backward(g_y, x, mean, rstd, weight, normalized_shape.size(), eps)" },
      torch = "torch.native_layer_norm(*(list(args) + [None, None, 1e-5][len(args) - 2:]))", check = { value = "layer_norm is compared" },
@@ -41,7 +41,7 @@ and `rstd` are those that `native_layer_norm` gave for this `x` and `eps`.]],
 op { [[layer_norm_grads(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, int dims)
      -> (Tensor grad_x, Tensor grad_weight, Tensor grad_bias)]],
      vmap = "layer_norm_grads", kind = "structured", dtypes = "floating", mixed = true, internal = true,
-     no_cuda = "each gradient is an op of its own there",
+     cpu_only = "each gradient is an op of its own there",
      check = { value = "checked through what uses it", empty = "its statistics belong to x" },
      doc = [[All gradients of `layer_norm` over the last `dims` dimensions, in one pass over `x` and `grad`; `mean` and `rstd` are those
 that `native_layer_norm` gave for this `x`.]],
@@ -53,7 +53,7 @@ that `native_layer_norm` gave for this `x`.]],
 
 op { [[layer_norm(Tensor x, int[] normalized_shape, Tensor? weight=nil, Tensor? bias=nil,
                   float eps=1e-5) -> Tensor]],
-     kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating", mixed = true,
+     kind = "composite", autocast = { device = "float32" }, dtypes = "floating", mixed = true,
      torch = "F.layer_norm(*args)",
      doc = [[Layer normalization: each slice of the last dimensions is shifted to mean 0 and scaled to
 variance 1, then transformed by `weight` and `bias`, which may be float32 for an `x` of 16 bits. The
@@ -114,7 +114,7 @@ that `native_batch_norm` gave for this `x` and `eps`.]],
 op { [[batch_norm_grads(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight)
      -> (Tensor grad_x, Tensor grad_weight, Tensor grad_bias)]],
      vmap = "channels", kind = "structured", dtypes = "floating", mixed = true, internal = true,
-     no_cuda = "each gradient is an op of its own there",
+     cpu_only = "each gradient is an op of its own there",
      check = { value = "checked through what uses it", empty = "its statistics belong to x" },
      doc = [[All gradients of `batch_norm` in training, in one pass over `x` and `grad`; `mean` and `rstd` are those
 that `native_batch_norm` gave for this `x`.]],
@@ -154,7 +154,7 @@ Tensor (2, 2) float32]],
 op { [[native_group_norm(Tensor x, int num_groups, Tensor? weight, Tensor? bias,
                          float eps) -> (Tensor y, Tensor mean, Tensor rstd)]],
      vmap = "native_group_norm", kind = "structured", dtypes = "floating", mixed = true, internal = true,
-     no_cuda = "group_norm is made of layer_norm there",
+     cpu_only = "group_norm is made of layer_norm there",
      nodiff = { "mean", "rstd" },
      grad = { ["x, weight, bias"] = "group_norm_backward(g_y, x, mean, rstd, weight, num_groups, eps)" },
      check = { value = "group_norm is compared" },
@@ -165,7 +165,7 @@ group, (n, num_groups), in float64.]],
 op { [[group_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, int num_groups,
                          float eps) -> Tensor]],
      vmap = "group_norm_grad_x", kind = "structured", dtypes = "floating", mixed = true, internal = true,
-     no_cuda = "group_norm is made of layer_norm there",
+     cpu_only = "group_norm is made of layer_norm there",
      grad = { ["grad, x, weight"] = "group_norm_grad_x_grads(g, grad, x, mean, rstd, weight, num_groups, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
@@ -180,7 +180,7 @@ op { [[group_norm_grad_x(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor
 op { [[group_norm_grad_weight(Tensor grad, Tensor x, Tensor mean, Tensor rstd, int num_groups,
                               float eps) -> Tensor]],
      vmap = "channels", kind = "structured", dtypes = "floating", mixed = true, internal = true,
-     no_cuda = "group_norm is made of layer_norm there",
+     cpu_only = "group_norm is made of layer_norm there",
      grad = { ["grad, x"] = "group_norm_grad_weight_grads(g, grad, x, mean, rstd, num_groups, eps)" },
      check = { value = "checked through what uses it", grad = "its statistics move with x",
                gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
@@ -195,7 +195,7 @@ op { [[group_norm_grad_weight(Tensor grad, Tensor x, Tensor mean, Tensor rstd, i
 op { [[group_norm_grads(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, int num_groups)
      -> (Tensor grad_x, Tensor grad_weight, Tensor grad_bias)]],
      vmap = "channels", kind = "structured", dtypes = "floating", mixed = true, internal = true,
-     no_cuda = "each gradient is an op of its own there",
+     cpu_only = "each gradient is an op of its own there",
      check = { value = "checked through what uses it", empty = "its statistics belong to x" },
      doc = [[All gradients of `group_norm`, in one pass over `x` and `grad`; `mean` and `rstd` are those
 that `native_group_norm` gave for this `x`.]],
@@ -207,7 +207,7 @@ that `native_group_norm` gave for this `x`.]],
 
 op { [[group_norm(Tensor x, int num_groups, Tensor? weight=nil, Tensor? bias=nil,
                   float eps=1e-5) -> Tensor]],
-     kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating", mixed = true,
+     kind = "composite", autocast = { device = "float32" }, dtypes = "floating", mixed = true,
      torch = "F.group_norm(*args)",
      doc = [[Group normalization: each group of channels of each entry is shifted to mean 0 and scaled
 to variance 1. The variance is the biased one.]],
@@ -252,7 +252,7 @@ Tensor (1, 2, 2) float32]],
                 "randn(2, 3, 4), randn(3), rand(3) + 0.5, randn(3), randn(3), false, 0.1, 0.01" } }
 
 op { "rms_norm(Tensor x, int[] normalized_shape, Tensor? weight=nil, float? eps=nil) -> Tensor",
-     kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating", mixed = true,
+     kind = "composite", autocast = { device = "float32" }, dtypes = "floating", mixed = true,
      torch = "F.rms_norm(*args)",
      doc = [[Root mean square layer normalization: each slice of the last dimensions is divided by its
 root mean square.]],

@@ -310,7 +310,7 @@ for _, d in ipairs { 1, 3 } do
   local function row(signature, fields)
     fields[1] = in_dims(d, signature)
     fields.kind = "composite"
-    if d == 3 and not signature:find "_with_indices" then fields.autocast = { cpu = "float32" } end
+    if d == 3 and not signature:find "_with_indices" then fields.autocast = { host = "float32" } end
     op(fields)
   end
   local input = shuffled:format(d == 1 and "2 * 3 * 8" or "2 * 2 * 3 * 5 * 4",
@@ -358,7 +358,7 @@ for d = 1, 3 do
 
   local plane = ({ "4", "2, 2", "1, 2, 2" })[d]
   op { ("max_unpool%dd(Tensor x, Positions indices, int[%d] output_size) -> Tensor"):format(d, d),
-       kind = "composite", autocast = d > 1 and { cpu = "float32" } or nil, dtypes = "real",
+       kind = "composite", autocast = d > 1 and { host = "float32" } or nil, dtypes = "real",
        torch = ("max_unpool_ref(*args)"),
        doc = text["max_unpool" .. d .. "d"],
        sample = { ("randn(2, 1, %s), tensor({ 1, 4, 6, 7, 8, 3, 5, 2 }):reshape(2, 1, %s), %s"):format(plane, plane,
@@ -369,7 +369,7 @@ end
 op { [[native_fractional_max_pool(Tensor x, Tensor random_samples, int[] kernel_size, int[] output_size)
      -> (Tensor values, Tensor indices)]],
      vmap = "entries", kind = "structured", dtypes = "real", mixed = true, internal = true,
-     no_cuda = "the windows are gathered there",
+     cpu_only = "the windows are gathered there",
      torch = "[r.squeeze(0) for r in positions(getattr(F, f'fractional_max_pool{args[0].dim() - 1}d')("
        .. "args[0].unsqueeze(0), args[2], args[3], return_indices=True, _random_samples=args[1].unsqueeze(0)))]",
      doc = [[`fractional_max_pool2d` and `3d` of planes or volumes (n, ...), with `random_samples` (n, dims).]],
@@ -380,7 +380,7 @@ op { [[native_fractional_max_pool(Tensor x, Tensor random_samples, int[] kernel_
 for d = 2, 3 do
   op { ([[fractional_max_pool%dd(Tensor x, int[%d] kernel_size, int[%d] output_size, Tensor random_samples)
           -> (Tensor values, Tensor indices)]]):format(d, d, d),
-       kind = "composite", autocast = { cpu = "float32" }, dtypes = "floating", constant = { "random_samples" },
+       kind = "composite", autocast = { host = "float32" }, dtypes = "floating", constant = { "random_samples" },
        torch = ("positions(F.fractional_max_pool%dd(args[0], args[1], args[2], return_indices=True, "
          .. "_random_samples=args[3]))"):format(d),
        doc = text["fractional_max_pool" .. d .. "d"],

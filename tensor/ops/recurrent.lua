@@ -279,7 +279,7 @@ local function cell(name, gates, states, results)
   local state = states == "Tensor hx" and "randn(3, 2)" or "{randn(3, 2), randn(3, 2)}"
   op { ("%s(Tensor x, %s, Tensor w_ih, Tensor w_hh, Tensor? b_ih=nil, Tensor? b_hh=nil) -> %s"):format(name, states,
          results),
-       kind = "composite", autocast = { cuda = "lower_precision" }, dtypes = "floating", method = false,
+       kind = "composite", autocast = { device = "lower_precision" }, dtypes = "floating", method = false,
        doc = text[name],
        sample = { ("randn(3, 4), %s, %s"):format(state, weights(gates, 4, 2, true)),
                   ("randn(3, 4), %s, %s"):format(state, weights(gates, 4, 2)) } }

@@ -1,7 +1,7 @@
 -- tensor/ops/reduce.lua: sums, averages, extremes, norms and running sums.
 
 op { "sum(Tensor x, Dim[*] dim={}, bool keepdim=false, DType? dtype=nil) -> Tensor",
-     vmap = "dims", linear = true, kind = "structured", autocast = { cuda = "float32" }, dtypes = "all",
+     vmap = "dims", linear = true, kind = "structured", autocast = { device = "float32" }, dtypes = "all",
      grad = { x = "expand(restore_dims(g, sizes_of(x), dim, keepdim), sizes_of(x))" },
      doc = [[Sum of the elements over some dimensions, or over all. Bools and integers are summed in
 int64. Floats are summed in blocks, so that the rounding error grows with the logarithm of the count,
@@ -289,7 +289,7 @@ for _, name in ipairs { "var", "std", "var_mean", "std_mean" } do
 end
 
 op { "norm(Tensor x, float p=2, Dim[*] dim={}, bool keepdim=false, DType? dtype=nil) -> Tensor",
-     vmap = "dims", kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating+complex",
+     vmap = "dims", kind = "structured", autocast = { device = "float32" }, dtypes = "floating+complex",
      grad = { x = "norm_grad_x(g, x, y, p, dim, keepdim)" },
      doc = [[Norm over some dimensions, or of all elements as one vector. Order 0 counts the elements
 that are not 0; infinity gives the largest magnitude, minus infinity the smallest. The norm of complex
@@ -321,7 +321,7 @@ op { "scaled_exp(Tensor scale, Tensor x, Tensor shift) -> Tensor",
      sample = { "randn(3, 4), randn(3, 4), randn(3, 4)", "randn(3, 1), randn(3, 4), randn(3, 1)" } }
 
 op { "logsumexp(Tensor x, Dim[*] dim, bool keepdim=false) -> Tensor",
-     vmap = "dims", kind = "structured", autocast = { cuda = "float32" }, dtypes = "all", alias = { "special.logsumexp" },
+     vmap = "dims", kind = "structured", autocast = { device = "float32" }, dtypes = "all", alias = { "special.logsumexp" },
      grad = { x = "logsumexp_grad_x(g, x, y, dim, keepdim)" },
      doc = [[Logarithm of the sum of exponentials over some dimensions, without overflow. Bools and
 integers give the default dtype.]],
@@ -365,7 +365,7 @@ Tensor (2, 1) int64]],
      torch = "args[0].sum_to_size(args[1])" }
 
 op { "renorm(Tensor x, float p, Dim dim, float maxnorm) -> Tensor",
-     inplace = true, out = true, kind = "composite", autocast = { cuda = "float32" }, dtypes = "floating+complex",
+     inplace = true, out = true, kind = "composite", autocast = { device = "float32" }, dtypes = "floating+complex",
      doc = "`x` with the slices along a dimension scaled down where their norm exceeds `maxnorm`.",
      args = { p = "the order of the norm", dim = "the dimension of the slices", maxnorm = "the largest norm" },
      shapes = "x (*, n, *) -> (*, n, *)",

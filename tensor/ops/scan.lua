@@ -1,7 +1,7 @@
 -- tensor/ops/scan.lua: running sums, products and extremes; differences and integrals of samples.
 
 op { "cumsum(Tensor x, Dim dim, DType? dtype=nil) -> Tensor",
-     inplace = true, vmap = "dims", linear = true, kind = "structured", autocast = { cuda = "float32" }, dtypes = "all",
+     inplace = true, vmap = "dims", linear = true, kind = "structured", autocast = { device = "float32" }, dtypes = "all",
      grad = { x = "flip(cumsum(flip(g, Dims{dim}), dim), Dims{dim})" },
      doc = "Cumulative sum along a dimension. Bools and integers are summed in int64.",
      shapes = "x (*) -> (*)",
@@ -13,7 +13,7 @@ Tensor (3,) int64]],
      sample = { "randn(3, 4), 2", "randn(3, 4), 1" } }
 
 op { "cumprod(Tensor x, Dim dim, DType? dtype=nil) -> Tensor",
-     inplace = true, vmap = "dims", kind = "structured", autocast = { cuda = "float32" }, dtypes = "all",
+     inplace = true, vmap = "dims", kind = "structured", autocast = { device = "float32" }, dtypes = "all",
      grad = { x = "cumprod_grad_x(g, x, y, dim)" },
      doc = "Cumulative product along a dimension. Bools and integers are multiplied in int64.",
      shapes = "x (*) -> (*)",

@@ -111,7 +111,7 @@ op { "view_as_real(Tensor x) -> Tensor",
      sample = { "view_as_complex(randn(3, 2))" } }
 
 op { "view_as_complex(Tensor x) -> Tensor",
-     vmap = "dims", linear = true, kind = "view", autocast = { cpu = "float32" }, dtypes = "floating",
+     vmap = "dims", linear = true, kind = "view", autocast = { host = "float32" }, dtypes = "floating",
      grad = { x = "view_as_real(g)" },
      doc = text.view_as_complex,
      sample = { "randn(3, 2)" },
@@ -267,7 +267,7 @@ op { "unbind(Tensor x, Dim dim=0) -> Tensor[]",
 -- Putting together.
 
 op { "cat(Tensor[] tensors, Dim dim=0) -> Tensor",
-     vmap = "cat", linear = true, kind = "structured", autocast = { cpu = "promote" },
+     vmap = "cat", linear = true, kind = "structured", autocast = { host = "promote" },
      grad = { tensors = "formulas::cat_grad_tensors(g, sizes_of(tensors), dim)" }, method = false,
      alias = { "concat", "concatenate" },
      doc = text.cat,
@@ -275,7 +275,7 @@ op { "cat(Tensor[] tensors, Dim dim=0) -> Tensor",
                 "{zeros(0), randn(2, 3), zeros(0)}" } }
 
 op { "stack(Tensor[] tensors, NewDim dim=0) -> Tensor",
-     out = true, kind = "composite", autocast = { cpu = "promote" }, method = false,
+     out = true, kind = "composite", autocast = { host = "promote" }, method = false,
      doc = text.stack,
      sample = { "{randn(3), randn(3)}", "{randn(2, 3), randn(2, 3)}, -1" } }
 

@@ -1,7 +1,7 @@
 -- tensor/ops/softmax.lua: softmax, its logarithm, and their gradients.
 
 op { "softmax(Tensor x, Dim dim) -> Tensor",
-     vmap = "dims", kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating", alias = { "special.softmax" },
+     vmap = "dims", kind = "structured", autocast = { device = "float32" }, dtypes = "floating", alias = { "special.softmax" },
      grad = { x = "softmax_grad_x(g, y, dim)" },
      doc = [[Softmax along a dimension: positive numbers that sum to 1. Computed from `x - max(x)`, so
 it does not overflow. A slice of minus infinities gives NaN.]],
@@ -23,7 +23,7 @@ op { "softmax_grad_x(Tensor grad, Tensor result, Dim dim) -> Tensor",
      sample = { "randn(3, 4), randn(3, 4), 2" } }
 
 op { "log_softmax(Tensor x, Dim dim) -> Tensor",
-     vmap = "dims", kind = "structured", autocast = { cuda = "float32" }, dtypes = "floating", alias = { "special.log_softmax" },
+     vmap = "dims", kind = "structured", autocast = { device = "float32" }, dtypes = "floating", alias = { "special.log_softmax" },
      grad = { x = "log_softmax_grad_x(g, y, dim)" },
      doc = "Logarithm of the softmax along a dimension, computed without overflow or loss of precision.",
      args = { dim = "the dimension along which the exponentials of the result sum to 1" },

@@ -33,7 +33,7 @@ quantiles the result has a first dimension for them.]],
 for _, name in ipairs { "quantile", "nanquantile" } do
   op { name .. [[(Tensor x, Operand q, Dim? dim=nil, bool keepdim=false,
                 string interpolation="linear") -> Tensor]],
-       out = true, kind = "composite", autocast = { cpu = "float32" }, dtypes = "floating",
+       out = true, kind = "composite", autocast = { host = "float32" }, dtypes = "floating",
        doc = quantiles[name],
        sample = { "randn(3, 5), 0.3", "randn(3, 5), tensor({0.05, 0.3, 0.6, 0.9}), 2", "randn(3, 5), tensor({0.1, 0.7}), 1, true",
                   "randn(3, 4), 0.55, 2, false, \"lower\"", "randn(3, 4), 0.55, 2, false, \"higher\"",

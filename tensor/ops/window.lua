@@ -64,7 +64,7 @@ Tensor (5,) float32]] }, { "6", "7, false", "5, true, 3.5", "4, false, 0.0" })
 op { [[stft(Tensor x, int n_fft, int? hop_length=nil, int? win_length=nil, Tensor? window=nil,
             bool center=true, string pad_mode="reflect", bool normalized=false, bool? onesided=nil,
             bool? return_complex=nil) -> Tensor]],
-     kind = "composite", autocast = { cpu = "float32" }, mixed = true, dtypes = "floating+complex",
+     kind = "composite", autocast = { host = "float32" }, mixed = true, dtypes = "floating+complex",
      doc = "Short-time Fourier transform: the discrete Fourier transforms of the windows of a signal.",
      args = { x = "the signals",
               n_fft = "the length of the transforms",

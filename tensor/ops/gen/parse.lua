@@ -22,7 +22,7 @@ end
 parse.fields = {}
 for name in ([[kind dtypes grad differentiable
     doc args shapes formula errors source example gives sample torch check nodiff random inplace meta method func
-    no_cuda draws overload_of int_to_float result clone mixed functor constant chooses
+    cpu_only draws overload_of int_to_float result clone mixed functor constant chooses
     keeps_dtype autocast gather out divides internal alias module slow exception
     lua_name makes forms vmap linear steady]]):gmatch "[%a_]+" do
   parse.fields[name] = true
@@ -189,8 +189,9 @@ local function check_fields(row)
   if row.slow and not (row.kind == "pointwise" and table.concat(row.dtypes) == "floating") then
     fail "'slow' is for pointwise ops of floating dtypes"
   end
-  local policies = type(row.autocast) == "table" and row.autocast or { row.autocast }
-  for _, policy in pairs(policies) do
+  local policies = type(row.autocast) == "table" and row.autocast or { host = row.autocast }
+  for where, policy in pairs(policies) do
+    if where ~= "host" and where ~= "device" then fail("'autocast' is for 'host' or 'device', not '%s'", where) end
     if not parse.autocast_policies[policy] then fail("unknown autocast policy '%s'", policy) end
   end
   if row.vmap and row.kind == "composite" and #row.grads == 0 then

@@ -1,4 +1,4 @@
-// interp/binding/cuda/memory.cpp: ml.memory, which counts and gives back tensor memory, and
+// interp/binding/device/memory.cpp: ml.memory, which counts and gives back tensor memory, and
 // ml.scope.
 #include "interp/binding/arg_reader.h"
 #include "interp/state/namespace.h"
@@ -52,7 +52,8 @@ int l_collect(lua_State* L) {
 
 int l_empty_cache(lua_State* L) {
   allocator_for(DeviceType::CPU).empty_cache();
-  if (cuda_backend() != nullptr) allocator_for(DeviceType::CUDA).empty_cache();
+  for (const DeviceType type : device_types())
+    if (type != DeviceType::CPU && backend_of(type) != nullptr) allocator_for(type).empty_cache();
   static_cast<void>(L);
   return 0;
 }

@@ -1,10 +1,10 @@
-// interp/binding/cuda/cuda_memory.cpp: what stdlib/cuda/memory.lua is made of: the allocators of
-// CUDA devices, their counters, segments and events.
+// interp/binding/device/device_memory.cpp: what stdlib/cuda/memory.lua is made of: the allocators
+// of devices, their counters, segments and events.
 #include <algorithm>
 #include <cstring>
 
 #include "interp/binding/arg_reader.h"
-#include "interp/binding/cuda/cuda_device.h"
+#include "interp/binding/device/device_module.h"
 #include "interp/state/entry.h"
 #include "interp/state/state.h"
 #include "tensor/runtime/backend.h"
@@ -33,12 +33,15 @@ MemoryPosition script_lines() noexcept try {
   return nullptr;
 }
 
-Backend& need_cuda(lua_State* L, int function_name) {
-  Backend* backend = cuda_backend();
-  if (backend == nullptr)
-    fail(luaL_checkstring(L, function_name),
-         ": CUDA is not available: ", cuda_unavailable_reason());
-  return *backend;
+DeviceMemoryReports& reports_of(lua_State* L, const char* op) {
+  DeviceMemoryReports* reports = module_backend(L, op).memory_reports();
+  check(reports != nullptr, op, ": ", title_of(module_type(L)),
+        " devices tell nothing of their memory");
+  return *reports;
+}
+// The same for the function whose name is at that index.
+DeviceMemoryReports& reports_of(lua_State* L, int function_name) {
+  return reports_of(L, luaL_checkstring(L, function_name));
 }
 
 void set_integer(lua_State* L, const char* key, int64_t value) {
@@ -109,15 +112,16 @@ void push_event(lua_State* L, const MemoryEvent& event) {
 // The number of a device that exists: index(device, name of the function)
 int l_index(lua_State* L) {
   const char* op = luaL_checkstring(L, 2);
-  need_cuda(L, 2);
-  return push_result(L, static_cast<int64_t>(cuda_device_argument(L, 1, op)));
+  return push_result(L, static_cast<int64_t>(device_argument(L, 1, op)));
 }
 
-int device_of(lua_State* L) { return cuda_device_argument(L, 1, "cuda"); }
+const char* module_name(lua_State* L) { return name(module_type(L)); }
+int device_of(lua_State* L) { return device_argument(L, 1, module_name(L)); }
+DeviceMemoryReports& reports_of(lua_State* L) { return reports_of(L, module_name(L)); }
 
 int l_statistics(lua_State* L) {
   const int device = device_of(L);
-  const MemoryStatistics all = cuda_backend()->memory_statistics(device);
+  const MemoryStatistics all = reports_of(L).statistics(device);
   lua_createtable(L, 0, static_cast<int>(all.size()));
   for (const auto& [name, value] : all) set_integer(L, name.c_str(), value);
   return 1;
@@ -127,9 +131,9 @@ int l_statistics(lua_State* L) {
 int l_reset(lua_State* L) {
   const int device = device_of(L);
   if (lua_toboolean(L, 2) != 0)
-    cuda_backend()->reset_peak_memory_statistics(device);
+    reports_of(L).reset_peaks(device);
   else
-    cuda_backend()->reset_accumulated_memory_statistics(device);
+    reports_of(L).reset_accumulated(device);
   return 0;
 }
 
@@ -137,14 +141,15 @@ int l_reset(lua_State* L) {
 int l_fraction(lua_State* L) {
   const int device = device_of(L);
   const double fraction = lua_tonumber(L, 2);
-  check(fraction >= 0 && fraction <= 1, "cuda: a share from 0 to 1 is expected, got ", fraction);
-  if (lua_gettop(L) >= 2) cuda_backend()->set_memory_fraction(device, fraction);
-  return push_result(L, cuda_backend()->memory_fraction(device));
+  check(fraction >= 0 && fraction <= 1, module_name(L), ": a share from 0 to 1 is expected, got ",
+        fraction);
+  if (lua_gettop(L) >= 2) reports_of(L).set_fraction(device, fraction);
+  return push_result(L, reports_of(L).fraction(device));
 }
 
 int l_snapshot(lua_State* L) {
   luaL_checkstack(L, 12, "too many values");
-  const MemorySnapshot snapshot = need_cuda(L, 1).memory_snapshot();
+  const MemorySnapshot snapshot = reports_of(L, 1).snapshot();
   lua_createtable(L, static_cast<int>(snapshot.segments.size()), 0);
   int at = 0;
   for (const MemorySegment& segment : snapshot.segments) {
@@ -174,13 +179,13 @@ int l_record(lua_State* L) {
   history.max_entries = std::max<int64_t>(lua_tointeger(L, 5), 0);
   history.clear = lua_toboolean(L, 6) != 0;
   history.where = script_lines;
-  need_cuda(L, 1).record_memory_history(history);
+  reports_of(L, 1).record_history(history);
   return 0;
 }
 
 }  // namespace
 
-void register_cuda_memory(lua_State* L) {
+void register_device_memory(lua_State* L, DeviceType type) {
   static const luaL_Reg kFunctions[] = {{"index", guard<l_index>},
                                         {"statistics", guard<l_statistics>},
                                         {"reset", guard<l_reset>},
@@ -188,8 +193,9 @@ void register_cuda_memory(lua_State* L) {
                                         {"snapshot", guard<l_snapshot>},
                                         {"record", guard<l_record>},
                                         {nullptr, nullptr}};
-  luaL_newlib(L, kFunctions);
-  lua_setfield(L, -3, "_cuda_memory");
+  lua_newtable(L);
+  set_module_functions(L, type, kFunctions);
+  lua_setfield(L, -3, text("_", name(type), "_memory").c_str());
 }
 
 }  // namespace moonlet::binding

@@ -1,4 +1,4 @@
--- tensor/ops/gen/emit_pointwise_cuda.lua: the CUDA kernels of one family of pointwise ops. The text
+-- cuda/gen/emit_pointwise.lua: the CUDA kernels of one family of pointwise ops. The text
 -- only lists the ops; cuda/kernels/common/pointwise.cuh says what becomes of each.
 
 local pointwise_list = require "tensor.ops.gen.pointwise_list"
@@ -34,7 +34,7 @@ end
 return function(rows, family)
   local list = {}
   for _, kernel in ipairs(pointwise_list.kernels(rows)) do
-    if not kernel.no_cuda then
+    if not kernel.cpu_only then
       kernel.effort = effort(kernel, family)
       list[#list + 1] = fill(kernel_text, kernel)
     end

@@ -1,7 +1,7 @@
-// interp/binding/cuda/cudnn.cpp: what stdlib/backends/cudnn.lua is made of: the settings of the
+// interp/binding/device/cudnn.cpp: what stdlib/backends/cudnn.lua is made of: the settings of the
 // running interpreter and the library's version.
 #include "interp/binding/arg_reader.h"
-#include "interp/binding/cuda/cuda_device.h"
+#include "interp/binding/device/device_module.h"
 #include "tensor/runtime/backend.h"
 #include "tensor/runtime/cudnn_settings.h"
 
@@ -28,19 +28,19 @@ int l_set(lua_State* L) {
 
 // The version as one number, or nothing where it is not there.
 int l_version(lua_State* L) {
-  Backend* backend = cuda_backend();
-  const int64_t version = backend != nullptr ? backend->cudnn_version() : 0;
+  Backend* backend = backend_of(module_type(L));
+  const int64_t version = backend != nullptr ? backend->library_version("cudnn") : 0;
   return version == 0 ? 0 : push_result(L, version);
 }
 
 }  // namespace
 
-void register_cudnn(lua_State* L) {
-  static const luaL_Reg kCuda[] = {{"_cudnn_settings", guard<l_settings>},
-                                   {"_set_cudnn", guard<l_set>},
-                                   {"_cudnn_version", guard<l_version>},
-                                   {nullptr, nullptr}};
-  luaL_setfuncs(L, kCuda, 0);
+void register_cudnn(lua_State* L, DeviceType type) {
+  static const luaL_Reg kFunctions[] = {{"_cudnn_settings", guard<l_settings>},
+                                        {"_set_cudnn", guard<l_set>},
+                                        {"_cudnn_version", guard<l_version>},
+                                        {nullptr, nullptr}};
+  set_module_functions(L, type, kFunctions);
 }
 
 }  // namespace moonlet::binding

@@ -1,5 +1,5 @@
-// interp/binding/cuda/pinned.cpp: tensors in page-locked memory, from which copies to a GPU are
-// quicker.
+// interp/binding/device/pinned.cpp: tensors in page-locked memory, from which copies to a device
+// are quicker.
 #include "interp/binding/arg_reader.h"
 #include "interp/binding/uses_pinned.h"
 #include "tensor/core/layout.h"
@@ -10,16 +10,16 @@ namespace moonlet::binding {
 namespace {
 
 // A storage of page-locked memory with one reference.
-Storage* pinned_storage(Backend& backend, size_t bytes) {
+Storage* pinned_storage(PinnedMemory& pinned, size_t bytes) {
   memory::Budget* budget = memory::account.budget;
   if (budget != nullptr) budget->charge(bytes);
   void* data = nullptr;
-  const auto release = [&backend, budget, bytes](void* memory) {
-    if (memory != nullptr) backend.unpin_memory(memory, bytes);
+  const auto release = [&pinned, budget, bytes](void* memory) {
+    if (memory != nullptr) pinned.release(memory, bytes);
     if (budget != nullptr) budget->refund(bytes);
   };
   try {
-    data = backend.pin_memory(bytes);
+    data = pinned.allocate(bytes);
     return Storage::foreign(data, bytes, {}, [release, data] { release(data); });
   } catch (const std::exception&) {
     release(data);
@@ -29,8 +29,22 @@ Storage* pinned_storage(Backend& backend, size_t bytes) {
 
 bool is_pinned(const Tensor& x) {
   if (!x.device().is_cpu() || x.numel() == 0 || x.storage().stand_in() != nullptr) return false;
-  Backend* backend = cuda_backend();
-  return backend != nullptr && backend->is_pinned(x.storage().data());
+  PinnedMemory* pinned = pinned_memory();
+  return pinned != nullptr && pinned->holds(x.storage().data());
+}
+
+// Says of each kind of device why it locks no pages.
+[[noreturn]] void refuse_pinning() {
+  std::string why;
+  for (const DeviceType type : device_types()) {
+    if (type == DeviceType::CPU) continue;
+    if (!why.empty()) why += "; ";
+    if (backend_of(type) != nullptr)
+      why += text(title_of(type), " has no page-locked memory");
+    else
+      why += text(title_of(type), " is not available: ", unavailable_reason(type));
+  }
+  fail("pin_memory: ", why);
 }
 
 constexpr ArgSpec kPinArgs[] = {{"x", ArgType::Tensor}};
@@ -42,11 +56,11 @@ int l_pin_memory(lua_State* L) {
   const Tensor& x = args.tensor(0);
   check(x.device().is_cpu(), "pin_memory: only tensors on the CPU are pinned, this one is on ",
         x.device());
-  Backend* backend = cuda_backend();
-  if (backend == nullptr) fail("pin_memory: CUDA is not available: ", cuda_unavailable_reason());
+  PinnedMemory* pinned = pinned_memory();
+  if (pinned == nullptr) refuse_pinning();
   if (x.numel() == 0 || is_pinned(x)) return push_result(L, x);
   const auto bytes = static_cast<size_t>(x.numel()) * static_cast<size_t>(size_of(x.dtype()));
-  Storage* storage = pinned_storage(*backend, bytes);
+  Storage* storage = pinned_storage(*pinned, bytes);
   Tensor out;
   try {
     out = view_of(*storage, x.sizes(), dense_strides(x.sizes(), x.strides()), 0, x.dtype(),

@@ -1,4 +1,4 @@
-// interp/binding/cuda/streams.cpp: what stdlib/cuda/streams.lua is made of: streams by device and
+// interp/binding/device/streams.cpp: what stdlib/cuda/streams.lua is made of: streams by device and
 // number, events, guards, and what is known of devices.
 #include <algorithm>
 #include <atomic>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "interp/binding/arg_reader.h"
-#include "interp/binding/cuda/cuda_device.h"
+#include "interp/binding/device/device_module.h"
 #include "interp/state/state.h"
 #include "tensor/runtime/backend.h"
 #include "tensor/runtime/execution.h"
@@ -17,8 +17,15 @@
 namespace moonlet::binding {
 namespace {
 
-constexpr const char* kEventName = "moonlet.cuda_event";
-constexpr const char* kGuardName = "moonlet.cuda_guard";
+constexpr const char* kEventName = "moonlet.device_event";
+constexpr const char* kGuardName = "moonlet.device_guard";
+
+// Those of the module's devices.
+Streams& streams_of(lua_State* L, const char* op) {
+  Streams* streams = module_backend(L, op).streams();
+  check(streams != nullptr, op, ": ", title_of(module_type(L)), " devices have no streams");
+  return *streams;
+}
 
 // The stream whose device and number are at `index` and behind it.
 DeviceStream stream_argument(lua_State* L, int index, const char* op) {
@@ -27,7 +34,7 @@ DeviceStream stream_argument(lua_State* L, int index, const char* op) {
   const bool fits = device >= 0 && device < 128 && id >= 0 && id <= UINT16_MAX;
   const DeviceStream stream{static_cast<int8_t>(fits ? device : 0),
                             static_cast<uint16_t>(fits ? id : 0)};
-  check(fits && cuda_streams(op).exists(stream), op, ": there is no such stream");
+  check(fits && require_streams(op).exists(stream), op, ": there is no such stream");
   return stream;
 }
 
@@ -35,29 +42,30 @@ DeviceStream stream_argument(lua_State* L, int index, const char* op) {
 
 // Device, priority -> number.
 int l_stream(lua_State* L) {
-  const int device = cuda_device_argument(L, 1, "Stream");
+  const int device = device_argument(L, 1, "Stream");
   const int64_t priority = integer_argument(L, 2, "Stream", "the priority");
   const int clamped = static_cast<int>(std::clamp<int64_t>(priority, -1000, 1000));
-  return push_result(L, static_cast<int64_t>(cuda_streams("Stream").from_pool(device, clamped).id));
+  return push_result(L,
+                     static_cast<int64_t>(streams_of(L, "Stream").from_pool(device, clamped).id));
 }
 
 int l_priority(lua_State* L) {
   const DeviceStream stream = stream_argument(L, 1, "priority");
-  return push_result(L, static_cast<int64_t>(cuda_streams("priority").priority(stream)));
+  return push_result(L, static_cast<int64_t>(streams_of(L, "priority").priority(stream)));
 }
 
 int l_priority_range(lua_State* L) {
-  const auto [least, greatest] = cuda_streams("priority_range").priority_range();
+  const auto [least, greatest] = streams_of(L, "priority_range").priority_range();
   return push_result(L, static_cast<int64_t>(least)) +
          push_result(L, static_cast<int64_t>(greatest));
 }
 
 int l_query(lua_State* L) {
-  return push_result(L, cuda_streams("query").query(stream_argument(L, 1, "query")));
+  return push_result(L, streams_of(L, "query").query(stream_argument(L, 1, "query")));
 }
 
 int l_synchronize(lua_State* L) {
-  cuda_streams("synchronize").synchronize(stream_argument(L, 1, "synchronize"));
+  streams_of(L, "synchronize").synchronize(stream_argument(L, 1, "synchronize"));
   return 0;
 }
 
@@ -66,21 +74,21 @@ int l_wait_stream(lua_State* L) {
   return 0;
 }
 
-// The cudaStream_t as a number.
+// What the library calls it, as a number.
 int l_handle(lua_State* L) {
-  void* const handle = cuda_streams("cuda_stream").handle(stream_argument(L, 1, "cuda_stream"));
+  void* const handle = streams_of(L, "cuda_stream").handle(stream_argument(L, 1, "cuda_stream"));
   return push_result(L, static_cast<int64_t>(reinterpret_cast<intptr_t>(handle)));
 }
 
 int l_current_stream(lua_State* L) {
-  const int device = cuda_device_argument(L, 1, "current_stream");
+  const int device = device_argument(L, 1, "current_stream");
   return push_result(L, static_cast<int64_t>(current_stream(device).id));
 }
 
 int l_set_stream(lua_State* L) {
   const DeviceStream stream = stream_argument(L, 1, "set_stream");
   set_current_stream(stream);
-  set_current_device(stream.device);
+  set_current_device({stream_type(), stream.device});
   return 0;
 }
 
@@ -91,19 +99,19 @@ int l_current_device(lua_State* L) {
 }
 
 int l_set_device(lua_State* L) {
-  set_current_device(cuda_device_argument(L, 1, "set_device"));
+  set_current_device({module_type(L), static_cast<int8_t>(device_argument(L, 1, "set_device"))});
   return 0;
 }
 
 // A device as a number: nil for the current one, a name or a number; and what asks.
 int l_index(lua_State* L) {
   const std::string op = luaL_checkstring(L, 2);
-  return push_result(L, static_cast<int64_t>(cuda_device_argument(L, 1, op.c_str())));
+  return push_result(L, static_cast<int64_t>(device_argument(L, 1, op.c_str())));
 }
 
 int l_properties(lua_State* L) {
-  const int device = cuda_device_argument(L, 1, "get_device_properties");
-  Backend& backend = *cuda_backend();
+  const int device = device_argument(L, 1, "get_device_properties");
+  Backend& backend = module_backend(L, "get_device_properties");
   lua_createtable(L, 0, 24);
   push_string(L, backend.device_name(device));
   lua_setfield(L, -2, "name");
@@ -115,9 +123,9 @@ int l_properties(lua_State* L) {
 }
 
 int l_can_access_peer(lua_State* L) {
-  const int device = cuda_device_argument(L, 1, "can_device_access_peer");
-  const int peer = cuda_device_argument(L, 2, "can_device_access_peer");
-  return push_result(L, cuda_backend()->can_access_peer(device, peer));
+  const int device = device_argument(L, 1, "can_device_access_peer");
+  const int peer = device_argument(L, 2, "can_device_access_peer");
+  return push_result(L, module_backend(L, "can_device_access_peer").can_access_peer(device, peer));
 }
 
 // --- guards --------------------------------------------------------------------------------------
@@ -181,7 +189,7 @@ void go_back(const DeviceGuardValue& from) {
   put_stream(from.other);
   put_stream(from.own);
   device_state.guard = from.outer;
-  if (device_state.current != from.device) set_current_device(from.device);
+  if (device_state.current != from.device) set_current_device({stream_type(), from.device});
 }
 
 // What the guard would go back to becomes what the next newer ones go back to.
@@ -274,16 +282,16 @@ int l_stream_guard(lua_State* L) {
   const DeviceStream stream = stream_argument(L, 1, "stream");
   push_guard(L, stream.device, "stream");
   set_current_stream(stream);
-  set_current_device(stream.device);
+  set_current_device({stream_type(), stream.device});
   return 1;
 }
 
 // A device, or a negative number or nothing for a guard that changes nothing.
 int l_device_guard(lua_State* L) {
   const bool none = lua_isnoneornil(L, 1) || (lua_isinteger(L, 1) && lua_tointeger(L, 1) < 0);
-  const int device = none ? device_state.current : cuda_device_argument(L, 1, "device");
+  const int device = none ? device_state.current : device_argument(L, 1, "device");
   push_guard(L, device, "device");
-  if (!none) set_current_device(device);
+  if (!none) set_current_device({module_type(L), static_cast<int8_t>(device)});
   return 1;
 }
 
@@ -303,7 +311,7 @@ int l_event_collect(lua_State* L) {
 
 int l_event(lua_State* L) {
   const bool timing = lua_toboolean(L, 1) != 0, blocking = lua_toboolean(L, 2) != 0;
-  cuda_streams("Event");
+  streams_of(L, "Event");
   void* const cell = lua_newuserdatauv(L, sizeof(Event), 0);
   if (luaL_newmetatable(L, kEventName) != 0) {
     lua_pushcfunction(L, guard<l_event_collect>);
@@ -356,8 +364,8 @@ int64_t field_of(lua_State* L, int index, const char* name) {
 
 int l_record_stream(lua_State* L) {
   const Tensor& x = check_tensor(L, 1, "record_stream");
-  check(x.device().real().is_cuda(), "record_stream: the tensor is on ", x.device(),
-        "; streams are of CUDA devices");
+  check(has_streams(x.device().real()), "record_stream: the tensor is on ", x.device(),
+        ", where there are no streams");
   check(lua_istable(L, 2), "record_stream: a stream of ml.cuda is expected, got ", type_name(L, 2));
   lua_settop(L, 2);
   const int64_t device = field_of(L, 2, "device_index"), id = field_of(L, 2, "stream_id");
@@ -366,56 +374,39 @@ int l_record_stream(lua_State* L) {
   lua_pushinteger(L, id);
   const DeviceStream stream = stream_argument(L, 3, "record_stream");
   check(stream.device == x.device().index, "record_stream: the tensor is on ", x.device(),
-        " and the stream on cuda:", device);
+        " and the stream on ", name(stream_type()), ":", device);
   record_stream(x, stream);
   return 0;
 }
 
 }  // namespace
 
-int cuda_device_argument(lua_State* L, int index, const char* op) {
-  Backend* backend = cuda_backend();
-  if (backend == nullptr) fail(op, ": CUDA is not available: ", cuda_unavailable_reason());
-  if (lua_isnoneornil(L, index)) return device_state.current;
-  int64_t number = 0;
-  if (lua_type(L, index) == LUA_TSTRING) {
-    const Device device = device_from_name(lua_tostring(L, index));
-    check(device.is_cuda(), op, ": a CUDA device is expected, got ", device);
-    number = device.index;
-  } else {
-    number = integer_argument(L, index, op, "the device");
-  }
-  check(number >= 0 && number < backend->device_count(), op, ": there is no device ", number,
-        " among ", backend->device_count());
-  return static_cast<int>(number);
-}
-
-void register_streams(lua_State* L) {
-  static const luaL_Reg kCuda[] = {{"_stream", guard<l_stream>},
-                                   {"_priority", guard<l_priority>},
-                                   {"_priority_range", guard<l_priority_range>},
-                                   {"_query", guard<l_query>},
-                                   {"_synchronize", op_guard<l_synchronize>},
-                                   {"_wait_stream", guard<l_wait_stream>},
-                                   {"_handle", guard<l_handle>},
-                                   {"_current_stream", guard<l_current_stream>},
-                                   {"_set_stream", guard<l_set_stream>},
-                                   {"_current_device", guard<l_current_device>},
-                                   {"_set_device", guard<l_set_device>},
-                                   {"_index", guard<l_index>},
-                                   {"_properties", guard<l_properties>},
-                                   {"_can_access_peer", guard<l_can_access_peer>},
-                                   {"_stream_guard", guard<l_stream_guard>},
-                                   {"_device_guard", guard<l_device_guard>},
-                                   {"_event", guard<l_event>},
-                                   {"_event_record", guard<l_event_record>},
-                                   {"_event_wait", guard<l_event_wait>},
-                                   {"_event_query", guard<l_event_query>},
-                                   {"_event_synchronize", guard<l_event_synchronize>},
-                                   {"_event_elapsed", guard<l_event_elapsed>},
-                                   {"_event_device", guard<l_event_device>},
-                                   {nullptr, nullptr}};
-  luaL_setfuncs(L, kCuda, 0);
+void register_streams(lua_State* L, DeviceType type) {
+  static const luaL_Reg kFunctions[] = {{"_stream", guard<l_stream>},
+                                        {"_priority", guard<l_priority>},
+                                        {"_priority_range", guard<l_priority_range>},
+                                        {"_query", guard<l_query>},
+                                        {"_synchronize", op_guard<l_synchronize>},
+                                        {"_wait_stream", guard<l_wait_stream>},
+                                        {"_handle", guard<l_handle>},
+                                        {"_current_stream", guard<l_current_stream>},
+                                        {"_set_stream", guard<l_set_stream>},
+                                        {"_current_device", guard<l_current_device>},
+                                        {"_set_device", guard<l_set_device>},
+                                        {"_index", guard<l_index>},
+                                        {"_properties", guard<l_properties>},
+                                        {"_can_access_peer", guard<l_can_access_peer>},
+                                        {"_stream_guard", guard<l_stream_guard>},
+                                        {"_device_guard", guard<l_device_guard>},
+                                        {"_event", guard<l_event>},
+                                        {"_event_record", guard<l_event_record>},
+                                        {"_event_wait", guard<l_event_wait>},
+                                        {"_event_query", guard<l_event_query>},
+                                        {"_event_synchronize", guard<l_event_synchronize>},
+                                        {"_event_elapsed", guard<l_event_elapsed>},
+                                        {"_event_device", guard<l_event_device>},
+                                        {nullptr, nullptr}};
+  set_module_functions(L, type, kFunctions);
 }
 
 void register_record_stream(lua_State* L) {
