@@ -51,6 +51,8 @@ local function add_searcher(root)
     local rest = name:match "^moonlet%.(.*)$"
     if not rest then return nil end
     local path = ("%s/stdlib/%s.lua"):format(root, (rest:gsub("%.", "/")))
+    -- Embedded beside stdlib/: what the core is generated from as well.
+    if rest == "optimizers" then path = root .. "/tensor/functors/optimizers.lua" end
     local chunk = loadfile(path)
     if chunk then return chunk, path end
     if io.open(path) then return assert(loadfile(path)) end
