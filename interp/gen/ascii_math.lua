@@ -39,7 +39,7 @@ ascii_math.words = set [[TP FP TN FN STFT AlphaDropout activation anchor attenti
   norm3 norm_first running size tail windows positive negative precision recall FPR TPR mask last
   length sizes row column steps rows columns weight bias input target output state key query value
   gradient epoch iteration cycle kernel_size beta1 beta2 index fan fan_in fan_out gain rms height part
-  analytical numerical start end Adam]]
+  analytical numerical start end Adam input1 input2 log_probs]]
 
 --- Words of the sentence that a formula may be part of.
 ascii_math.prose = set [[for if else where with of over the and or is are as in not from to each all

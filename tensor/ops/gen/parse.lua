@@ -23,7 +23,8 @@ for name in ([[kind dtypes grad differentiable
     doc args shapes formula errors source example gives sample torch check nodiff random inplace meta method func
     no_cuda draws overload_of int_to_float result clone mixed functor constant chooses dtype_of
     keeps_dtype autocast gather out row_major divides internal alias module slow
-    scales refuses_bool byte_mask lua_name makes forms vmap linear steady]]):gmatch "[%a_]+" do
+    scales refuses_bool byte_mask lua_name makes forms vmap linear steady
+    args shapes formula example gives]]):gmatch "[%a_]+" do
   known_fields[name] = true
 end
 
