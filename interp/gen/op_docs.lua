@@ -27,34 +27,8 @@ local function calls(row, name)
   return out
 end
 
--- A bare "randn(3)" in a sample is a function of the module.
-local function qualified(text)
-  return (text:gsub("([%w_.:]+)(%s*[({])", function(name, bracket)
-    if name == "function" or name:find "[.:]" or not name:match "^%a" then return nil end
-    return "ml." .. name .. bracket
-  end))
-end
-
--- A function is called with the sample; what is only a method, on its first value.
-local function example(row, name, sample)
-  if is_function(row) then return qualified(("ml.%s(%s)"):format(name, sample)) end
-  local depth = 0
-  for i = 1, #sample + 1 do
-    local c = sample:sub(i, i)
-    if c:find "[%(%[{]" then depth = depth + 1 elseif c:find "[%)%]}]" then depth = depth - 1 end
-    if i > #sample or c == "," and depth == 0 then
-      return qualified(("%s:%s(%s)"):format(sample:sub(1, i - 1), name, sample:sub(i + 1):gsub("^%s+", "")))
-    end
-  end
-end
-
--- The row's own example with its result, or else the calls of its samples; an overload needs none.
-local function examples(row, name)
-  if row.first and row.first.example and not row.example then return {} end
-  if row.example then return { { code = row.example, gives = row.gives } } end
-  local out = {}
-  for i, sample in ipairs(row.sample or {}) do out[i] = { code = example(row, name, sample) } end
-  return out
+local function examples(row)
+  return row.example and { { code = row.example, gives = row.gives } } or {}
 end
 
 local function notes(row)
@@ -121,7 +95,7 @@ local function entry_of(row)
     results = lua_signature.results(row), doc = row.doc, params = params(row), see = {},
     shapes = lines_of(row.shapes or derived_shapes.of(row) or first and first.shapes),
     formula = row.formula, errors = { row.errors }, source = row.source,
-    examples = examples(row, name), notes = notes(row), cpp = cpp_function(row),
+    examples = examples(row), notes = notes(row), cpp = cpp_function(row),
     method = lua_signature.is_method(row) or is_in_place_only(row) or nil,
     inplace = row.inplace_form and not is_in_place_only(row) or nil,
   }
