@@ -53,7 +53,7 @@ Tensor strided_positions(const Dims& size, const Dims& stride, int64_t offset, D
   }
   if (device.is_cpu()) return host;
   Tensor moved = empty_plain({count}, {DType::Int64, device}, "as_strided_grad_x");
-  cuda_backend()->transfer(moved, host);
+  copy_plain(moved, host, "as_strided_grad_x");
   return moved;
 }
 

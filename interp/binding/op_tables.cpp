@@ -40,12 +40,10 @@ const char* policy_name(AutocastPolicy policy) {
 
 // Sets `autocast` of the table on top: a policy per type of device, or nothing.
 void push_policies(lua_State* L, const AutocastPolicies& policies) {
-  const char* cpu = policy_name(policies.cpu);
-  const char* cuda = policy_name(policies.cuda);
-  if (!cpu && !cuda) return;
+  if (!policy_name(policies.host) && !policy_name(policies.device)) return;
   lua_createtable(L, 0, 2);
-  if (cpu) set_text(L, "cpu", cpu);
-  if (cuda) set_text(L, "cuda", cuda);
+  for (const DeviceType type : device_types())
+    if (const char* policy = policy_name(policies.on(type))) set_text(L, name(type), policy);
   lua_setfield(L, -2, "autocast");
 }
 

@@ -11,7 +11,7 @@ local options = require "moonlet.options"
 --- 0.999}), `eps` (1e-8), `maximize` (go up the gradient).
 local SparseAdam = define.elementwise("SparseAdam", "number>0|OneNumber lr=0.001, "
   .. "number[2]>=0 betas={0.9, 0.999}, number>0 eps=1e-8, bool maximize=false",
-  { "exp_avg", "exp_avg_sq" })
+  "adam")
 
 local init = SparseAdam.init
 
@@ -26,8 +26,6 @@ function SparseAdam:init(...)
     end
   end
 end
-
-function SparseAdam:check(group) self:check_betas(group) end
 
 --- Refuses a gradient that is a tensor.
 function SparseAdam:check_dense()

@@ -35,12 +35,12 @@ struct ArgumentInfo {
   bool written;               // the op writes to it
 };
 
-// What autocast does with the op's floating arguments, as PyTorch's lists, of which each type of
-// device has its own.
+// What autocast does with the op's floating arguments, as PyTorch's lists: the CPU has its own, and
+// devices have one.
 enum class AutocastPolicy : uint8_t { None, LowerPrecision, Float32, Promote };
 struct AutocastPolicies {
-  AutocastPolicy cpu, cuda;
-  AutocastPolicy on(DeviceType type) const { return type == DeviceType::CUDA ? cuda : cpu; }
+  AutocastPolicy host, device;
+  AutocastPolicy on(DeviceType type) const { return type == DeviceType::CPU ? host : device; }
 };
 
 // How an op gets its results (docs/op-table.md, "The kinds"), in the order of `name(OpKind)`.

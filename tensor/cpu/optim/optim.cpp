@@ -129,6 +129,6 @@ void run_step(const char*, StepLists lists, const Step& step) {
 
 }  // namespace
 
-#include "tensor/functors/optim_kernels-inl.h"
+#include "tensor/optim_kernels-inl.h"
 
 }  // namespace moonlet::cpu

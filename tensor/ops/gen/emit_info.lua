@@ -7,12 +7,12 @@ local parse = require "tensor.ops.gen.parse"
 
 local function quote(text) return text and ("%q"):format(text):gsub("\\\n", "\\n") or "nullptr" end
 
--- The policies of the CPU and of CUDA: a row names one for both, or a table of them by device.
+-- The policies of the host and of devices: a row names one for both, or a table of them.
 local function autocast(row)
   local given, out = row.autocast or {}, {}
-  if type(given) == "string" then given = { cpu = given, cuda = given } end
-  for i, device in ipairs { "cpu", "cuda" } do
-    local name = given[device]
+  if type(given) == "string" then given = { host = given, device = given } end
+  for i, where in ipairs { "host", "device" } do
+    local name = given[where]
     out[i] = "AutocastPolicy::" .. (name and parse.autocast_policies[name] or "None")
   end
   return ("{%s}"):format(table.concat(out, ", "))

@@ -300,7 +300,7 @@ local function start_of(row)
   return fill(start, {
     checks = checks(row), shapes = row.kind == "structured" and #row.results > 0 and "const auto like_ = " .. call or call,
     device = device_of(row), name = row.name, family = row.family,
-    missing = row.no_cuda and ('if (!kernel) no_kernel(where, "%s", "%s");'):format(row.name, row.no_cuda),
+    missing = row.cpu_only and ('if (!kernel) no_kernel(where, "%s", "%s");'):format(row.name, row.cpu_only),
   })
 end
 

@@ -210,46 +210,7 @@ test("every entry has a text, and what texts refer to exists", function()
   end
 end)
 
--- --- examples and pages -----------------------------------------------------------------------
-
--- Runs lines as the prompt does: expressions, statements, and statements over several lines.
-local function run_lines(lines, env)
-  local pending = ""
-  for _, line in ipairs(lines) do
-    pending = pending == "" and line or pending .. "\n" .. line
-    local chunk, problem = load("return " .. pending, "=example", "t", env)
-    if not chunk then chunk, problem = load(pending, "=example", "t", env) end
-    if chunk then
-      chunk()
-      pending = ""
-    elseif not problem:find "<eof>" then
-      error(problem, 0)
-    end
-  end
-  expect.equal(pending, "")
-end
-
-test("every example runs", function()
-  local failures, count = {}, 0
-  local no_onnx = require("moonlet.onnx_codec").unavailable()
-  local no_cuda = not ml.cuda.is_available()
-  for _, entry in ipairs(index.entries) do
-    for _, form in ipairs { entry, table.unpack(entry.more or {}) } do
-      local wants_more = no_onnx and entry.name:find "^onnx%."
-        or no_cuda and entry.name:find "^cuda%."
-      if form.examples and not wants_more then
-        count = count + 1
-        local env = setmetatable({ ml = ml, x = ml.ones { 2, 3, requires_grad = true }, print = type },
-          { __index = _G })
-        local ok, problem = pcall(run_lines, form.examples, env)
-        if not ok then failures[#failures + 1] = entry.name .. ": " .. tostring(problem) end
-      end
-    end
-  end
-  expect.truthy(count > 250, count)
-  if #failures > 0 then error(table.concat(failures, "\n"), 0) end
-  if no_onnx then harness.skip("the others do; those of onnx: " .. no_onnx) end
-end)
+-- --- pages -------------------------------------------------------------------------------------
 
 local folder = build .. "/interp/"
 
@@ -316,6 +277,59 @@ test("links between the HTML pages lead somewhere, and the search knows every na
     expect.truthy(known:find(row, 1, true) and known:find(address, 1, true), entry.name)
     local anchor = entry.name == entry.page or pages[entry.page .. ".html"]:find(('id="%s"'):format(entry.name), 1, true)
     expect.truthy(anchor, entry.name)
+  end
+end)
+
+-- The files of the HTML pages, or nil where they were not built.
+local function html_file(name)
+  local file = io.open(folder .. "html/" .. name, "rb")
+  if not file then return nil end
+  local text = file:read "a"
+  file:close()
+  return text
+end
+
+test("the first HTML page has what a newcomer looks for", function()
+  local front = html_file "index.html"
+  if not front then harness.skip "built without lowdown" end
+  for _, part in ipairs { "quickstart.sh", "nn.Sequential", "99 % right", 'href="guide.html"',
+    'href="area-networks.html"' } do
+    contains(front, part)
+  end
+  local pictures = 0
+  for name in front:gmatch '<img src="([^"]*)"' do
+    pictures = pictures + 1
+    contains(html_file(name), "<svg")
+  end
+  expect.truthy(pictures >= 4, pictures)
+end)
+
+test("each page is in an area, which has its names with summaries and shapes", function()
+  if not html_file "index.html" then harness.skip "built without lowdown" end
+  local areas, all = {}, ""
+  for name in html_file "index.html":gmatch 'href="(area%-[%w]+%.html)"' do
+    if not areas[name] then all = all .. html_file(name) end
+    areas[name] = true
+  end
+  for _, entry in ipairs(index.entries) do
+    contains(all, ('href="%s.html"'):format(entry.page))
+    local owner = entry.owner and index.by_name[entry.owner]
+    if not (owner and owner.kind ~= "namespace") and entry.name ~= entry.page then
+      contains(all, ('href="%s.html#%s"'):format(entry.page, entry.name))
+    end
+  end
+  contains(html_file "area-elements.html", "<code>x (*), other (*) -&gt; (*), all broadcast together</code>")
+end)
+
+test("the HTML pages need nothing from elsewhere", function()
+  local page = html_file "index.html"
+  if not page then harness.skip "built without lowdown" end
+  for file in io.popen(("ls '%shtml'"):format(folder)):lines() do
+    local text = html_file(file)
+    for address in text:gmatch 'src="([^"]*)"' do
+      expect.truthy(html_file(address), ("%s -> %s"):format(file, address))
+    end
+    expect.falsy(text:find "<link[^>]*https?:" or text:find "@import" or text:find "url%(http", file)
   end
 end)
 
@@ -419,7 +433,7 @@ test("the classes of layers show their arguments and their op", function()
   contains(text, "in_channels, out_channels, kernel_size, stride=1")
   for line in text:gmatch "[^\n]+" do expect.truthy(#line <= 100, line) end
   expect.equal(text:match "^[^(]*", "ml.nn.Conv2d")
-  contains(text, "see also: conv2d")
+  contains(text, "See also: conv2d")
   contains(help.text "nn.LogSoftmax", "log_softmax")
 end)
 
