@@ -18,7 +18,10 @@ local read_available = signature "amp.is_autocast_available(string device_type)"
 ---@return boolean
 function amp.is_autocast_available(...)
   local device = read_available(...)
-  return device == "cpu" or device == "cuda"
+  for _, known in ipairs(ml._device_types()) do
+    if device == known then return true end
+  end
+  return false
 end
 
 -- What held in the forward pass of a function, by its context: the dtype of autocast, and whether

@@ -20,11 +20,9 @@ local checkpoint = {
 
 -- --- what a second run needs to be like the first -----------------------------------------------
 
-local DEVICES = { "cpu", "cuda" }
-
 local function autocast_states()
   local out = {}
-  for i, device in ipairs(DEVICES) do
+  for i, device in ipairs(ml._device_types()) do
     local active, dtype, enabled = ml._autocast_state(device)
     out[i] = { device = device, active = active, dtype = dtype, enabled = enabled }
   end

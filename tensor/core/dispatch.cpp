@@ -26,16 +26,25 @@ void register_kernels(DeviceType type, const KernelTable* table) {
   tables[static_cast<int>(type)].store(table, std::memory_order_release);
 }
 
+namespace {
+// Apart, so that the path of a call saves no registers for them.
+[[noreturn, gnu::noinline]] void fail_without_kernels(DeviceType type, const char* op) {
+  if (opened_backend(type)) fail_forked(type, op);
+  fail(op, ": the ", title_of(type), " backend is not loaded");
+}
+[[noreturn, gnu::noinline]] void fail_batched(const char* op) {
+  fail(op,
+       ": the elements of a tensor inside vmap cannot be read one by one, nor after its vmap has "
+       "ended");
+}
+}  // namespace
+
 const KernelTable& kernels_for(DeviceType type, const char* op) {
   if (type == DeviceType::Batched) [[unlikely]]
-    fail(op,
-         ": the elements of a tensor inside vmap cannot be read one by one, nor after its vmap has "
-         "ended");
+    fail_batched(op);
   const KernelTable* table = kernel_table(type);
-  if (!table) [[unlikely]] {
-    if (opened_backend(type)) fail_forked(type, op);
-    fail(op, ": the ", title_of(type), " backend is not loaded");
-  }
+  if (!table) [[unlikely]]
+    fail_without_kernels(type, op);
   return *table;
 }
 

@@ -11,19 +11,28 @@ namespace {
 // Those that somebody has set, and those that backends bring.
 constinit std::atomic<Allocator*> allocators[kMaxDeviceTypes] = {};
 constinit std::atomic<Allocator*> defaults[kMaxDeviceTypes] = {};
+
+// Apart, so that the path of an allocation saves no registers for them.
+[[noreturn, gnu::noinline]] void refuse_batched() {
+  fail("a tensor inside vmap has no memory of its own");
+}
+[[gnu::noinline]] Allocator& default_of(DeviceType type) {
+  // The first tensor of a kind of device opens its backend, which sets the default.
+  const auto& own = defaults[static_cast<int>(type)];
+  if (!own.load(std::memory_order_acquire)) require_device({type, 0}, name(type));
+  return *own.load(std::memory_order_acquire);
+}
 }  // namespace
 
 Allocator& allocator_for(DeviceType type) {
   if (type == DeviceType::Batched) [[unlikely]]
-    fail("a tensor inside vmap has no memory of its own");
+    refuse_batched();
   const int i = static_cast<int>(type);
   Allocator* found = allocators[i].load(std::memory_order_acquire);
   if (found) [[likely]]
     return *found;
   if (type == DeviceType::CPU) return pooled_allocator();
-  // The first tensor of a kind of device opens its backend, which sets the default.
-  if (!defaults[i].load(std::memory_order_acquire)) require_device({type, 0}, name(type));
-  return *defaults[i].load(std::memory_order_acquire);
+  return default_of(type);
 }
 
 void set_allocator(DeviceType type, Allocator* allocator) noexcept {

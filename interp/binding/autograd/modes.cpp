@@ -83,6 +83,17 @@ int l_is_autocast_enabled(lua_State* L) {
   return push_result(L, is_on(device_type(L, 1, "is_autocast_enabled")));
 }
 
+// The names of all device types, the CPU's first.
+int l_device_types(lua_State* L) {
+  const auto types = device_types();
+  lua_createtable(L, static_cast<int>(types.size()), 0);
+  for (size_t i = 0; i < types.size(); ++i) {
+    lua_pushstring(L, name(types[i]));
+    lua_rawseti(L, -2, static_cast<lua_Integer>(i) + 1);
+  }
+  return 1;
+}
+
 // Device type -> whether a region of autocast is active, its dtype, whether it is enabled.
 int l_autocast_state(lua_State* L) {
   const Autocast* mode = current_autocast(device_type(L, 1, "autocast"));
@@ -124,6 +135,7 @@ void push_mode_guard(lua_State* L, std::shared_ptr<Mode> mode, const char* funct
 
 void register_modes(lua_State* L) {
   static const luaL_Reg kModule[] = {{"_autocast", guard<l_autocast>},
+                                     {"_device_types", guard<l_device_types>},
                                      {"_autocast_state", guard<l_autocast_state>},
                                      {"_autocast_dtype", guard<l_autocast_dtype>},
                                      {"is_autocast_enabled", guard<l_is_autocast_enabled>},

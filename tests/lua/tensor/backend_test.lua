@@ -88,6 +88,24 @@ test("autocast", function()
   expect.equal(ml.mm(ml.ones(2, 2), ml.ones(2, 2)).dtype, "float32")
 end)
 
+test("a checkpoint runs again under the autocast of its device", function()
+  expect.equal(ml.amp.is_autocast_available "host2", true)
+  expect.equal(ml.amp.is_autocast_available "host3", false)
+  local seen = {}
+  local w = ml.ones(2, 2, there):requires_grad_(true)
+  local y
+  do
+    local _ <close> = ml.autocast("host2", { dtype = "bfloat16" })
+    y = ml.utils.checkpoint.checkpoint(function(x)
+      local out = ml.mm(x, w)
+      seen[#seen + 1] = out.dtype
+      return out * out
+    end, ml.ones(2, 2, there):requires_grad_(true))
+  end
+  y:float():sum():backward()
+  expect.equal(seen, { "bfloat16", "bfloat16" })
+end)
+
 test("inside vmap", function()
   local seen = {}
   local y = ml.func.vmap(function(x)
