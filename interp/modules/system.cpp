@@ -1,6 +1,6 @@
 // interp/modules/system.cpp: module moonlet.system, what scripts need from the machine beside
 // tensors.
-#include "interp/modules/system.h"
+#include "interp/modules/modules.h"
 
 #include <algorithm>
 #include <cerrno>
