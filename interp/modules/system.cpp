@@ -58,13 +58,6 @@ int l_terminal_size(lua_State* L) {
   return 2;
 }
 
-// gradients_dropped(): pays the collector for gradients that were just let go, as many bytes as the
-// last backward made.
-int l_gradients_dropped(lua_State* L) {
-  gc::pay_between_passes(L, state_data(L).binding.backward_bytes);
-  return 0;
-}
-
 // clock() -> seconds of a clock that never goes back, as a float.
 int l_clock(lua_State* L) {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
@@ -180,7 +173,6 @@ constexpr luaL_Reg kFunctions[] = {
     {"isatty", guard<l_isatty>},
     {"terminal_size", guard<l_terminal_size>},
     {"clock", guard<l_clock>},
-    {"gradients_dropped", guard<l_gradients_dropped>},
     {"write_file", guard<l_write_file>},
     {"read_file", guard<l_read_file>},
     {"exists", guard<l_exists>},
