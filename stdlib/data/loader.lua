@@ -191,32 +191,61 @@ local function loop_of(level)
   return info.func, ("%d:%d:%d"):format(depth - level, info.currentline, loops)
 end
 
--- The table of the epochs that `func` has begun in the running coroutine, by the position of the
--- loop.
-local function epochs_of(self, func)
+-- The epochs that loops of the running coroutine are at: by the function, then by the position of
+-- the loop.
+local function running_epochs(self)
   local running = coroutine.running()
   local functions = self.epochs[running] or weak()
   self.epochs[running] = functions
+  return functions
+end
+
+-- The only epoch whose last batch began with that field; nil if there are several, as where batches
+-- are numbers or what the data set keeps.
+local function epoch_after(functions, field)
+  local found
+  for _, epochs in pairs(functions) do
+    for _, running in pairs(epochs) do
+      if rawequal(running.last[1], field) then
+        if found then return nil end
+        found = running
+      end
+    end
+  end
+  return found
+end
+
+local function begin_epoch(self, functions)
+  local func, position = loop_of(4)
   functions[func] = functions[func] or {}
-  return functions[func]
+  local left = functions[func][position]
+  if left and left.running then left.running:close() end
+  local step, _, _, running = self:iter()
+  local begun = { step = step, running = running, last = setmetatable({}, { __mode = "v" }) }
+  function begun.forget() functions[func][position] = nil end
+  functions[func][position] = begun
+  return begun
 end
 
 -- `for x, y in loader do` calls the loader itself, with nil at the start of the loop and then with
--- the first field of the batch before. That field may be the same in several loops, so the epoch is
--- found by the position of the loop.
+-- the first field of the batch before, by which the epoch is found. Where several loops have the
+-- same one, it is found by the position of the loop.
 function DataLoader:__call(_, control)
-  local func, position = loop_of(3)
-  local epochs = epochs_of(self, func)
+  local functions = running_epochs(self)
+  local current
   if control == nil then
-    -- A loop that was left.
-    if epochs[position] and epochs[position].running then epochs[position].running:close() end
-    local step, _, _, running = self:iter()
-    epochs[position] = { step = step, running = running }
+    current = begin_epoch(self, functions)
+  else
+    current = epoch_after(functions, control)
   end
-  local current = epochs[position]
+  if not current then
+    local func, position = loop_of(3)
+    current = functions[func] and functions[func][position]
+  end
   if not current then fail("DataLoader: this loop wants `for ... in loader:iter() do`") end
   local batch = table.pack(current.step())
-  if batch[1] == nil then epochs[position] = nil end
+  current.last[1] = batch[1]
+  if batch[1] == nil then current.forget() end
   return table.unpack(batch, 1, batch.n)
 end
 
