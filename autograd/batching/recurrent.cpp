@@ -1,6 +1,6 @@
 // autograd/batching/recurrent.cpp: recurrent networks of a batch. Samples are sequences side by
 // side where they share their weights.
-#include "autograd/formulas/recurrent.h"
+#include "autograd/composite/recurrent.h"
 #include "autograd/batching.h"
 #include "autograd/uses_batching_recurrent.h"
 
@@ -23,9 +23,9 @@ void by_steps(BatchCall& call) {
   const int64_t mode = std::get<int64_t>(call.arguments[kSizes + 1]);
   const Tensor gates = tensor(0), hidden = tensor(1), cell = tensor(kCell), w_hh = tensor(kWeight),
                b_hh = tensor(kBias);
-  formulas::check_recurrent(gates, hidden, cell, w_hh, b_hh, sizes, mode);
-  const std::vector<Tensor> made = formulas::unrolled(gates, hidden, cell, w_hh, b_hh, sizes, mode,
-                                                      std::get<bool>(call.arguments[kSizes + 2]));
+  recurrent::check_recurrent(gates, hidden, cell, w_hh, b_hh, sizes, mode);
+  const std::vector<Tensor> made = recurrent::unrolled(gates, hidden, cell, w_hh, b_hh, sizes, mode,
+                                                       std::get<bool>(call.arguments[kSizes + 2]));
   call.results.clear();
   for (const Tensor& y : made) call.results.push_back(call.value_of(y));
   // What there is not, and what no gradient of a tensor inside vmap wants.

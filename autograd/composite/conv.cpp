@@ -54,10 +54,10 @@ NamedPadding named_padding(const char* op, const Tensor& x, const Tensor& weight
   std::vector<int64_t> more;
   for (int i = dims - 1; i >= 0; --i) {
     check(stride[i] == 1, op, ": padding \"same\" wants stride 1, got ", stride);
-    const int64_t total = checked_mul(dilation[i], weight.size(2 + i) - 1, op);
-    out.padding[i] = total / 2;
+    const auto [before, after] = shapes::same_padding(op, weight.size(2 + i), dilation[i]);
+    out.padding[i] = before;
     more.push_back(0);
-    more.push_back(total % 2);
+    more.push_back(after - before);
   }
   if (std::find(more.begin(), more.end(), 1) != more.end()) out.x = constant_pad(x, more, 0);
   return out;

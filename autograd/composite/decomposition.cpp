@@ -2,8 +2,8 @@
 // them, made of the ops that call LAPACK: batches broadcast, vectors are taken as columns.
 #include <algorithm>
 
+#include "autograd/formulas.h"
 #include "autograd/formulas/common.h"
-#include "autograd/formulas/linalg.h"
 #include "autograd/forward_mode.h"
 #include "autograd/host_value.h"
 #include "autograd/tape.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "autograd/formulas.h"
 #include "autograd/formulas/common.h"
-#include "autograd/formulas/linalg.h"
 #include "autograd/tape.h"
 #include "autograd/uses_composite_linalg.h"
 #include "tensor/core/dispatch.h"

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <vector>
 
+#include "autograd/formulas.h"
 #include "autograd/formulas/common.h"
-#include "autograd/formulas/nn.h"
 #include "autograd/tape.h"
 #include "autograd/uses_composite_nn.h"
 #include "tensor/core/dispatch.h"

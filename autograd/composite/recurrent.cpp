@@ -1,6 +1,6 @@
 // autograd/composite/recurrent.cpp: recurrent networks of several layers and directions, and single
 // cells.
-#include "autograd/formulas/recurrent.h"
+#include "autograd/composite/recurrent.h"
 
 #include "autograd/formulas/common.h"
 #include "autograd/forward_mode.h"
@@ -10,21 +10,22 @@
 
 namespace moonlet {
 
-using formulas::check_batch_sizes;
-using formulas::kGru;
-using formulas::kLstm;
-using formulas::kRnnRelu;
-using formulas::kRnnTanh;
 using formulas::widened;
+using recurrent::check_batch_sizes;
+using recurrent::kGru;
+using recurrent::kLstm;
+using recurrent::kRnnRelu;
+using recurrent::kRnnTanh;
 
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> native_recurrent_composite(
     const Tensor& gates, const Tensor& hidden, const Tensor& cell, const Tensor& w_hh,
     const Tensor& b_hh, const std::vector<int64_t>& batch_sizes, int64_t mode, bool reverse) {
-  formulas::check_recurrent(gates, hidden, cell, w_hh, b_hh, batch_sizes, mode);
+  recurrent::check_recurrent(gates, hidden, cell, w_hh, b_hh, batch_sizes, mode);
   bool recorded = false;
   for (const Tensor* x : {&gates, &hidden, &cell, &w_hh, &b_hh}) recorded |= is_differentiated(*x);
   const NoGrad no_grad;
-  return formulas::recurrent(gates, hidden, cell, w_hh, b_hh, batch_sizes, mode, reverse, recorded);
+  return recurrent::run_steps(gates, hidden, cell, w_hh, b_hh, batch_sizes, mode, reverse,
+                              recorded);
 }
 
 namespace {

@@ -1,7 +1,7 @@
 // autograd/composite/window.cpp: window functions, and the transforms of a signal's windows.
 #include <cmath>
 
-#include "autograd/formulas/shape.h"
+#include "autograd/formulas.h"
 #include "autograd/host_value.h"
 #include "autograd/uses_composite_window.h"
 

@@ -1,5 +1,5 @@
 // autograd/formulas/activation.cpp: the longer derivatives of activations.
-#include "autograd/formulas/activation.h"
+#include "autograd/formulas.h"
 
 #include "autograd/formulas/common.h"
 #include "autograd/uses_formulas_activation.h"

@@ -1,5 +1,5 @@
 // autograd/formulas/arithmetic.cpp: the longer derivatives of arithmetic.
-#include "autograd/formulas/arithmetic.h"
+#include "autograd/formulas.h"
 
 #include "autograd/formulas/common.h"
 #include "autograd/tape.h"

@@ -1,5 +1,5 @@
 // autograd/formulas/complex.cpp: the longer derivatives of the parts of complex numbers.
-#include "autograd/formulas/complex.h"
+#include "autograd/formulas.h"
 #include "autograd/uses_formulas_complex.h"
 
 namespace moonlet::formulas {

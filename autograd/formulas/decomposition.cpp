@@ -1,9 +1,8 @@
 // autograd/formulas/decomposition.cpp: the derivatives of factorizations and solvers. H is the
 // conjugate transpose.
-#include "autograd/formulas/decomposition.h"
+#include "autograd/formulas.h"
 
 #include "autograd/formulas/common.h"
-#include "autograd/formulas/linalg.h"
 #include "autograd/host_value.h"
 #include "autograd/uses_formulas_decomposition.h"
 

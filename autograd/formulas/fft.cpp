@@ -1,6 +1,6 @@
 // autograd/formulas/fft.cpp: the derivatives of Fourier transforms between real and complex
 // numbers. Each is the other one, but that sums which stand for two count twice.
-#include "autograd/formulas/fft.h"
+#include "autograd/formulas.h"
 
 #include "autograd/uses_formulas_fft.h"
 

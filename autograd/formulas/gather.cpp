@@ -1,5 +1,5 @@
 // autograd/formulas/gather.cpp: the longer derivatives of what picks rows or elements.
-#include "autograd/formulas/gather.h"
+#include "autograd/formulas.h"
 
 #include "autograd/formulas/common.h"
 #include "autograd/forward_mode.h"

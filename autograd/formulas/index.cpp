@@ -1,5 +1,5 @@
 // autograd/formulas/index.cpp: the longer derivatives of indexing by tensors.
-#include "autograd/formulas/index.h"
+#include "autograd/formulas.h"
 
 #include "autograd/forward_mode.h"
 #include "autograd/uses_formulas_index.h"

@@ -1,5 +1,5 @@
 // autograd/formulas/linalg.cpp: the longer derivatives of products.
-#include "autograd/formulas/linalg.h"
+#include "autograd/formulas.h"
 
 #include <cmath>
 

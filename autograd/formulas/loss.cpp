@@ -1,5 +1,5 @@
 // autograd/formulas/loss.cpp: derivatives of losses.
-#include "autograd/formulas/loss.h"
+#include "autograd/formulas.h"
 
 #include "autograd/formulas/common.h"
 #include "autograd/uses_formulas_loss.h"

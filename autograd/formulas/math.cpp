@@ -1,5 +1,5 @@
 // autograd/formulas/math.cpp: the longer derivatives of mathematical functions.
-#include "autograd/formulas/math.h"
+#include "autograd/formulas.h"
 
 #include "autograd/uses_formulas_math.h"
 

@@ -1,5 +1,5 @@
 // autograd/formulas/nn.cpp: the longer derivatives of network ops.
-#include "autograd/formulas/nn.h"
+#include "autograd/formulas.h"
 
 #include <algorithm>
 #include <limits>

@@ -1,6 +1,6 @@
 // autograd/formulas/normalization.cpp: the gradients of normalisation and their
 // derivatives.
-#include "autograd/formulas/normalization.h"
+#include "autograd/formulas.h"
 
 #include "autograd/formulas/common.h"
 #include "autograd/forward_mode.h"

@@ -1,5 +1,5 @@
 // autograd/formulas/reduce.cpp: the longer derivatives of reductions.
-#include "autograd/formulas/reduce.h"
+#include "autograd/formulas.h"
 #include "autograd/formulas/common.h"
 #include "autograd/host_value.h"
 #include "autograd/tape.h"

@@ -1,5 +1,5 @@
 // autograd/formulas/scan.cpp: the derivatives of running products and of logcumsumexp.
-#include "autograd/formulas/scan.h"
+#include "autograd/formulas.h"
 
 #include <limits>
 

@@ -1,6 +1,6 @@
 // autograd/formulas/shape.cpp: derivatives of views and joins whose pieces overlap, move or are
 // many.
-#include "autograd/formulas/shape.h"
+#include "autograd/formulas.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // autograd/formulas/softmax.cpp: the longer derivatives of softmax.
-#include "autograd/formulas/softmax.h"
+#include "autograd/formulas.h"
 #include "autograd/uses_formulas_softmax.h"
 
 namespace moonlet::formulas {

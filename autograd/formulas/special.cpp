@@ -1,5 +1,5 @@
 // autograd/formulas/special.cpp: the longer derivatives of special functions.
-#include "autograd/formulas/special.h"
+#include "autograd/formulas.h"
 
 #include "autograd/uses_formulas_special.h"
 

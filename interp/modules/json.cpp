@@ -1,5 +1,5 @@
 // interp/modules/json.cpp: module moonlet.json: JSON texts from plain Lua values and back.
-#include "interp/modules/json.h"
+#include "interp/modules/modules.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,6 @@
 // interp/modules/numbers.cpp: module moonlet.numbers: functions of Lua, and others, run in the
 // locale "C".
-#include "interp/modules/numbers.h"
+#include "interp/modules/modules.h"
 
 #include "interp/state/guard.h"
 #include "interp/state/libraries.h"

@@ -1,5 +1,5 @@
 // interp/modules/raster.cpp: draws the items of a page (stdlib/plot/page.lua) with cairo.
-#include "interp/modules/raster.h"
+#include "interp/modules/modules.h"
 
 #include "interp/state/guard.h"
 #include "moonlet_config.h"

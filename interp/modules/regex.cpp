@@ -1,6 +1,6 @@
 // interp/modules/regex.cpp: regular expressions by PCRE2, which is loaded when the first one is
 // compiled.
-#include "interp/modules/regex.h"
+#include "interp/modules/modules.h"
 
 #include "interp/state/guard.h"
 #include "moonlet_config.h"

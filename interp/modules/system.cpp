@@ -1,6 +1,6 @@
 // interp/modules/system.cpp: module moonlet.system, what scripts need from the machine beside
 // tensors.
-#include "interp/modules/system.h"
+#include "interp/modules/modules.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -56,13 +56,6 @@ int l_terminal_size(lua_State* L) {
   lua_pushinteger(L, columns > 0 ? columns : environment_size(L, "COLUMNS", 80));
   lua_pushinteger(L, rows > 0 ? rows : environment_size(L, "LINES", 24));
   return 2;
-}
-
-// gradients_dropped(): pays the collector for gradients that were just let go, as many bytes as the
-// last backward made.
-int l_gradients_dropped(lua_State* L) {
-  gc::pay_between_passes(L, state_data(L).binding.backward_bytes);
-  return 0;
 }
 
 // clock() -> seconds of a clock that never goes back, as a float.
@@ -180,7 +173,6 @@ constexpr luaL_Reg kFunctions[] = {
     {"isatty", guard<l_isatty>},
     {"terminal_size", guard<l_terminal_size>},
     {"clock", guard<l_clock>},
-    {"gradients_dropped", guard<l_gradients_dropped>},
     {"write_file", guard<l_write_file>},
     {"read_file", guard<l_read_file>},
     {"exists", guard<l_exists>},

@@ -1,7 +1,7 @@
 // interp/onnx/module.cpp: ONNX's messages from Lua tables, by the plugin, which is opened on first
 // use. A message is a table by the names of its fields, a repeated field a list; the elements of
 // tensors are tensors. (stdlib/onnx/proto.lua reads them, without the plugin.)
-#include "interp/onnx/module.h"
+#include "interp/modules/modules.h"
 
 #include <cstring>
 

@@ -1,6 +1,6 @@
 // interp/workers/module.cpp: module moonlet.workers: pools of workers, and random numbers that do
 // not depend on how many there are.
-#include "interp/workers/module.h"
+#include "interp/modules/modules.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,5 @@
 -- stdlib/data/fetch.lua: how a batch is read, by the script's own thread or by a worker, with
--- random numbers that follow from the pass and the batch alone.
+-- random numbers that follow from the epoch and the batch alone.
 
 local class = require "moonlet.class"
 local collate = require "moonlet.data.collate"
@@ -13,7 +13,7 @@ local fail = options.fail
 
 local fetch = {}
 
---- Gives the interpreter the random numbers of batch `number` in the pass of that seed.
+--- Gives the interpreter the random numbers of batch `number` in the epoch of that seed.
 ---@param base_seed integer
 ---@param number integer
 function fetch.seed(base_seed, number) workers.seed(base_seed + number) end
@@ -56,7 +56,7 @@ local function by_position(source)
   end
 end
 
--- A pass through a data set without positions.
+-- An epoch through a data set without positions.
 local function in_order(source)
   local next_example, ended = nil, false
   local function one()
@@ -89,7 +89,7 @@ function fetch.is_iterable(source)
   return class.is_instance(source.dataset, iterable.IterableDataset)
 end
 
---- A function for one pass: from the positions of a batch (none, for a data set without) to its
+--- A function for one epoch: from the positions of a batch (none, for a data set without) to its
 --- fields; nothing when the data set has come to its end. `source` has what a loader says of its
 --- batches: `dataset`, `collate_fn`, `batch_size`, `in_batches`, `drop_last`.
 ---@param source table

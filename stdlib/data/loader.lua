@@ -4,7 +4,7 @@ local class = require "moonlet.class"
 local iterable = require "moonlet.data.iterable"
 local ml = require "moonlet"
 local options = require "moonlet.options"
-local pass = require "moonlet.data.pass"
+local epoch = require "moonlet.data.epoch"
 local sampler = require "moonlet.data.sampler"
 local signature = require "moonlet.signature"
 local fail = options.fail
@@ -112,7 +112,7 @@ function DataLoader:init(...)
   check_batch_size(o)
   self.dataset, self.collate_fn, self.batch_size = o.dataset, o.collate_fn, o.batch_size
   self.drop_last, self.generator, self.num_workers = o.drop_last, o.generator, o.num_workers
-  self.passes = weak()
+  self.epochs = weak()
   self.batches = batches_of(o)
   self.in_batches = o.batch_sampler ~= nil or o.batch_size ~= false
   self.pin_memory = wants_pinned(o)
@@ -140,25 +140,25 @@ end
 ---@return fun(): ...
 function DataLoader:iter()
   local next_positions = self.batches and self.batches:iter()
-  local base_seed = pass.draw_seed(self.generator)
+  local base_seed = epoch.draw_seed(self.generator)
   local source = source_of(self)
-  if self.num_workers == 0 then return pass.serial(source, next_positions, base_seed) end
-  local step, running = pass.parallel(source, self.settings, self.keeper, next_positions,
+  if self.num_workers == 0 then return epoch.serial(source, next_positions, base_seed) end
+  local step, running = epoch.parallel(source, self.settings, self.keeper, next_positions,
     base_seed)
   return step, nil, nil, running
 end
 
-local function start_counted_pass(self)
+local function start_counted_epoch(self)
   local before = rawget(self, "counted")
   if before and before.running then before.running:close() end
   local step, _, _, running = self:iter()
   rawset(self, "counted", { step = step, running = running, next = 1 })
 end
 
--- `for i, batch in ipairs(loader)`: the first index begins a pass, the others go on with it. A
+-- `for i, batch in ipairs(loader)`: the first index begins an epoch, the others go on with it. A
 -- batch of several fields is an array of them.
 local function counted_batch(self, index)
-  if index == 1 then start_counted_pass(self) end
+  if index == 1 then start_counted_epoch(self) end
   local counted = rawget(self, "counted")
   if not counted or counted.next ~= index then
     fail("DataLoader: batches come one after the other from 1, as `ipairs(loader)` asks; "
@@ -191,32 +191,61 @@ local function loop_of(level)
   return info.func, ("%d:%d:%d"):format(depth - level, info.currentline, loops)
 end
 
--- The table of the passes that `func` has begun in the running coroutine, by the position of the
--- loop.
-local function passes_of(self, func)
+-- The epochs that loops of the running coroutine are at: by the function, then by the position of
+-- the loop.
+local function running_epochs(self)
   local running = coroutine.running()
-  local functions = self.passes[running] or weak()
-  self.passes[running] = functions
+  local functions = self.epochs[running] or weak()
+  self.epochs[running] = functions
+  return functions
+end
+
+-- The only epoch whose last batch began with that field; nil if there are several, as where batches
+-- are numbers or what the data set keeps.
+local function epoch_after(functions, field)
+  local found
+  for _, epochs in pairs(functions) do
+    for _, running in pairs(epochs) do
+      if rawequal(running.last[1], field) then
+        if found then return nil end
+        found = running
+      end
+    end
+  end
+  return found
+end
+
+local function begin_epoch(self, functions)
+  local func, position = loop_of(4)
   functions[func] = functions[func] or {}
-  return functions[func]
+  local left = functions[func][position]
+  if left and left.running then left.running:close() end
+  local step, _, _, running = self:iter()
+  local begun = { step = step, running = running, last = setmetatable({}, { __mode = "v" }) }
+  function begun.forget() functions[func][position] = nil end
+  functions[func][position] = begun
+  return begun
 end
 
 -- `for x, y in loader do` calls the loader itself, with nil at the start of the loop and then with
--- the first field of the batch before. That field may be the same in several loops, so the pass is
--- found by the position of the loop.
+-- the first field of the batch before, by which the epoch is found. Where several loops have the
+-- same one, it is found by the position of the loop.
 function DataLoader:__call(_, control)
-  local func, position = loop_of(3)
-  local passes = passes_of(self, func)
+  local functions = running_epochs(self)
+  local current
   if control == nil then
-    -- A loop that was left.
-    if passes[position] and passes[position].running then passes[position].running:close() end
-    local step, _, _, running = self:iter()
-    passes[position] = { step = step, running = running }
+    current = begin_epoch(self, functions)
+  else
+    current = epoch_after(functions, control)
   end
-  local current = passes[position]
+  if not current then
+    local func, position = loop_of(3)
+    current = functions[func] and functions[func][position]
+  end
   if not current then fail("DataLoader: this loop wants `for ... in loader:iter() do`") end
   local batch = table.pack(current.step())
-  if batch[1] == nil then passes[position] = nil end
+  current.last[1] = batch[1]
+  if batch[1] == nil then current.forget() end
   return table.unpack(batch, 1, batch.n)
 end
 

@@ -14,7 +14,7 @@ local info
 local read_info = signature "data.get_worker_info()"
 
 --- What a data set asks in a worker, to take its part of the examples: a table with `id`, which
---- counts from 1 (PyTorch's from 0), `num_workers`, `seed` (the pass's base seed plus the id) and
+--- counts from 1 (PyTorch's from 0), `num_workers`, `seed` (the epoch's base seed plus the id) and
 --- `dataset`, the worker's own copy. Nil in the script itself.
 ---@return {id: integer, num_workers: integer, seed: integer, dataset: table}?
 function worker.get_worker_info(...)
@@ -29,25 +29,25 @@ end
 -- The results of a call: true and its results, or false and the error with its traceback.
 local function guarded(f, ...) return table.pack(xpcall(f, traced, ...)) end
 
-local function answer(send, pass, number, results)
-  if not results[1] then return send(pass, number, "error", results[2]) end
-  if results[2] == nil then return send(pass, number, "end") end
-  local sent = guarded(send, pass, number, "batch", table.unpack(results, 2, results.n))
-  if not sent[1] then send(pass, number, "error", sent[2]) end
+local function answer(send, epoch, number, results)
+  if not results[1] then return send(epoch, number, "error", results[2]) end
+  if results[2] == nil then return send(epoch, number, "end") end
+  local sent = guarded(send, epoch, number, "batch", table.unpack(results, 2, results.n))
+  if not sent[1] then send(epoch, number, "error", sent[2]) end
 end
 
--- The pass that a worker is at: its seed, and what reads its batches.
-local function begin_pass(source, pass, base_seed)
+-- The epoch that a worker is at: its seed, and what reads its batches.
+local function begin_epoch(source, epoch, base_seed)
   info.seed = base_seed + info.id
   local ok, read = table.unpack(guarded(fetch.new, source))
-  return { number = pass, base_seed = base_seed, read = ok and read, failed = not ok and read }
+  return { number = epoch, base_seed = base_seed, read = ok and read, failed = not ok and read }
 end
 
-local function read_batch(source, pass, number, positions)
-  if pass.failed then error(pass.failed, 0) end
-  fetch.seed(pass.base_seed, number)
-  if not source.pin then return pass.read(positions) end
-  return pin.values(pass.read(positions))
+local function read_batch(source, epoch, number, positions)
+  if epoch.failed then error(epoch.failed, 0) end
+  fetch.seed(epoch.base_seed, number)
+  if not source.pin then return epoch.read(positions) end
+  return pin.values(epoch.read(positions))
 end
 
 local function init(worker_init_fn, base_seed)
@@ -55,8 +55,8 @@ local function init(worker_init_fn, base_seed)
   if worker_init_fn then worker_init_fn(info.id) end
 end
 
---- Answers the messages of a loader until there are no more: ("pass", its number, its base seed),
---- and ("batch", the number in the pass, positions).
+--- Answers the messages of a loader until there are no more: ("epoch", its number, its base seed),
+--- and ("batch", the number in the epoch, positions).
 ---@param receive fun(): ...
 ---@param send fun(...: any)
 ---@param dataset table
@@ -70,13 +70,13 @@ function worker.run(receive, send, dataset, collate_fn, worker_init_fn, source)
   info = { id = id, num_workers = source.num_workers, seed = source.base_seed + id,
     dataset = dataset }
   local ready = guarded(init, worker_init_fn, source.base_seed)
-  local pass
+  local epoch
   local function step(kind, number, value)
-    if kind == "pass" then
-      pass = begin_pass(source, number, value)
-      if not ready[1] then pass.failed = ready[2] end
+    if kind == "epoch" then
+      epoch = begin_epoch(source, number, value)
+      if not ready[1] then epoch.failed = ready[2] end
     elseif kind == "batch" then
-      answer(send, pass.number, number, guarded(read_batch, source, pass, number, value))
+      answer(send, epoch.number, number, guarded(read_batch, source, epoch, number, value))
     end
     return kind ~= nil
   end

@@ -56,8 +56,7 @@ local function border_of(self)
   for i = count, 1, -1 do
     local before, after = 0, 0
     if self.padding == "same" then
-      local total = self.dilation[i] * (self.kernel_size[i] - 1)
-      before, after = total // 2, total - total // 2
+      before, after = ml._same_padding(self.kernel_size[i], self.dilation[i])
     elseif self.padding ~= "valid" then
       before, after = self.padding[i], self.padding[i]
     end

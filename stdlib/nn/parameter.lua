@@ -4,7 +4,6 @@
 local ml = require "moonlet"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
-local system = require "moonlet.system"
 
 local parameter = {}
 
@@ -140,7 +139,7 @@ function parameter.clear_gradients(list, set_to_none)
       end
     end
   end
-  if set_to_none then system.gradients_dropped() end
+  if set_to_none then ml._gradients_dropped() end
 end
 
 return parameter

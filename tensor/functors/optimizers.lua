@@ -124,8 +124,8 @@ the mean of squared moves, over that of `square_avg`.]],
 
 rows[#rows + 1] = {
   name = "adamax",
-  doc = [[A step of Adamax (Kingma and Ba, 2015): Adam with the largest gradient, `exp_inf`,
-instead of the second moment. `rate` is lr / (1 - beta1^step).]],
+  doc = [[A step of Adamax (Kingma and Ba, 2015): Adam with the largest gradient, `exp_inf`, instead
+of the second moment. `rate` is lr / (1 - beta1^step).]],
   states = { { "exp_avg" }, { "exp_inf" } },
   arguments = { "rate", "beta1=0.9", "beta2=0.999", "eps=1e-8" },
   numbers = [[

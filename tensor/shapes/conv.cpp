@@ -60,6 +60,11 @@ Result volumes(const char* op, const Dims& sizes, const Tensor& x, const Tensor&
 
 }  // namespace
 
+SamePadding same_padding(const char* op, int64_t kernel, int64_t dilation) {
+  const int64_t total = checked_mul(dilation, kernel - 1, op);
+  return {total / 2, total - total / 2};
+}
+
 Dims conv_sizes(const char* op, const Dims& x, const Dims& weight, const Dims& stride,
                 const Dims& padding, const Dims& dilation, int64_t groups) {
   check_conv(op, x, weight, stride, padding, dilation, groups);

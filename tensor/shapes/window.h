@@ -36,6 +36,13 @@ Dims conv_transpose_sizes(const char* op, const Dims& x, const Dims& weight, con
                           const Dims& padding, const Dims& output_padding, int64_t groups,
                           const Dims& dilation);
 
+// What padding "same" adds to either end of a dimension at stride 1, so that a convolution keeps its
+// size: the larger half behind.
+struct SamePadding {
+  int64_t before, after;
+};
+SamePadding same_padding(const char* op, int64_t kernel, int64_t dilation);
+
 // The stride of a pooling: one for each dimension, the window's sizes where none is given.
 Dims pool_stride(const Dims& kernel, const Dims& stride);
 // The sizes of `x` pooled over windows of as many dimensions as `kernel` has, and over as many

@@ -90,6 +90,20 @@ for _, document in ipairs(documents) do
     end
   end
 end
+
+-- What a newcomer asks for is found in two files at most.
+local questions = 0
+local tour = files.read(root, "docs/architecture.md"):match "\n## Where is %.%.%.\n(.-)\n## "
+for question, answer in tour:gmatch "\n| ([^|\n]+) | ([^|\n]+) |" do
+  local count = select(2, answer:gsub("%f[%w/._<-]%a+/[%w_./*-]+%.%a+", ""))
+  if count > 0 then questions = questions + 1 end
+  if count > 2 then
+    problems[#problems + 1] = ("docs/architecture.md: '%s' is answered by %d files, at most 2 are expected")
+      :format(question, count)
+  end
+end
+if questions < 20 then problems[#problems + 1] = ("docs/architecture.md: only %d questions"):format(questions) end
+print(("%d questions of where something is"):format(questions))
 print(("%d names in %d documents"):format(seen, #documents))
 if seen == 0 then problems[1] = "no names found in the documents of " .. root end
 files.finish("files of documents", problems)

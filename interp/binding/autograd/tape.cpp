@@ -45,6 +45,13 @@ void run_paid_ahead(lua_State* L, F&& run) {
   release_waiting(L);  // the hooks that went with the graph
 }
 
+// _gradients_dropped(): pays the collector for gradients that were just let go, as many bytes as
+// the last backward made.
+int l_gradients_dropped(lua_State* L) {
+  gc::pay_between_passes(L, binding_state(L).backward_bytes);
+  return 0;
+}
+
 // What gradients go to or start from: a tensor, or an edge that stands for one.
 struct Target {
   Tensor tensor;
@@ -264,8 +271,10 @@ int l_retain_grad(lua_State* L) {
 }  // namespace
 
 void register_tape(lua_State* L) {
-  static const luaL_Reg kModule[] = {
-      {"grad", op_guard<l_grad>}, {"_backward", guard<l_backward_many>}, {nullptr, nullptr}};
+  static const luaL_Reg kModule[] = {{"grad", op_guard<l_grad>},
+                                     {"_backward", guard<l_backward_many>},
+                                     {"_gradients_dropped", guard<l_gradients_dropped>},
+                                     {nullptr, nullptr}};
   // backward is not run twice when memory is short: it may have added to gradients already.
   static const luaL_Reg kMethods[] = {
       {"backward", guard<l_backward>},          {"detach", op_guard<l_detach>},

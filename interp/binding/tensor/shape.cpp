@@ -9,6 +9,7 @@
 
 #include "interp/binding/arg_reader.h"
 #include "interp/state/nearest.h"
+#include "tensor/shapes/window.h"
 
 namespace moonlet::binding {
 namespace {
@@ -175,6 +176,15 @@ int l_broadcast_shapes(lua_State* L) {
   return 1;
 }
 
+// _same_padding(kernel, dilation) -> before, after: what padding "same" adds to a dimension.
+int l_same_padding(lua_State* L) {
+  const auto [before, after] =
+      shapes::same_padding("same_padding", luaL_checkinteger(L, 1), luaL_checkinteger(L, 2));
+  lua_pushinteger(L, before);
+  lua_pushinteger(L, after);
+  return 2;
+}
+
 }  // namespace
 
 std::optional<Dims> shape_at(lua_State* L, int index) {
@@ -233,6 +243,7 @@ void register_shapes(lua_State* L) {
 
 void register_shape_functions(lua_State* L) {
   static const luaL_Reg kModule[] = {{"broadcast_shapes", guard<l_broadcast_shapes>},
+                                     {"_same_padding", guard<l_same_padding>},
                                      {nullptr, nullptr}};
   set_functions(L, -2, kModule);
 }

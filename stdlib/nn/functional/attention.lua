@@ -108,21 +108,25 @@ local function keys_and_values(k, v, o)
   return k, v, extra
 end
 
+local function check_mask(name, mask, sizes)
+  local same = mask.ndim == #sizes
+  for i, size in ipairs(sizes) do same = same and mask.shape[i] == size end
+  expect(same, "'%s' has shape %s, (%s) is expected", name, tostring(mask.shape),
+    table.concat(sizes, ", "))
+end
+
 -- Both masks as one that is added to the scores (n * heads, l, s), or nil.
 local function merged_mask(o, length, extra)
   local batch, heads, mask = o.query.shape[2], o.num_heads, added(o.attn_mask, o.query.dtype)
   if mask then
     local wanted = mask.ndim == 3 and { batch * heads, o.query.shape[1], length - extra }
       or { o.query.shape[1], length - extra }
-    expect(mask.shape == ml.zeros(wanted).shape, "'attn_mask' has shape %s, (%s) is expected",
-      tostring(mask.shape), table.concat(wanted, ", "))
+    check_mask("attn_mask", mask, wanted)
     mask = ml.pad(mask.ndim == 2 and mask:unsqueeze(1) or mask, { 0, extra })
   end
   local padding = added(o.key_padding_mask, o.query.dtype)
   if not padding then return mask end
-  expect(padding.shape == ml.zeros(batch, length - extra).shape,
-    "'key_padding_mask' has shape %s, (%d, %d) is expected", tostring(padding.shape), batch,
-    length - extra)
+  check_mask("key_padding_mask", padding, { batch, length - extra })
   padding = ml.pad(padding, { 0, extra }):reshape(batch, 1, 1, length)
     :expand(batch, heads, 1, length):reshape(batch * heads, 1, length)
   return mask and mask + padding or padding

@@ -1,5 +1,7 @@
 -- stdlib/onnx/write/conv.lua: convolutions as ONNX nodes.
 
+local ml = require "moonlet"
+
 local write = {}
 
 -- What is not in a batch gets one of size 1 for the node.
@@ -22,12 +24,14 @@ local function both_sides(padding)
   return pads
 end
 
--- "same": what the kernel reaches over, the smaller half in front.
+-- "same" or "valid".
 local function named_padding(a, rank)
   local pads = {}
   for d = 1, rank do
-    local reach = a.padding == "same" and a.dilation[d] * (a.weight.shape[d + 2] - 1) or 0
-    pads[d], pads[d + rank] = reach // 2, reach - reach // 2
+    pads[d], pads[d + rank] = 0, 0
+    if a.padding == "same" then
+      pads[d], pads[d + rank] = ml._same_padding(a.weight.shape[d + 2], a.dilation[d])
+    end
   end
   return pads
 end

@@ -359,6 +359,17 @@ test("CSV does not depend on the locale", function()
   end)
 end)
 
+test("a loop goes on from its last batch, whichever function asks", function()
+  local loader = data.DataLoader(sequence(6), { batch_size = 2 })
+  local function ask(last) return (loader(nil, last)) end
+  local first = loader(nil, nil)
+  local other = ask(nil)
+  local second = ask(first)
+  expect.truthy(second:equal(ask(other)))
+  expect.truthy(ask(second):gt(second):all():item())
+  expect.error(function() ask(ml.ones(2)) end, "this loop wants")
+end)
+
 -- Every pair of two nested loops over one loader, also where both give the same value.
 test("loops over one loader nest", function()
   local Same = class("Same", data.Dataset)

@@ -109,7 +109,7 @@ test("the kind of collection that a script chooses stays", function()
 end)
 
 test("a tensor that lived long is freed at the end of a training step", function()
-  local step = require("moonlet.system").gradients_dropped
+  local step = ml._gradients_dropped
   local w = ml.ones { 512, 512, requires_grad = true }
   ;(w * 2):sum():backward()
   ml.memory.collect()

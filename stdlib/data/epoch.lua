@@ -1,5 +1,6 @@
--- stdlib/data/pass.lua: one pass of a DataLoader: batch by batch in the script's own thread, or
--- ahead of it by workers. The batches and their random numbers are the same.
+-- stdlib/data/epoch.lua: one epoch of a DataLoader, which goes once through its data: batch by
+-- batch in the script's own thread, or ahead of it by workers. The batches and their random numbers
+-- are the same.
 
 local fetch = require "moonlet.data.fetch"
 local ml = require "moonlet"
@@ -8,12 +9,12 @@ local pin = require "moonlet.data.pin"
 local workers = require "moonlet.workers"
 local fail = options.fail
 
-local pass = {}
+local epoch = {}
 
---- The seed of a pass, from which those of its batches follow, drawn once for each pass.
+--- The seed of an epoch, from which those of its batches follow, drawn once for each epoch.
 ---@param generator? Generator
 ---@return integer
-function pass.draw_seed(generator)
+function epoch.draw_seed(generator)
   return ml.randint(0, 1 << 62, { 1 }, { dtype = ml.int64, generator = generator }):item()
 end
 
@@ -35,12 +36,12 @@ local function sampled(next_positions, base_seed)
   end
 end
 
---- A pass in the script's thread: a function that gives the fields of the next batch.
+--- An epoch in the script's thread: a function that gives the fields of the next batch.
 ---@param source table see fetch.new
 ---@param next_positions? fun(): any
 ---@param base_seed integer
 ---@return fun(): ...
-function pass.serial(source, next_positions, base_seed)
+function epoch.serial(source, next_positions, base_seed)
   local read, number = fetch.new(source), 0
   if next_positions then next_positions = sampled(next_positions, base_seed) end
   local function values(positions)
@@ -62,7 +63,7 @@ end
 
 -- --- with workers --------------------------------------------------------------------------------
 
--- The threads of a loader: they outlive a pass where the loader says so.
+-- The threads of a loader: they outlive an epoch where the loader says so.
 local function start(source, settings, base_seed)
   local rest = { num_workers = settings.num_workers, base_seed = base_seed,
     batch_size = source.batch_size, in_batches = source.in_batches, drop_last = source.drop_last,
@@ -73,8 +74,8 @@ local function start(source, settings, base_seed)
   return pool
 end
 
-local Pass = {}
-Pass.__index = Pass
+local Epoch = {}
+Epoch.__index = Epoch
 
 -- The worker that gets the next task: in turn, or in any order the one that has just given a batch.
 local function choose(self)
@@ -111,7 +112,7 @@ local function put(self)
 end
 
 -- Results wait until it is their turn.
-function Pass:keep(number, result)
+function Epoch:keep(number, result)
   result.number = number
   self.results[self.in_order and number or #self.results + 1] = result
 end
@@ -122,7 +123,7 @@ local function receive(self)
   local message = table.pack(self.pool:receive(timeout))
   if message.n == 0 then fail("DataLoader timed out after %g seconds", self.timeout) end
   local number, index = message[1], message[2]
-  if number ~= self.number then return end  -- of a pass that was left
+  if number ~= self.number then return end  -- of an epoch that was left
   self:keep(index, table.pack(table.unpack(message, 3, message.n)))
 end
 
@@ -141,18 +142,18 @@ local function take(self)
   return result
 end
 
---- Ends the pass: its threads too, unless they are kept for the next one.
-function Pass:close()
+--- Ends the epoch: its threads too, unless they are kept for the next one.
+function Epoch:close()
   if self.over then return end
   self.over = true
   self.results = {}
   if not self.keeper.persistent then self.pool:stop() end
 end
 
-Pass.__close = Pass.close
+Epoch.__close = Epoch.close
 
 local function check_current(self)
-  if self.keeper.pass ~= self then
+  if self.keeper.epoch ~= self then
     fail "DataLoader: the loader has begun another pass, with the same persistent workers"
   end
 end
@@ -189,9 +190,9 @@ local function guard_of(self)
   end })
 end
 
---- A pass by workers. `keeper` is a table that holds the threads between passes: `pool`,
---- `persistent`, and the `pass` that they are at. Returns the function that gives the next batch,
---- and the pass, to close.
+--- An epoch by workers. `keeper` is a table that holds the threads between epochs: `pool`,
+--- `persistent`, and the `epoch` that they are at. Returns the function that gives the next batch,
+--- and the epoch, to close.
 ---@param source table see fetch.new
 ---@param settings table the loader's options
 ---@param keeper table
@@ -199,20 +200,20 @@ end
 ---@param base_seed integer
 ---@return fun(): ...
 ---@return table
-function pass.parallel(source, settings, keeper, next_positions, base_seed)
+function epoch.parallel(source, settings, keeper, next_positions, base_seed)
   if not keeper.persistent or not keeper.pool or not keeper.pool:is_open() then
     keeper.pool = start(source, settings, base_seed)
   end
-  keeper.passes = (keeper.passes or 0) + 1
-  local self = setmetatable({ pool = keeper.pool, keeper = keeper, number = keeper.passes,
+  keeper.epochs = (keeper.epochs or 0) + 1
+  local self = setmetatable({ pool = keeper.pool, keeper = keeper, number = keeper.epochs,
     num_workers = settings.num_workers, in_order = settings.in_order, timeout = settings.timeout,
     next_positions = next_positions and sampled(next_positions, base_seed),
-    sent = 0, given = 0, turn = 0, results = {}, workers_of = {}, ended = {} }, Pass)
+    sent = 0, given = 0, turn = 0, results = {}, workers_of = {}, ended = {} }, Epoch)
   self.guard = guard_of(self)
-  keeper.pass = self
-  for id = 1, self.num_workers do self.pool:send(id, "pass", self.number, base_seed) end
+  keeper.epoch = self
+  for id = 1, self.num_workers do self.pool:send(id, "epoch", self.number, base_seed) end
   for _ = 1, self.num_workers * settings.prefetch_factor do put(self) end
   return function() return give(self) end, self
 end
 
-return pass
+return epoch

@@ -1,4 +1,6 @@
-// autograd/formulas/recurrent.h: recurrent networks over whole sequences, and their derivatives.
+// autograd/composite/recurrent.h: recurrent networks over whole sequences, step by step. The rows
+// of a sequence are those of its steps one after the other; the step of batch size n goes on with
+// the first n rows of the state, so sequences may end before others.
 #pragma once
 
 #include <tuple>
@@ -6,10 +8,21 @@
 
 #include "tensor/core/tensor.h"
 
-namespace moonlet::formulas {
+namespace moonlet::recurrent {
 
 // How a state follows from the one before; what native_recurrent calls `mode`.
 enum RecurrentMode : int64_t { kLstm, kGru, kRnnTanh, kRnnRelu };
+
+// The rows of a step of a sequence.
+struct Step {
+  int64_t at, count;
+};
+
+// The steps in the order in which the state goes through them.
+std::vector<Step> steps_of(const std::vector<int64_t>& batch_sizes, bool reverse);
+Tensor rows(const Tensor& x, const Step& s);
+// The first rows, which are all where there are no more.
+Tensor first(const Tensor& x, int64_t count);
 
 // Throws unless the rows of data are those of the steps.
 void check_batch_sizes(const char* op, const std::vector<int64_t>& sizes, int64_t rows);
@@ -18,16 +31,9 @@ void check_recurrent(const Tensor& gates, const Tensor& hidden, const Tensor& ce
                      const Tensor& w_hh, const Tensor& b_hh, const std::vector<int64_t>& sizes,
                      int64_t mode);
 
-// The gradients of (gates, cell) and of (x_gates, h_gates, hidden).
-std::tuple<Tensor, Tensor> lstm_step_backward(const Tensor& grad_h, const Tensor& grad_c,
-                                              const Tensor& gates, const Tensor& cell,
-                                              const Tensor& c);
-std::tuple<Tensor, Tensor, Tensor> gru_step_backward(const Tensor& grad, const Tensor& x_gates,
-                                                     const Tensor& h_gates, const Tensor& hidden);
-
 // native_recurrent: (y, h_n, c_n, cells, sums), unrecorded. `keep_sums` says whether a gradient
 // will want the last.
-std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> recurrent(
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> run_steps(
     const Tensor& gates, const Tensor& hidden, const Tensor& cell, const Tensor& w_hh,
     const Tensor& b_hh, const std::vector<int64_t>& batch_sizes, int64_t mode, bool reverse,
     bool keep_sums);
@@ -36,11 +42,5 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> recurrent(
 std::vector<Tensor> unrolled(const Tensor& gates, const Tensor& hidden, const Tensor& cell,
                              const Tensor& w_hh, const Tensor& b_hh,
                              const std::vector<int64_t>& batch_sizes, int64_t mode, bool reverse);
-// Its gradients with respect to (gates, hidden, cell, w_hh, b_hh).
-std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> recurrent_grads(
-    const Tensor& grad_y, const Tensor& grad_h, const Tensor& grad_c, const Tensor& gates,
-    const Tensor& hidden, const Tensor& cell, const Tensor& w_hh, const Tensor& b_hh,
-    const Tensor& y, const Tensor& cells, const Tensor& sums,
-    const std::vector<int64_t>& batch_sizes, int64_t mode, bool reverse);
 
-}  // namespace moonlet::formulas
+}  // namespace moonlet::recurrent

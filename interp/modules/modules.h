@@ -1,0 +1,31 @@
+// interp/modules/modules.h: the modules in C++ beside tensors, which the standard library requires.
+#pragma once
+
+#include "lua.hpp"
+
+// Module moonlet.json: encode(value) -> text, decode(text) -> value, and null, which stands for
+// JSON's.
+int luaopen_moonlet_json(lua_State* L);
+
+// Module moonlet.numbers: format, tostring and tonumber as Lua's, without regard to the locale; and
+// wrap(f), which gives a function that runs f so. The functions cannot yield.
+int luaopen_moonlet_numbers(lua_State* L);
+
+// Module moonlet.onnx_codec: the bytes of ONNX models from tables: encode(table, checked = true) ->
+// bytes; check(bytes); unavailable() -> nil, or why.
+int luaopen_moonlet_onnx_codec(lua_State* L);
+
+// Module moonlet.raster: pages of shapes and texts as PNG pictures, by cairo: png(width, height,
+// scale, items) -> bytes; unavailable() -> nil, or why it cannot draw.
+int luaopen_moonlet_raster(lua_State* L);
+
+// Module moonlet.regex: regular expressions over Unicode, by PCRE2: compile(pattern) -> an
+// expression with spans(text) -> { first byte, last byte, ... } of its matches in their order, from
+// 1; unavailable() -> nil, or why there are none.
+int luaopen_moonlet_regex(lua_State* L);
+
+// Module moonlet.system: files, terminal and clock for Lua.
+int luaopen_moonlet_system(lua_State* L);
+
+// Module moonlet.workers: threads with interpreters of their own.
+int luaopen_moonlet_workers(lua_State* L);
