@@ -260,8 +260,7 @@ end
 --- Draws samples without a gradient.
 --- > ml.distributions.Normal(ml.zeros(3), 1):sample({2}).shape
 ---@param sample_shape? integer[] how many samples, as the leading dimensions of the result
----@param generator? moonlet.Generator the generator of random numbers; the default generator
----   unless given
+---@param generator? moonlet.Generator random number generator; the default one unless given
 ---@return Tensor
 ---@shape -> (sample_shape, batch_shape, event_shape)
 function Distribution:sample(...)
@@ -276,8 +275,7 @@ end
 --- > ml.distributions.Normal(loc, 2):rsample({4}):sum():backward()
 --- > loc.grad
 ---@param sample_shape? integer[] how many samples, as the leading dimensions of the result
----@param generator? moonlet.Generator the generator of random numbers; the default generator
----   unless given
+---@param generator? moonlet.Generator random number generator; the default one unless given
 ---@return Tensor
 ---@shape -> (sample_shape, batch_shape, event_shape)
 ---@source Kingma and Welling, "Auto-encoding variational Bayes", 2014

@@ -23,6 +23,8 @@ local LOG_2 = math.log(2)
 ---   2) Gamma_n(nu / 2))
 ---@formula p(X) = det(X)^((nu - n - 1) / 2) exp(-1/2 tr(V^(-1) X)) / (2^(nu n / 2) det(V)^(nu /
 ---   2) Gamma_n(nu / 2))
+---@formula p(X) = det(X)^((nu - n - 1) / 2) exp(-1/2 tr(V^(-1) X)) / (2^(nu n / 2) det(V)^(nu /
+---   2) Gamma_n(nu / 2))
 ---@param df moonlet.Tensor|number degrees of freedom nu, greater than n - 1
 ---@param covariance_matrix? moonlet.Tensor covariance matrix, positive definite; give exactly
 ---   one of the three matrices
@@ -120,8 +122,7 @@ local read_rsample = signature("Wishart:rsample(Size sample_shape={}, "
 --- > ml.distributions.Wishart(3, ml.eye(2)):rsample({4}).shape
 ---@param sample_shape? integer[] how many samples, as the leading dimensions of the result
 ---@param max_try_correction? integer how often singular samples are drawn again at most
----@param generator? moonlet.Generator the generator of random numbers; the default generator
----   unless given
+---@param generator? moonlet.Generator random number generator; the default one unless given
 ---@return Tensor
 ---@shape -> (sample_shape, batch_shape, n, n)
 ---@source Bartlett, "On the theory of statistical regression", 1933
