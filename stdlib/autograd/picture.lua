@@ -71,13 +71,12 @@ end
 
 local read_tree = signature("graph.tree(any y, int>=0 depth=32)", "tree")
 
---- The graph behind a tensor as text, a node in each line and below it what it passes gradients to,
---- for `print`. A node that several others lead to has a number and is shown in full once. Below
---- `depth` steps there are dots.
+--- The graph behind a tensor as text, a node on each line and below it those it passes gradients
+--- to. A node that several others lead to has a number and is shown in full once.
 --- > w = ml.ones(2, { requires_grad = true })
 --- > print(ml.autograd.graph.tree((w * w):sum()))
 ---@param y moonlet.Tensor|moonlet.Node|table a tensor, a node or an edge
----@param options? {depth?: integer}
+---@param options? {depth?: integer} `depth` (32): how many steps are shown; dots stand for the rest
 ---@return string
 ---@see autograd.graph.to_dot
 function picture.tree(...)
@@ -87,10 +86,10 @@ function picture.tree(...)
   return table.concat(lines, "\n")
 end
 
---- The graph behind a tensor in the language of Graphviz, with arrows the way that gradients go:
---- `dot -Tsvg` draws it.
+--- The graph behind a tensor in the language of Graphviz, with arrows in the direction of
+--- gradients; `dot -Tsvg` draws it.
 --- > w = ml.ones(2, { requires_grad = true })
---- > text = ml.autograd.graph.to_dot((w * w):sum())
+--- > ml.autograd.graph.to_dot(w:sum()):match("digraph")
 ---@param y moonlet.Tensor|moonlet.Node|table a tensor, a node or an edge
 ---@return string
 ---@see autograd.graph.tree
