@@ -28,13 +28,13 @@ end
 function random.seed() return ml.default_generator:seed() end
 
 --- The seed that `ml.default_generator` was last given, as `ml.initial_seed`.
---- > _ = ml.manual_seed(7)
+--- > ml.manual_seed(7)
 --- > ml.random.initial_seed()
 ---@return integer
 function random.initial_seed() return ml.default_generator:initial_seed() end
 
 --- The state of `ml.default_generator`, as `ml.get_rng_state`: a table of its seed and offset.
---- > _ = ml.manual_seed(7)
+--- > ml.manual_seed(7)
 --- > ml.random.get_rng_state()
 ---@return {seed: integer, offset: integer} state
 function random.get_rng_state() return ml.get_rng_state() end

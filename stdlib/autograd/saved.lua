@@ -162,8 +162,8 @@ local function value_of(entry)
   return entry.tensor
 end
 
---- Runs `f`, or the rest of the block, so that tensors saved for a gradient in it may be changed in
---- place: they are copied before. Changes after the block are errors in backward as ever.
+--- Runs `f`, or the rest of the block, so that tensors saved for a gradient in it may be changed
+--- in place: they are copied before. Changes after the block are errors in backward as ever.
 --- > ml.autograd.graph.allow_mutation_on_saved_tensors(function()
 ---     local w = ml.ones(2, { requires_grad = true })
 ---     local a = w * 2
