@@ -26,9 +26,10 @@ end
 --- parameter is cast once. Gradients have the dtype of their leaf. `ml.ops.info(name).autocast`
 --- holds an op's policies by device.
 --- > ml.autocast({ dtype = ml.bfloat16 }, function() return ml.mm(ml.eye(3), ml.eye(3)).dtype end)
----@param options? {device?: string, dtype?: moonlet.dtype, enabled?: boolean} `device` ("cpu"):
----   the type of device whose ops are cast; `dtype`: bfloat16 on the CPU and float16 on CUDA
----   devices unless given; `enabled` (true): false turns autocast off inside
+---@param options? {device?: string, dtype?: moonlet.dtype, enabled?: boolean}
+---@param options.device? string the type of device whose ops are cast (default "cpu")
+---@param options.dtype? moonlet.dtype bfloat16 on the CPU and float16 on CUDA devices unless given
+---@param options.enabled? boolean false turns autocast off inside (default true)
 ---@param f? function the function to run; without it the result is held as a `<close>` variable
 ---@param ... any what `f` gets
 ---@return any ... its results, or the value to hold

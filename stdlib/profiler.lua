@@ -107,8 +107,9 @@ end
 --- `p.events` has the numbers, `p:table()` is text, and `print(p)` shows it.
 --- > p = ml.profile(function() return ml.ones(9, 9):softmax(1) end)
 --- > #p.events > 0
----@param options? {sync?: boolean} `sync` (false): whether CUDA devices are waited for around
----   each op, so that times are the ops' own
+---@param options? {sync?: boolean}
+---@param options.sync? boolean whether CUDA devices are waited for around each op, so that
+---   times are the ops' own (default false)
 ---@param f? function the function to run; without it the measurement lasts to `p:stop()` or the
 ---   end of the block
 ---@param ... any what `f` gets

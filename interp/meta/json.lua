@@ -9,7 +9,9 @@ local json = {}
 --- from an array or given to `json.array`. Integers and floats stay what they are (`1` and `1.0`).
 --- > print(ml.json.encode({ loss = 0.5, sizes = { 2, 3 } }, { indent = 2 }))
 ---@param value any a value of tables, strings, numbers and booleans, and `json.null`
----@param options? table `indent`, that many spaces for each level, on lines of their own; `nan`, what becomes of NaN and infinities: "error" (unless given), "null", or "literal", Python's `NaN` and `Infinity`
+---@param options? table
+---@param options.indent? any that many spaces for each level, on lines of their own
+---@param options.nan? any what becomes of NaN and infinities: "error" (unless given), "null", or "literal", Python's `NaN` and `Infinity`
 ---@return string
 ---@error for tables with a metatable, inside themselves or more than 200 deep
 function json.encode(value, options) end
@@ -17,7 +19,9 @@ function json.encode(value, options) end
 --- Decodes a JSON text: tables, strings, booleans, integers and floats, and `json.null`.
 --- > ml.json.decode('{"lr": 1e-3, "sizes": [2, 3], "device": null}', { null = false })
 ---@param text string the text
----@param options? table|integer `max_bytes`, the most bytes that the values may take, without limit unless given (also alone in place of the table); `null`, a value for null in place of `json.null`
+---@param options? table|integer
+---@param options.max_bytes? any the most bytes that the values may take, without limit unless given (also alone in place of the table)
+---@param options.null? any a value for null in place of `json.null`
 ---@return any
 ---@error for what is not JSON, with its position
 function json.decode(text, options) end

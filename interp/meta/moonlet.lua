@@ -14,7 +14,10 @@ local ml = {}
 --- `ml.tensor { 1, 2, dtype = ml.float64 }` names options in the same table.
 --- > ml.tensor({ { 1, 2 }, { 3, 4 } }, { dtype = ml.float32 })
 ---@param value number|boolean|table|moonlet.Tensor the values
----@param options? {dtype?: moonlet.dtype, device?: string, requires_grad?: boolean} `dtype`; `device`, the default device unless given; `requires_grad` (false)
+---@param options? {dtype?: moonlet.dtype, device?: string, requires_grad?: boolean}
+---@param options.dtype? moonlet.dtype the dtype
+---@param options.device? string the default device unless given
+---@param options.requires_grad? boolean the requires_grad (default false)
 ---@return moonlet.Tensor
 ---@shape -> the shape of the nested table; () for a number
 ---@error for rows of different lengths and for mixed types
@@ -24,7 +27,10 @@ function ml.tensor(value, options) end
 --- > ml.empty_strided({ 2, 3 }, { 1, 2 }):stride(1)
 ---@param size integer[] sizes of the dimensions
 ---@param stride integer[] strides of the dimensions, in elements
----@param options? {dtype?: moonlet.dtype, device?: string, requires_grad?: boolean} `dtype`, the default dtype unless given; `device`; `requires_grad` (false)
+---@param options? {dtype?: moonlet.dtype, device?: string, requires_grad?: boolean}
+---@param options.dtype? moonlet.dtype the default dtype unless given
+---@param options.device? string the device
+---@param options.requires_grad? boolean the requires_grad (default false)
 ---@return moonlet.Tensor
 ---@shape -> (size)
 function ml.empty_strided(size, stride, options) end
@@ -94,7 +100,13 @@ function ml.broadcast_shapes(...) end
 --- Sets how tensors print.
 --- > ml.set_printoptions { precision = 2, sci_mode = false }
 --- > ml.tensor { 0.123456, 2.0 }
----@param options {precision?: integer, threshold?: number, edgeitems?: integer, linewidth?: integer, profile?: string, sci_mode?: boolean} `precision` (4), digits behind the point; `threshold` (1000), the most elements that are all shown; `edgeitems` (3), how many are shown at each end of a dimension otherwise; `linewidth` (80), characters in a line; `sci_mode`, whether exponents are used, as the numbers need unless given; `profile`, "default", "short" or "full", which sets all of them first
+---@param options {precision?: integer, threshold?: number, edgeitems?: integer, linewidth?: integer, profile?: string, sci_mode?: boolean}
+---@param options.precision? integer digits behind the point (default 4)
+---@param options.threshold? number the most elements that are all shown (default 1000)
+---@param options.edgeitems? integer how many are shown at each end of a dimension otherwise (default 3)
+---@param options.linewidth? integer characters in a line (default 80)
+---@param options.sci_mode? boolean whether exponents are used, as the numbers need unless given
+---@param options.profile? string "default", "short" or "full", which sets all of them first
 function ml.set_printoptions(options) end
 
 --- The number of CPU threads that ops of this interpreter may use: at first the environment's
@@ -194,7 +206,13 @@ function ml.is_autocast_enabled(device) end
 --- > ml.grad((w * w):sum(), w)
 ---@param outputs moonlet.Tensor|moonlet.Tensor[] a tensor or an array of tensors
 ---@param inputs moonlet.Tensor|moonlet.Tensor[] a tensor or an array of tensors
----@param options? {grad_outputs?: moonlet.Tensor|moonlet.Tensor[], retain_graph?: boolean, create_graph?: boolean, allow_unused?: boolean, is_grads_batched?: boolean, materialize_grads?: boolean} `grad_outputs`, the gradients that outputs of more than one element start from; `retain_graph`, whether the graph is kept for another call, as `create_graph` unless given; `create_graph` (false), whether the gradients can be differentiated again; `allow_unused` (false), nil instead of an error for an input that the outputs do not depend on; `materialize_grads` (false), zeros for it; `is_grads_batched` (false), whether the first dimension of `grad_outputs` counts gradients to start from, in one backward in `ml.func.vmap`
+---@param options? {grad_outputs?: moonlet.Tensor|moonlet.Tensor[], retain_graph?: boolean, create_graph?: boolean, allow_unused?: boolean, is_grads_batched?: boolean, materialize_grads?: boolean}
+---@param options.grad_outputs? moonlet.Tensor|moonlet.Tensor[] the gradients that outputs of more than one element start from
+---@param options.retain_graph? boolean whether the graph is kept for another call, as `create_graph` unless given
+---@param options.create_graph? boolean whether the gradients can be differentiated again (default false)
+---@param options.allow_unused? boolean nil instead of an error for an input that the outputs do not depend on (default false)
+---@param options.materialize_grads? boolean zeros for it (default false)
+---@param options.is_grads_batched? boolean whether the first dimension of `grad_outputs` counts gradients to start from, in one backward in `ml.func.vmap` (default false)
 ---@return moonlet.Tensor ... one per input
 ---@shape outputs (m), grad_outputs (m), inputs (n) -> (n)
 ---@formula g = v^T dy/dx
@@ -208,7 +226,12 @@ function ml.grad(outputs, inputs, options) end
 --- > s = ml.Storage({ 1, 2, 3 }, { dtype = ml.float64 })
 --- > #s, s[2]
 ---@param value? integer|(number|boolean)[]|moonlet.StorageOptions the number of elements, an array of numbers, or a table of options
----@param options? {dtype?: moonlet.dtype, device?: string, file?: string, shared?: boolean, read_only?: boolean, size?: integer} `dtype`, that of the numbers or the default dtype unless given; `device` ("cpu"); `file`, a file to map; `shared` (false), whether writes reach the file, which is made or grown to `size`, in elements; `read_only` (false), whether writes are errors
+---@param options? {dtype?: moonlet.dtype, device?: string, file?: string, shared?: boolean, read_only?: boolean, size?: integer}
+---@param options.dtype? moonlet.dtype that of the numbers or the default dtype unless given
+---@param options.device? string the device (default "cpu")
+---@param options.file? string a file to map
+---@param options.shared? boolean whether writes reach the file, which is made or grown to `size`, in elements (default false)
+---@param options.read_only? boolean whether writes are errors (default false)
 ---@return moonlet.Storage
 ---@see Tensor.storage
 function ml.Storage(value, options) end
@@ -225,7 +248,8 @@ function ml.is_storage(value) end
 --- are the same on every device.
 --- > ml.Generator { seed = 7 }:initial_seed()
 ---@param device? string the only device whose tensors it fills; any unless given
----@param options? {seed?: integer} `seed`
+---@param options? {seed?: integer}
+---@param options.seed? integer the seed
 ---@return moonlet.Generator
 ---@source Salmon and others, "Parallel random numbers: as easy as 1, 2, 3", 2011
 ---@see default_generator
@@ -478,17 +502,23 @@ function ml.cuda.unavailable_reason() end
 function ml.cuda.device_count() end
 
 --- The name that a device has from its maker.
----@param device? integer|string device, such as "cuda" or "cuda:0"; the current one unless given
+--- > type(ml.cuda.device_name())  -- needs cuda
+---   string
+---@param device? integer|string device, such as 0 or "cuda:0"; the current one unless given
 ---@return string
 function ml.cuda.device_name(device) end
 
 --- Waits until a device has done all that it was asked to, and raises what went wrong there: also
 --- what an op of this script found wrong with indices, classes or divisors since the last wait.
----@param device? integer|string device, such as "cuda" or "cuda:0"; the current one unless given
+--- > ml.cuda.synchronize()  -- needs cuda
+---@param device? integer|string device, such as 0 or "cuda:0"; the current one unless given
 function ml.cuda.synchronize(device) end
 
 --- The free and the total memory of a device, in bytes.
----@param device? integer|string device, such as "cuda" or "cuda:0"; the current one unless given
+--- > available, total = ml.cuda.memory_info()  -- needs cuda
+--- > available <= total
+---   true
+---@param device? integer|string device, such as 0 or "cuda:0"; the current one unless given
 ---@return integer available
 ---@return integer total
 function ml.cuda.memory_info(device) end

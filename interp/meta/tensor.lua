@@ -50,7 +50,10 @@ local Tensor = {}
 --- > (w * w):sum():backward()
 --- > w.grad
 ---@param gradient? moonlet.Tensor the gradient that backward starts from, in the shape of `x`; 1 unless given, for a single element
----@param options? {retain_graph?: boolean, create_graph?: boolean, inputs?: moonlet.Tensor|moonlet.Tensor[]} `retain_graph`, whether the graph is kept, as `create_graph` unless given; `create_graph` (false), whether the gradients can be differentiated again; `inputs`, the tensors whose gradients alone are computed
+---@param options? {retain_graph?: boolean, create_graph?: boolean, inputs?: moonlet.Tensor|moonlet.Tensor[]}
+---@param options.retain_graph? boolean whether the graph is kept, as `create_graph` unless given
+---@param options.create_graph? boolean whether the gradients can be differentiated again (default false)
+---@param options.inputs? moonlet.Tensor|moonlet.Tensor[] the tensors whose gradients alone are computed
 ---@shape x (*), gradient (*)
 ---@formula w.grad = w.grad + v^T dx/dw
 ---@see grad
@@ -221,7 +224,8 @@ function Tensor:map2_(a, b, f) end
 --- of `x` unless given.
 --- > ml.ones(3):new_tensor({ 1, 2 })
 ---@param value number|boolean|table|moonlet.Tensor the values
----@param options? {dtype?: moonlet.dtype, device?: string, requires_grad?: boolean} `dtype`, `device`, `requires_grad` (false)
+---@param options? {dtype?: moonlet.dtype, device?: string, requires_grad?: boolean}
+---@param options.dtype? moonlet.dtype `device`, `requires_grad` (false)
 ---@return moonlet.Tensor
 ---@shape -> the shape of the nested table
 ---@see tensor
@@ -311,6 +315,8 @@ function Tensor:double() end
 function Tensor:cpu() end
 
 --- Copied to a CUDA device; itself when it is there.
+--- > ml.ones(2):cuda().device  -- needs cuda
+---   cuda:0
 ---@param device? integer number of the device; the current one (`ml.cuda.current_device()`) unless given
 ---@param non_blocking? boolean whether a copy from page-locked memory goes on while the script does
 ---@return moonlet.Tensor
@@ -320,6 +326,8 @@ function Tensor:cuda(device, non_blocking) end
 
 --- Records that work in a stream uses the tensor, which was made in another one: when it is freed,
 --- its memory is used again only after what the stream has then.
+--- > x = ml.ones(2, { device = "cuda" })  -- needs cuda
+--- > x:record_stream(ml.cuda.Stream())
 ---@param stream moonlet.cuda.Stream a stream of the tensor's device
 ---@see cuda.stream
 function Tensor:record_stream(stream) end
@@ -351,6 +359,8 @@ function Tensor:storage_offset() end
 
 --- A copy in page-locked memory, from which copies to a CUDA device are faster; `x` itself when it
 --- lies there.
+--- > ml.ones(2):pin_memory():is_pinned()  -- needs cuda
+---   true
 ---@return moonlet.Tensor
 ---@shape x (*) -> (*)
 ---@error without a CUDA device, and for tensors on one

@@ -99,7 +99,8 @@ local read_multi = signature("graph.register_multi_grad_hook(Tensor[] tensors, f
 --- > (a * b * 3):sum():backward()
 ---@param tensors moonlet.Tensor[] tensors that require grad
 ---@param hook fun(gradients: table) gets the gradients
----@param options? {mode?: "all"|"any"} `mode`: "all" (unless given) or "any"
+---@param options? {mode?: "all"|"any"}
+---@param options.mode? "all"|"any" "all" (unless given) or "any"
 ---@return {remove: fun()} handle
 ---@see Tensor.register_hook
 function graph.register_multi_grad_hook(...)

@@ -76,7 +76,8 @@ local read_tree = signature("graph.tree(any y, int>=0 depth=32)", "tree")
 --- > w = ml.ones(2, { requires_grad = true })
 --- > print(ml.autograd.graph.tree((w * w):sum()))
 ---@param y moonlet.Tensor|moonlet.Node|table a tensor, a node or an edge
----@param options? {depth?: integer} `depth` (32): how many steps are shown; dots stand for the rest
+---@param options? {depth?: integer}
+---@param options.depth? integer how many steps are shown; dots stand for the rest (default 32)
 ---@return string
 ---@see autograd.graph.to_dot
 function picture.tree(...)

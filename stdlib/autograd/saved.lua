@@ -65,8 +65,9 @@ local read_on_cpu = signature("graph.save_on_cpu(bool pin_memory=false)", "save_
 --- > x = ml.ones(2, { requires_grad = true })
 --- > y = ml.autograd.graph.save_on_cpu(nil, function() return x:exp() end)
 --- > ml.grad(y:sum(), x)
----@param options? {pin_memory?: boolean} `pin_memory` (false): whether that memory is
----   page-locked, where there is a CUDA device
+---@param options? {pin_memory?: boolean}
+---@param options.pin_memory? boolean whether that memory is page-locked, where there is a CUDA
+---   device (default false)
 ---@param f? fun(...): ... the function to run; without it the result is held as a `<close>`
 ---   variable
 ---@param ... any what `f` gets
@@ -110,8 +111,8 @@ local read_to_disk = signature("graph.save_to_disk(string? folder=nil)", "save_t
 --- > x = ml.ones(2, { requires_grad = true })
 --- > y = ml.autograd.graph.save_to_disk(nil, function() return x:exp() end)
 --- > ml.grad(y:sum(), x)
----@param options? {folder?: string} `folder`: where the files go; the system's temporary folder
----   unless given
+---@param options? {folder?: string}
+---@param options.folder? string where the files go; the system's temporary folder unless given
 ---@param f? fun(...): ... the function to run; without it the result is held as a `<close>`
 ---   variable
 ---@param ... any what `f` gets

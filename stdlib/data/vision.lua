@@ -89,6 +89,7 @@ local read_mnist = signature("data.MNIST(string root, bool train=true, function?
 --- The MNIST handwritten digits, from `root/MNIST/raw` or `root` itself: 60,000 to train and 10,000
 --- to test. Example i is a uint8 picture and its class, the digit plus 1; `classes` has the names.
 --- An error says which files to put where if they are missing.
+--- > ok, set = pcall(ml.data.MNIST, "data", { train = false })  -- varies
 ---@param root string the folder of the files, which may be gzipped
 ---@param train? boolean the training examples, or with false the test examples
 ---@param transform? function function of the picture, such as one of `data.transforms`
@@ -106,6 +107,7 @@ local read_fashion = signature("data.FashionMNIST(string root, bool train=true, 
 
 --- The Fashion-MNIST pictures of clothes, from `root/FashionMNIST/raw` or `root` itself: as
 --- `data.MNIST`, with classes such as "Trouser".
+--- > ok, set = pcall(ml.data.FashionMNIST, "data", { train = false })  -- varies
 ---@param root string the folder of the files, which may be gzipped
 ---@param train? boolean the training examples, or with false the test examples
 ---@param transform? function function of the picture, such as one of `data.transforms`
@@ -162,6 +164,7 @@ local read_cifar10 = signature("data.CIFAR10(string root, bool train=true, "
 --- The CIFAR-10 pictures in the binary version, from `root/cifar-10-batches-bin` or `root` itself:
 --- 50,000 to train and 10,000 to test. Example i is a uint8 picture and its class from 1; `classes`
 --- has the names.
+--- > ok, set = pcall(ml.data.CIFAR10, "data", { train = false })  -- varies
 ---@param root string the folder of the files
 ---@param train? boolean the training examples, or with false the test examples
 ---@param transform? function function of the picture, such as one of `data.transforms`
@@ -187,6 +190,7 @@ local read_cifar100 = signature("data.CIFAR100(string root, bool train=true, "
 
 --- The CIFAR-100 pictures in the binary version, from `root/cifar-100-binary` or `root` itself.
 --- Example i is a uint8 picture and its class from 1; `classes` has the names.
+--- > ok, set = pcall(ml.data.CIFAR100, "data", { train = false })  -- varies
 ---@param root string the folder of the files
 ---@param train? boolean the training examples, or with false the test examples
 ---@param transform? function function of the picture, such as one of `data.transforms`
@@ -252,6 +256,7 @@ local read_folder = signature("data.ImageFolder(string root, function? transform
 --- Pictures in a folder for each class: `root/cat/1.png`, `root/dog/a/2.png`. Classes are the
 --- folders in the order of their names, from 1: `classes` is the array of them, `class_to_idx` the
 --- classes by name, `samples` the array of `{ path, class }` and `targets` that of the classes.
+--- > ok, set = pcall(ml.data.ImageFolder, "pictures")  -- varies
 ---@param root string the folder
 ---@param transform? function function of the picture, such as one of `data.transforms`
 ---@param target_transform? function function of the class
