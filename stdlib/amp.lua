@@ -14,6 +14,7 @@ local read_available = signature "amp.is_autocast_available(string device_type)"
 
 --- Whether `ml.autocast` knows a type of device, whether or not there is such a device here.
 --- > ml.amp.is_autocast_available("cpu")
+---   true
 ---@param device_type string such as "cpu" or "cuda"
 ---@return boolean
 function amp.is_autocast_available(...)
@@ -56,6 +57,7 @@ local read_fwd = signature("amp.custom_fwd(function fwd, AutocastDevice device_t
 --- backward.
 --- > fwd = ml.amp.custom_fwd(function(ctx, x) return x.dtype end, "cpu", "float32")
 --- > ml.autocast({}, function() return fwd({}, ml.ones(2):to("bfloat16")) end)
+---   float32
 ---@param fwd fun(ctx: any, ...): any the forward
 ---@param device_type "cpu"|"cuda" the type of device whose autocast counts
 ---@param cast_inputs? moonlet.dtype the dtype of the tensors that `fwd` gets; left as they are
@@ -85,6 +87,8 @@ local read_bwd = signature "amp.custom_bwd(function bwd, AutocastDevice device_t
 --- > bwd = ml.amp.custom_bwd(function(ctx, g) return g * 2 end, "cpu")
 --- > x = ml.ones(2, { requires_grad = true })
 --- > ml.grad(ml.autograd.Function({ forward = fwd, backward = bwd })(x):sum(), x)
+---   {2., 2.}
+---   Tensor (2,) float32
 ---@param bwd fun(ctx: any, ...): any the backward
 ---@param device_type "cpu"|"cuda" the type of device whose autocast counts
 ---@return fun(ctx: any, ...): any

@@ -10,6 +10,7 @@ local args = {}
 
 --- A parser of command lines, which `args.parser` makes.
 --- > ml.args.parser { name = "train", { "fast", "flag" } }:try_parse { "--fast" }
+---   {fast = true}	nil
 ---@class moonlet.args.Parser
 local Parser = {}
 Parser.__index = Parser
@@ -121,6 +122,7 @@ end
 --- may have `many = true` and is then an array.
 --- > parser = ml.args.parser { name = "train", { "epochs", "integer", default = 3 } }
 --- > parser:try_parse { "--epochs", "5" }
+---   {epochs = 5}	nil
 ---@param declaration table the options
 ---@param declaration.name? string the program's name; the script's unless given
 ---@param declaration.summary? string what the program does, for the usage
@@ -295,7 +297,9 @@ end
 --- for). Names with dashes become keys with underscores.
 --- > parser = ml.args.parser { { "batch-size", "integer", default = 32, min = 1 } }
 --- > parser:try_parse { "--batch-size", "8" }
+---   {batch_size = 8}	nil
 --- > parser:try_parse { "--batch-size", "0" }
+---   nil	--batch-size: expected at least 1, got 0
 ---@param argv string[] the arguments
 ---@return table? values
 ---@return string? message
@@ -309,6 +313,7 @@ end
 --- Parses arguments and returns the values. `--help` prints the usage and ends the process with
 --- status 0; a wrong argument is named on stderr and ends it with status 2.
 --- > ml.args.parser { { "epochs", "integer", default = 3 } }:parse {}
+---   {epochs = 3}
 ---@param argv? string[] the arguments; the script's unless given
 ---@return table values
 function Parser:parse(argv)
@@ -392,6 +397,11 @@ end
 --- The text that `--help` prints.
 --- > epochs = { "epochs", "integer", default = 3, help = "number of passes" }
 --- > print(ml.args.parser({ name = "train", epochs }):usage())
+---   Usage: train [options]
+---
+---   Options:
+---         --epochs <integer>  number of passes (default: 3)
+---     -h, --help              show this text and exit
 ---@return string
 function Parser:usage()
   local line = { "Usage: " .. self.name }
@@ -423,6 +433,7 @@ Parser.usage = numbers.wrap(Parser.usage)
 --- Parses the script's arguments by a declaration: see `args.parser` for its form and
 --- `parser:parse` for what `--help` and errors do.
 --- > ml.args.parse({ { "lr", "number", default = 0.1 } }, { "--lr", "0.01" })
+---   {lr = 0.01}
 ---@param declaration table the options
 ---@param argv? string[] the arguments; the script's unless given
 ---@return table values

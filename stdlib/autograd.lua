@@ -16,9 +16,12 @@ local autograd = {}
 --- > w = ml.tensor({ 1.0, 2.0 }, { requires_grad = true })
 --- > ml.autograd.backward({ (w * w):sum(), w:sum() })
 --- > w.grad
+---   {3., 5.}
+---   Tensor (2,) float32
 ---@param tensors moonlet.Tensor|moonlet.Tensor[] the tensors, each of one element where no
 ---   gradient is given for it
 ---@param options? table {grad_tensors, retain_graph=false, create_graph=false, inputs}
+---@shape tensors (*), grad_tensors (*)
 ---@formula w.grad = w.grad + sum_i v_i^T dy_i/dw
 ---@see Tensor.backward
 function autograd.backward(...) ml._backward(...) end
@@ -27,16 +30,21 @@ function autograd.backward(...) ml._backward(...) end
 --- PyTorch.
 --- > w = ml.tensor({ 1.0, 2.0 }, { requires_grad = true })
 --- > ml.autograd.grad((w * w):sum(), w)
+---   {2., 4.}
+---   Tensor (2,) float32
 ---@param outputs moonlet.Tensor|table a tensor, an edge, or an array of them
 ---@param inputs moonlet.Tensor|table a tensor, an edge, or an array of them
 ---@param options? table those of `ml.grad`
 ---@return moonlet.Tensor? ...
+---@shape outputs (m), grad_outputs (m), inputs (n) -> (n)
+---@formula g = v^T dy/dx
 ---@see grad
 function autograd.grad(...) return ml.grad(...) end
 
 --- `ml.no_grad` under the name it has in PyTorch: runs `f` without recording.
 --- > w = ml.ones(2, { requires_grad = true })
 --- > ml.autograd.no_grad(function() return (w * 2).requires_grad end)
+---   false
 ---@param f? fun(...): ... the function to run; without it the result is held as a `<close>`
 ---   variable
 ---@param ... any what `f` gets
@@ -46,6 +54,7 @@ function autograd.no_grad(...) return ml.no_grad(...) end
 
 --- `ml.enable_grad` under the name it has in PyTorch: runs `f` with recording on.
 --- > ml.autograd.enable_grad(ml.is_grad_enabled)
+---   true
 ---@param f? fun(...): ... the function to run; without it the result is held as a `<close>`
 ---   variable
 ---@param ... any what `f` gets
@@ -55,6 +64,7 @@ function autograd.enable_grad(...) return ml.enable_grad(...) end
 
 --- `ml.set_grad_enabled` under the name it has in PyTorch: turns recording on or off.
 --- > ml.autograd.set_grad_enabled(false, ml.is_grad_enabled)
+---   false
 ---@param on boolean whether ops are recorded
 ---@param f? fun(...): ... the function to run; without it the setting stays until the value
 ---   returned is closed
@@ -66,6 +76,7 @@ function autograd.set_grad_enabled(...) return ml.set_grad_enabled(...) end
 --- `ml.inference_mode` under the name it has in PyTorch: runs `f` without recording and without
 --- version counters.
 --- > ml.autograd.inference_mode(function() return ml.ones(2):is_inference() end)
+---   true
 ---@param f? fun(...): ... the function to run; without it the result is held as a `<close>`
 ---   variable
 ---@param ... any what `f` gets

@@ -52,6 +52,7 @@ end
 
 --- Whether the object is of a class, or of one that inherits from it.
 --- > ml.nn.Linear(2, 1):is_a(ml.nn.Module)
+---   true
 ---@param cls table the class
 ---@return boolean
 local function is_a(self, cls)
@@ -74,6 +75,7 @@ end
 
 --- Whether a value is a class made by `ml.class`.
 --- > ml.class.is_class(ml.nn.Linear)
+---   true
 ---@param value any any value
 ---@return boolean
 function class.is_class(value)
@@ -82,6 +84,7 @@ end
 
 --- The class of an object; nil for anything that is not an object of a class.
 --- > ml.class.of(ml.nn.ReLU()) == ml.nn.ReLU
+---   true
 ---@param object any any value
 ---@return table?
 function class.of(object)
@@ -92,6 +95,7 @@ end
 
 --- The name that a class was made with.
 --- > ml.class.name(ml.nn.Linear)
+---   Linear
 ---@param cls table the class
 ---@return string
 function class.name(cls)
@@ -101,6 +105,7 @@ end
 
 --- Whether a class is `ancestor` or inherits from it.
 --- > ml.class.is_subclass(ml.nn.Linear, ml.nn.Module)
+---   true
 ---@param cls table the class
 ---@param ancestor table the class to compare with
 ---@return boolean
@@ -114,6 +119,7 @@ end
 
 --- Whether an object is of a class or of one that inherits from it.
 --- > ml.class.is_instance(ml.nn.Linear(2, 1), ml.nn.Module)
+---   true
 ---@param object any any value
 ---@param cls table the class
 ---@return boolean
@@ -127,6 +133,7 @@ end
 --- The method or class field `key` of an object's class, own or inherited: for classes whose
 --- `__index` is a function, which is called for every field that is not in the object.
 --- > ml.class.lookup(ml.nn.ReLU(), "forward") == ml.nn.ReLU.forward
+---   true
 ---@param object table the object
 ---@param key any the name
 ---@return any
@@ -192,6 +199,7 @@ end
 --- > Point = ml.class.strict(ml.class("Point"))
 --- > function Point:init(x) self.x = x end
 --- > (pcall(function() return Point(1).y end))
+---   false
 ---@param cls table the class, which is returned
 ---@param optional? string[] fields that may be nil
 ---@param hint? fun(object: table, name: string): string? gives the end of the error message for

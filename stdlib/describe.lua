@@ -9,6 +9,7 @@ local describe = {}
 
 --- Summary statistics, which `ml.describe` returns; prints as a table.
 --- > ml.describe(ml.tensor { 1, 2, 3, 4 }).median
+---   2.5
 ---@class moonlet.Description
 ---@field count integer number of elements that are not NaN
 ---@field nan integer number of elements that are NaN
@@ -52,6 +53,15 @@ local read = signature "describe(Tensor x)"
 --- extremes and quartiles, as a table that prints; also `x:describe()`. The statistics of nothing
 --- are NaN.
 --- > ml.describe(ml.tensor { 1, 2, 3, 4 })
+---   count   4
+---   nan     0
+---   mean    2.5
+---   std     1.2909944487358
+---   min     1.0
+---   q25     1.75
+---   median  2.5
+---   q75     3.25
+---   max     4.0
 ---@param x moonlet.Tensor a real tensor
 ---@return moonlet.Description
 ---@shape x (*)

@@ -88,6 +88,9 @@ local read_histogramdd = signature("histogramdd(Tensor input, int>=1|table bins,
 --- a grid, or the sum of their weights. The last bin of each dimension includes its upper end.
 --- > hist = ml.histogramdd(ml.tensor { { 0.0, 0.0 }, { 1.0, 1.0 }, { 1.0, 0.0 } }, { 2, 2 })
 --- > hist
+---   {{1., 0.},
+---    {1., 1.}}
+---   Tensor (2, 2) float32
 ---@param input moonlet.Tensor the points
 ---@param bins integer|integer[]|moonlet.Tensor[] number of bins of equal width, or for each
 ---   dimension such a number or ascending edges
@@ -151,6 +154,8 @@ local read_from_file = signature("from_file(string filename, bool shared=false, 
 --- > x = ml.from_file(path, true, 3)
 --- > x[2] = 5
 --- > ml.from_file(path, false, 3)
+---   {0., 5., 0.}
+---   Tensor (3,) float32
 ---@param filename string the file
 ---@param shared? boolean whether changes are written to the file
 ---@param size? integer number of elements
@@ -176,6 +181,8 @@ local read_items = signature "items(dict table)"
 --- modules, of one that `ml.load` read from a `.pt` file in that of the file; further keys follow,
 --- sorted. `pairs` has no order.
 --- > for name, value in ml.items(ml.nn.Linear(2, 1):state_dict()) do print(name, value.shape) end
+---   weight	(1, 2)
+---   bias	(1,)
 ---@param table table a table by name
 ---@return fun(): any, any
 function functions.items(...)
@@ -195,6 +202,7 @@ local read_tuple = signature "tuple(table list)"
 --- Marks a list as a tuple: `ml.save` writes it to a `.pt` file as a tuple of Python's. In scripts
 --- it stays a list. What `ml.load` reads as tuples is marked so.
 --- > ml.is_tuple(ml.tuple { 1, 2 })
+---   true
 ---@param list table the list
 ---@return table list
 function functions.tuple(...)
@@ -207,6 +215,7 @@ local read_is_tuple = signature "is_tuple(any value)"
 
 --- Whether a table is marked as a tuple: by `ml.tuple`, or because `ml.load` read one.
 --- > ml.is_tuple { 1, 2 }
+---   false
 ---@param value any any value
 ---@return boolean
 function functions.is_tuple(...)

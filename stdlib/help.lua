@@ -76,6 +76,9 @@ end
 
 --- The text that `help` prints.
 --- > print(ml.help.text("inf"))
+---   inf (constant)
+---
+---     Positive infinity.
 ---@param subject any a name ("nn.Linear", "x:backward"), a function, a class, an object or a module
 ---@return string
 function help.text(subject)
@@ -94,6 +97,7 @@ end
 
 --- The names that a word occurs in, or in whose texts it does, each with its first sentence.
 --- > ml.help.search("softmax"):match("log_softmax")
+---   log_softmax
 ---@param word string the word
 ---@return string
 function help.search(word)
@@ -118,6 +122,7 @@ function help.apropos(word) print(help.search(word)) end
 --- The command `moonlet doc`: prints the text of a name, or with `--search` the names that a word
 --- leads to. Returns whether there is such a name.
 --- > ml.help.command { "inf" }
+---   true
 ---@param arguments string[] the command's arguments
 ---@return boolean found
 function help.command(arguments)

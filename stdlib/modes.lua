@@ -26,12 +26,16 @@ end
 --- parameter is cast once. Gradients have the dtype of their leaf. `ml.ops.info(name).autocast`
 --- holds an op's policies by device.
 --- > ml.autocast({ dtype = ml.bfloat16 }, function() return ml.mm(ml.eye(3), ml.eye(3)).dtype end)
+---   bfloat16
 ---@param options? {device?: string, dtype?: moonlet.dtype, enabled?: boolean}
 ---@param options.device? string the type of device whose ops are cast (default "cpu")
 ---@param options.dtype? moonlet.dtype bfloat16 on the CPU and float16 on CUDA devices unless given
 ---@param options.enabled? boolean false turns autocast off inside (default true)
 ---@param f? function the function to run; without it the result is held as a `<close>` variable
 ---@param ... any what `f` gets
+---@param options.device? string the type of device whose ops are cast (default "cpu")
+---@param options.dtype? moonlet.dtype bfloat16 on the CPU and float16 on CUDA devices unless given
+---@param options.enabled? boolean false turns autocast off inside (default true)
 ---@return any ... its results, or the value to hold
 ---@source Micikevicius and others, "Mixed precision training", 2018
 ---@see is_autocast_enabled
@@ -50,6 +54,12 @@ end
 --- handler calls do not come to it.
 --- > show = function(op, arguments, call) print(op.name) return call(arguments) end
 --- > ml.override(show, function() return ml.ones(2) + 1 end)
+---   ones
+---   full
+---   fill_
+---   add
+---   {2., 2.}
+---   Tensor (2,) float32
 ---@param handler fun(op: moonlet.Op, arguments: table, call: fun(...): ...): ... gives the
 ---   results of an op
 ---@param f? function the function to run; without it the result is held as a `<close>` variable

@@ -18,6 +18,7 @@ local plot = {}
 --- A figure, which each function of `ml.plot` returns: shown as text, saved as a picture.
 --- `print(fig)` shows it too.
 --- > #ml.plot.line({ 1, 3, 2 }):svg() > 1000
+---   true
 ---@class moonlet.plot.Figure
 local Figure = {}
 Figure.__index = Figure
@@ -57,6 +58,8 @@ local read_text = signature(("Figure:text(%s)"):format(style))
 
 --- The figure as text for a terminal, without a last newline. Options override those of the figure.
 --- > print(ml.plot.bar({ 3, 1 }):text { width = 30, ascii = true, color = false })
+---   1 |######################## 3
+---   2 |######## 1
 ---@param width? integer width in columns; the terminal's, at most 100, unless given
 ---@param height? integer height of the plot area in rows; 16 unless given
 ---@param color? boolean whether colours are used; where stdout is a terminal and NO_COLOR is
@@ -106,6 +109,7 @@ local read_svg = signature(("Figure:svg(%s)"):format(page_size))
 
 --- The figure as the text of an SVG picture.
 --- > ml.plot.line({ 1, 3, 2 }):svg():match("^<svg")
+---   <svg
 ---@param width? integer width in pixels
 ---@param height? integer height in pixels
 ---@return string
@@ -119,6 +123,7 @@ local read_png = signature(("Figure:png(%s, number>=0.1<=20 scale=1)"):format(pa
 --- The figure as the bytes of a PNG picture, drawn by cairo; an error without it.
 --- > bytes = ml.plot.line({ 1, 3, 2 }):png()
 --- > bytes:sub(2, 4)
+---   PNG
 ---@param width? integer width in pixels
 ---@param height? integer height in pixels
 ---@param scale? number factor of the size of the picture with all that is on it
@@ -147,6 +152,7 @@ local read_save = signature(
 --- > path = os.tmpname() .. ".svg"
 --- > ml.plot.line({ 1, 3, 2 }):save(path)
 --- > io.open(path):read(4)
+---   <svg
 ---@param path string the file
 ---@param width? integer width in pixels
 ---@param height? integer height in pixels
@@ -244,6 +250,12 @@ local read_scatter = declare("scatter", xy_options)
 --- Line chart. Values that are not finite leave gaps.
 --- > fig = ml.plot.line({ 1, 3, 2 }, { width = 30, height = 4, ascii = true, color = false })
 --- > print(fig:text())
+---   3+           *******
+---   2+       ****       ********
+---    |   ****                   *
+---   1+***
+---    ++------------+------------+
+---     1            2            3
 ---@param data any an array or tensor of numbers, or several: `{ a, b }`, by name, or `{ x =, y
 ---   =, label = }`
 ---@param title? any the title
@@ -270,6 +282,12 @@ end
 --- > points = { x = { 1, 2, 3 }, y = { 1, 3, 2 } }
 --- > fig = ml.plot.scatter(points, { width = 30, height = 4, ascii = true, color = false })
 --- > print(fig:text())
+---   3+             *
+---   2+
+---    |                          *
+---   1+*
+---    ++------------+------------+
+---     1            2            3
 ---@param data any an array or tensor of numbers, or several: `{ a, b }`, by name, or `{ x =, y
 ---   =, label = }`
 ---@param title? any the title
@@ -298,6 +316,12 @@ local read_histogram = declare("histogram", "any? x_label=nil, any? y_label=nil,
 --- Histogram of numbers.
 --- > options = { bins = 3, width = 30, height = 4, ascii = true, color = false }
 --- > print(ml.plot.histogram({ 1, 2, 2, 3 }, options):text())
+---   2+         #########
+---   1+         #########
+---    |###########################
+---   0+###########################
+---    ++------------+------------+
+---     1            2            3
 ---@param data any an array or tensor of numbers
 ---@param title? any the title
 ---@param x_label? any the label of the x axis
@@ -327,6 +351,8 @@ local read_bar = declare("bar", "any[]? labels=nil")
 
 --- Bar chart.
 --- > print(ml.plot.bar({ cat = 3, dog = 1 }, { width = 30, ascii = true, color = false }):text())
+---   cat |###################### 3
+---   dog |####### 1
 ---@param data any an array of numbers, or numbers by name
 ---@param title? any the title
 ---@param labels? any[] a name for each bar; the positions unless given
@@ -373,6 +399,11 @@ local read_confusion = declare("confusion", "any[]? labels=nil")
 --- one; `ml.metrics.confusion_matrix` counts it.
 --- > counts = ml.metrics.confusion_matrix(ml.tensor { 1, 2, 2 }, ml.tensor { 1, 2, 1 })
 --- > print(ml.plot.confusion(counts, { width = 40, ascii = true, color = false }):text())
+---   true |  1  2  recall
+---   -----+--------------
+---      1 |  1  1   50.0%
+---      2 |  0  1  100.0%
+---   columns are predictions; accuracy 66.67% (2 of 3)
 ---@param data any a square matrix of counts
 ---@param title? any the title
 ---@param labels? any[] the names of the classes
@@ -446,6 +477,8 @@ local read_images = declare("images", "table? captions=nil, finite? min=nil, fin
 --- Images side by side, each as for `plot.image`.
 --- > options = { width = 20, ascii = true, color = false }
 --- > print(ml.plot.images({ { { 0, 1 }, { 1, 0 } }, { { 1, 0 }, { 0, 1 } } }, options):text())
+---     @@  @@
+---   @@      @@
 ---@param data any an array of images, or a tensor
 ---@param title? any the title
 ---@param captions? table a caption for each image
@@ -478,6 +511,8 @@ local read_image = declare("image", "any? caption=nil, finite? min=nil, finite? 
 --- Image: grey from a matrix, or red, green and blue from three.
 --- > options = { width = 8, ascii = true, color = false }
 --- > print(ml.plot.image({ { 0, 1 }, { 1, 0 } }, options):text())
+---     @@
+---   @@
 ---@param data any rows of numbers, or a tensor
 ---@param title? any the title
 ---@param caption? any text below the image
@@ -504,6 +539,9 @@ local read_heatmap = declare("heatmap", "any? x_label=nil, any? y_label=nil, fin
 --- Heat map of a matrix.
 --- > options = { width = 30, ascii = true, color = false }
 --- > print(ml.plot.heatmap({ { 0, 1 }, { 2, 3 } }, options):text())
+---     --
+---   **@@
+---   0 (dark) to 3 (light)
 ---@param data any rows of numbers, or a tensor
 ---@param title? any the title
 ---@param x_label? any the label of the x axis

@@ -13,6 +13,7 @@ local profiler = {}
 --- an op called from one line: `name`, `where`, `count`, `total_time` and `self_time` in seconds,
 --- `bytes` and `self_bytes`; `self` leaves out the ops inside.
 --- > ml.profile(function() return ml.ones(9):sum() end).events[1].count
+---   1
 ---@class moonlet.Profile
 ---@field events moonlet.ProfileEvent[] One for each op and line of the script that called it.
 local Profile = {}
@@ -21,6 +22,7 @@ local Profile = {}
 --- > p = ml.profile()
 --- > x = ml.ones(3):exp()
 --- > #p:stop().events > 0
+---   true
 ---@return moonlet.Profile self
 function Profile:stop()
   local _ <close> = self._guard
@@ -66,6 +68,7 @@ local read_table = signature(
 --- The profile as a text of one row for each op, or for each op and line of the script, the
 --- greatest first.
 --- > type(ml.profile(function() return ml.ones(9):sum() end):table { by = "line" })
+---   string
 ---@param sort? string "self_time", "total_time", "count", "bytes", "self_bytes" or "name"
 ---@param by? "op"|"line" "op" or "line"
 ---@param rows? integer the most rows; all unless given
@@ -107,12 +110,15 @@ end
 --- `p.events` has the numbers, `p:table()` is text, and `print(p)` shows it.
 --- > p = ml.profile(function() return ml.ones(9, 9):softmax(1) end)
 --- > #p.events > 0
+---   true
 ---@param options? {sync?: boolean}
 ---@param options.sync? boolean whether CUDA devices are waited for around each op, so that
 ---   times are the ops' own (default false)
 ---@param f? function the function to run; without it the measurement lasts to `p:stop()` or the
 ---   end of the block
 ---@param ... any what `f` gets
+---@param options.sync? boolean whether CUDA devices are waited for around each op, so that
+---   times are the ops' own (default false)
 ---@return moonlet.Profile
 function profiler.profile(options, f, ...)
   return measured(read_profile:before_function(options, f, ...))

@@ -12,6 +12,9 @@ local progress = {}
 
 --- A progress bar, which `progress.new` makes; it ends by itself as a `<close>` variable.
 --- > for i in ml.progress.new { out = io.tmpfile(), tty = false }:over(3) do print(i) end
+---   1
+---   2
+---   3
 ---@class moonlet.progress.Bar
 local Bar = {}
 Bar.__index = Bar
@@ -57,6 +60,8 @@ local read_bar = signature([[progress.new(string? label=nil, number>=0? total=ni
 --- > for i = 1, 3 do bar:update() end
 --- > bar:close()
 --- > for i in ml.progress.new { out = io.tmpfile(), tty = false }:over(2) do print(i) end
+---   1
+---   2
 ---@param label? string text in front of the bar
 ---@param total? number number of steps, where it is known
 ---@param leave? boolean whether the finished bar stays; false wipes it
@@ -267,6 +272,8 @@ end
 --- ends or is left.
 --- > bar = ml.progress.new { out = io.tmpfile(), tty = false }
 --- > for x in bar:over { "a", "b" } do print(x) end
+---   a
+---   b
 ---@param iterable any an array (its items come, without positions), an object with a method
 ---   `iter`, an iterator function, or an integer n
 ---@param state? any the state of an iterator function

@@ -13,6 +13,7 @@ local read_manual_seed = signature "random.manual_seed(int seed)"
 --- Seeds `ml.default_generator`, as `ml.manual_seed` does.
 --- > generator = ml.random.manual_seed(1)
 --- > generator:initial_seed()
+---   1
 ---@param seed integer the seed; one seed gives the same numbers on every device and number of
 ---   threads
 ---@return moonlet.Generator
@@ -24,18 +25,21 @@ end
 --- the number.
 --- > seed = ml.random.seed()
 --- > seed == ml.initial_seed()
+---   true
 ---@return integer
 function random.seed() return ml.default_generator:seed() end
 
 --- The seed that `ml.default_generator` was last given, as `ml.initial_seed`.
 --- > ml.manual_seed(7)
 --- > ml.random.initial_seed()
+---   7
 ---@return integer
 function random.initial_seed() return ml.default_generator:initial_seed() end
 
 --- The state of `ml.default_generator`, as `ml.get_rng_state`: a table of its seed and offset.
 --- > ml.manual_seed(7)
 --- > ml.random.get_rng_state()
+---   {offset = 0, seed = 7}
 ---@return {seed: integer, offset: integer} state
 function random.get_rng_state() return ml.get_rng_state() end
 
@@ -46,6 +50,7 @@ local read_state = signature "random.set_rng_state(dict state)"
 --- > x = ml.rand(3)
 --- > ml.random.set_rng_state(state)
 --- > ml.equal(x, ml.rand(3))
+---   true
 ---@param state {seed: integer, offset: integer} what `get_rng_state` gave
 function random.set_rng_state(...) ml.set_rng_state(read_state(...)) end
 
@@ -67,6 +72,7 @@ end
 --- PyTorch's takes a list of devices, which have no generators of their own here.
 --- > inside = ml.random.fork_rng({}, function() return ml.rand(2) end)
 --- > ml.equal(inside, ml.rand(2))
+---   true
 ---@param enabled? boolean false does nothing
 ---@param f? function the function to run; without it the result is held as a `<close>` variable
 ---@param ... any what `f` gets

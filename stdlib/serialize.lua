@@ -99,6 +99,8 @@ end
 --- > path = os.tmpname() .. ".safetensors"
 --- > ml.save(path, { w = ml.tensor { 1.0, 2.0 } })
 --- > ml.load(path).w
+---   {1., 2.}
+---   Tensor (2,) float32
 ---@param path string the file; the end of its name says the format
 ---@param value any a tensor, or a table of tensors by name, nested where the format allows it
 ---@param metadata? table<string, string> strings by name to store beside the tensors, for
@@ -261,6 +263,10 @@ end
 --- > path = os.tmpname() .. ".npy"
 --- > ml.save(path, ml.tensor { 1.0, 2.0 })
 --- > ml.load(path)
+---   {1., 2.}
+---   Tensor (2,) float32
+---   {}
+---   nil
 ---@param path string the file; its bytes say the format
 ---@param device? string the device of the tensors
 ---@param mmap? boolean whether the file is mapped instead of copied

@@ -8,6 +8,7 @@
 --- use is saved, and plain arguments, such as dimensions, cannot be read.
 --- > y = ml.ones(2, { requires_grad = true }):exp()
 --- > y.grad_fn.name
+---   ExpBackward
 ---@class moonlet.Node
 ---@field name string Its name: "MulBackward" for what `ml.mul` recorded. A field; there is no method of that name.
 ---@field next_functions table[] Where its gradients go, by argument: `{ node, index }`, the outputs of that node counted from 1; `{ false, 0 }` for an argument that does not require grad.
@@ -26,6 +27,8 @@ local Node = {}
 --- > y = ml.ones(2, { requires_grad = true }) * 2
 --- > handle = y.grad_fn:register_hook(function(inputs, outputs) print(outputs[1]) end)
 --- > y:sum():backward()
+---   {1., 1.}
+---   Tensor (2,) float32
 ---@param f fun(grad_inputs: table, grad_outputs: table): table? gets both arrays and returns an array or nil
 ---@return {remove: fun()} handle
 ---@see Tensor.register_hook
@@ -37,6 +40,8 @@ function Node:register_hook(f) end
 --- > y = x * 2
 --- > handle = y.grad_fn:register_prehook(function(outputs) return { outputs[1] * 10 } end)
 --- > ml.grad(y:sum(), x)
+---   {20., 20.}
+---   Tensor (2,) float32
 ---@param f fun(grad_outputs: table): table? gets an array and returns an array or nil
 ---@return {remove: fun()} handle
 ---@see Node.register_hook
@@ -50,6 +55,8 @@ function Node:register_prehook(f) end
 ---   }
 --- > x = ml.tensor({ 3.0 }, { requires_grad = true })
 --- > ml.grad(Square(x):sum(), x)
+---   {6.}
+---   Tensor (1,) float32
 ---@class moonlet.FunctionContext
 ---@field saved_tensors table What `save_for_backward` kept, in that order: an array with nil for what was nil, and its length in `n`. One that was changed in place since is an error.
 ---@field saved_for_forward table? What `save_for_forward` kept, until the call ends.
@@ -63,6 +70,8 @@ local FunctionContext = {}
 ---   }
 --- > x = ml.tensor({ 3.0 }, { requires_grad = true })
 --- > ml.grad(Square(x):sum(), x)
+---   {6.}
+---   Tensor (1,) float32
 ---@param ... moonlet.Tensor? the tensors; nil keeps a position free
 ---@see autograd.Function
 function FunctionContext:save_for_backward(...) end
@@ -74,6 +83,7 @@ function FunctionContext:save_for_backward(...) end
 ---   }
 --- > y, tangent = ml.func.jvp(Square, { ml.tensor(3.0) }, { ml.tensor(1.0) })
 --- > tangent
+---   6.  Tensor () float32
 ---@param ... moonlet.Tensor? the tensors; nil keeps a position free
 function FunctionContext:save_for_forward(...) end
 
@@ -86,6 +96,8 @@ function FunctionContext:save_for_forward(...) end
 --- > x = ml.ones(2, { requires_grad = true })
 --- > y = Double(x * 1)
 --- > ml.grad(y:sum(), x)
+---   {2., 2.}
+---   Tensor (2,) float32
 ---@param ... moonlet.Tensor the changed arguments
 function FunctionContext:mark_dirty(...) end
 
@@ -96,6 +108,7 @@ function FunctionContext:mark_dirty(...) end
 ---     backward = function(ctx, g) return nil end,
 ---   }
 --- > Sign(ml.ones(2, { requires_grad = true })).requires_grad
+---   false
 ---@param ... moonlet.Tensor the results
 function FunctionContext:mark_non_differentiable(...) end
 
@@ -107,5 +120,6 @@ function FunctionContext:mark_non_differentiable(...) end
 ---   }
 --- > x = ml.ones(2, { requires_grad = true })
 --- > First(x):sum():backward()
+---   nil
 ---@param on boolean true for zeros
 function FunctionContext:set_materialize_grads(on) end

@@ -10,6 +10,8 @@
 --- > embedding(ml.tensor { 4, 2, 4 }):sum():backward()
 --- > g = embedding.weight.grad
 --- > g:coalesce():indices()
+---   {{2, 4}}
+---   Tensor (1, 2) int64
 ---@class moonlet.SparseRows
 ---@field shape moonlet.Shape The sizes of the dense tensor.
 ---@field dtype moonlet.dtype The type of the elements.
@@ -26,6 +28,8 @@ local SparseRows = {}
 --- > embedding(ml.tensor { 4, 2, 4 }):sum():backward()
 --- > g = embedding.weight.grad
 --- > g:indices()
+---   {{4, 2, 4}}
+---   Tensor (1, 3) int64
 ---@return moonlet.Tensor
 ---@shape -> (1, n)
 function SparseRows:indices() end
@@ -35,6 +39,8 @@ function SparseRows:indices() end
 --- > embedding(ml.tensor { 4, 2, 4 }):sum():backward()
 --- > g = embedding.weight.grad
 --- > g:_indices()
+---   {{4, 2, 4}}
+---   Tensor (1, 3) int64
 ---@return moonlet.Tensor
 ---@shape -> (1, n)
 function SparseRows:_indices() end
@@ -44,6 +50,10 @@ function SparseRows:_indices() end
 --- > embedding(ml.tensor { 4, 2, 4 }):sum():backward()
 --- > g = embedding.weight.grad
 --- > g:values()
+---   {{1., 1.},
+---    {1., 1.},
+---    {1., 1.}}
+---   Tensor (3, 2) float32
 ---@return moonlet.Tensor
 ---@shape -> (n, features)
 function SparseRows:values() end
@@ -53,6 +63,10 @@ function SparseRows:values() end
 --- > embedding(ml.tensor { 4, 2, 4 }):sum():backward()
 --- > g = embedding.weight.grad
 --- > g:_values()
+---   {{1., 1.},
+---    {1., 1.},
+---    {1., 1.}}
+---   Tensor (3, 2) float32
 ---@return moonlet.Tensor
 ---@shape -> (n, features)
 function SparseRows:_values() end
@@ -62,6 +76,7 @@ function SparseRows:_values() end
 --- > embedding(ml.tensor { 4, 2, 4 }):sum():backward()
 --- > g = embedding.weight.grad
 --- > g:_nnz()
+---   3
 ---@return integer
 function SparseRows:_nnz() end
 
@@ -70,6 +85,12 @@ function SparseRows:_nnz() end
 --- > embedding(ml.tensor { 4, 2, 4 }):sum():backward()
 --- > g = embedding.weight.grad
 --- > g:to_dense()
+---   {{0., 0.},
+---    {1., 1.},
+---    {0., 0.},
+---    {2., 2.},
+---    {0., 0.}}
+---   Tensor (5, 2) float32
 ---@return moonlet.Tensor
 ---@shape -> (rows, features)
 function SparseRows:to_dense() end
@@ -79,6 +100,9 @@ function SparseRows:to_dense() end
 --- > embedding(ml.tensor { 4, 2, 4 }):sum():backward()
 --- > g = embedding.weight.grad
 --- > g:coalesce():values()
+---   {{1., 1.},
+---    {2., 2.}}
+---   Tensor (2, 2) float32
 ---@return moonlet.SparseRows
 function SparseRows:coalesce() end
 
@@ -87,6 +111,7 @@ function SparseRows:coalesce() end
 --- > embedding(ml.tensor { 4, 2, 4 }):sum():backward()
 --- > g = embedding.weight.grad
 --- > g:is_coalesced()
+---   false
 ---@return boolean
 function SparseRows:is_coalesced() end
 
@@ -95,6 +120,7 @@ function SparseRows:is_coalesced() end
 --- > embedding(ml.tensor { 4, 2, 4 }):sum():backward()
 --- > g = embedding.weight.grad
 --- > g:size(), g:size(1)
+---   (5, 2)	5
 ---@param dim? integer dimension, counted from 1; negative ones count from the last
 ---@return moonlet.Shape|integer
 function SparseRows:size(dim) end
@@ -104,6 +130,7 @@ function SparseRows:size(dim) end
 --- > embedding(ml.tensor { 4, 2, 4 }):sum():backward()
 --- > g = embedding.weight.grad
 --- > g:dim()
+---   2
 ---@return integer
 function SparseRows:dim() end
 
@@ -112,6 +139,7 @@ function SparseRows:dim() end
 --- > embedding(ml.tensor { 4, 2, 4 }):sum():backward()
 --- > g = embedding.weight.grad
 --- > g:numel()
+---   10
 ---@return integer
 function SparseRows:numel() end
 
@@ -120,6 +148,7 @@ function SparseRows:numel() end
 --- > embedding(ml.tensor { 4, 2, 4 }):sum():backward()
 --- > g = embedding.weight.grad
 --- > g:sparse_dim()
+---   1
 ---@return integer
 function SparseRows:sparse_dim() end
 
@@ -128,6 +157,7 @@ function SparseRows:sparse_dim() end
 --- > embedding(ml.tensor { 4, 2, 4 }):sum():backward()
 --- > g = embedding.weight.grad
 --- > g:dense_dim()
+---   1
 ---@return integer
 function SparseRows:dense_dim() end
 
@@ -136,6 +166,7 @@ function SparseRows:dense_dim() end
 --- > embedding(ml.tensor { 4, 2, 4 }):sum():backward()
 --- > g = embedding.weight.grad
 --- > g:clone():_nnz()
+---   3
 ---@return moonlet.SparseRows
 function SparseRows:clone() end
 
@@ -144,6 +175,7 @@ function SparseRows:clone() end
 --- > embedding(ml.tensor { 4, 2, 4 }):sum():backward()
 --- > g = embedding.weight.grad
 --- > g:detach():_nnz()
+---   3
 ---@return moonlet.SparseRows
 function SparseRows:detach() end
 
@@ -152,6 +184,10 @@ function SparseRows:detach() end
 --- > embedding(ml.tensor { 4, 2, 4 }):sum():backward()
 --- > g = embedding.weight.grad
 --- > g:mul_(0.5):values()
+---   {{0.5000, 0.5000},
+---    {0.5000, 0.5000},
+---    {0.5000, 0.5000}}
+---   Tensor (3, 2) float32
 ---@param factor number|moonlet.Tensor a number, or a tensor of one element
 ---@return moonlet.SparseRows g
 function SparseRows:mul_(factor) end
@@ -161,6 +197,7 @@ function SparseRows:mul_(factor) end
 --- > embedding(ml.tensor { 4, 2, 4 }):sum():backward()
 --- > g = embedding.weight.grad
 --- > g:zero_():_nnz()
+---   0
 ---@return moonlet.SparseRows g
 function SparseRows:zero_() end
 
@@ -169,6 +206,7 @@ function SparseRows:zero_() end
 --- > embedding(ml.tensor { 4, 2, 4 }):sum():backward()
 --- > g = embedding.weight.grad
 --- > g:to("float64").dtype
+---   float64
 ---@param ... any a dtype, a device, a tensor whose both are taken, or a table of options
 ---@return moonlet.SparseRows
 ---@see to

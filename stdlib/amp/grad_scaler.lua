@@ -21,8 +21,10 @@ end
 --- > opt, scaler = ml.optim.SGD(net:parameters(), 0.1), ml.amp.GradScaler()
 --- > scaler:scale(net(ml.ones(1, 2)):sum()):backward()
 --- > scaler:step(opt)
+---   nil
 --- > scaler:update()
 --- > scaler:get_scale()
+---   65536.0
 ---@param device? any the type of device of the tensors, "cpu" or "cuda"
 ---@param init_scale? number the scale at first
 ---@param growth_factor? number what the scale is multiplied by to grow, greater than 1
@@ -93,6 +95,7 @@ local read_scale = signature "GradScaler:scale(Tensor|table outputs)"
 
 --- Multiplies a tensor, or the tensors of nested arrays, by the scale.
 --- > ml.amp.GradScaler():scale(ml.tensor(2.0))
+---   131072.  Tensor () float32
 ---@param outputs moonlet.Tensor|table a tensor, or arrays of tensors
 ---@return moonlet.Tensor|table
 ---@shape outputs (*) -> (*)
@@ -182,6 +185,8 @@ local read_unscale = signature "GradScaler:unscale_(Optimizer optimizer)"
 --- > scaler:scale(w:sum()):backward()
 --- > scaler:unscale_(opt)
 --- > w.grad
+---   {1., 1.}
+---   Tensor (2,) float32
 ---@param optimizer moonlet.optim.Optimizer the optimiser whose gradients are divided
 function GradScaler:unscale_(...)
   local optimizer = read_unscale(...)
@@ -213,7 +218,10 @@ local read_step = signature "GradScaler:step(Optimizer optimizer, any... rest)"
 --- > opt, scaler = ml.optim.SGD({ w }, 0.1), ml.amp.GradScaler()
 --- > scaler:scale(w:sum()):backward()
 --- > scaler:step(opt)
+---   nil
 --- > w
+---   {0.9000}
+---   Tensor (1,) float32 requires_grad
 ---@param optimizer moonlet.optim.Optimizer the optimiser
 ---@param ... any further arguments of the optimiser's `step`
 ---@return any ...
@@ -261,8 +269,11 @@ local read_update = signature "GradScaler:update(Tensor|number? new_scale=nil)"
 --- the steps of all optimisers.
 --- > scaler = ml.amp.GradScaler()
 --- > scaler:scale(ml.ones(1))
+---   {65536.}
+---   Tensor (1,) float32
 --- > scaler:update(1024)
 --- > scaler:get_scale()
+---   1024.0
 ---@param new_scale? number|moonlet.Tensor the new scale; computed from the steps unless given
 function GradScaler:update(...)
   local new_scale = read_update(...)
@@ -291,6 +302,7 @@ local read_nothing = signature "GradScaler:get_scale()"
 
 --- The scale; 1 where the scaler is not enabled.
 --- > ml.amp.GradScaler():get_scale()
+---   65536.0
 ---@return number
 function GradScaler:get_scale(...)
   read_nothing(...)
@@ -299,6 +311,7 @@ end
 
 --- What the scale is multiplied by to grow.
 --- > ml.amp.GradScaler():get_growth_factor()
+---   2
 ---@return number
 function GradScaler:get_growth_factor() return self._growth_factor end
 
@@ -308,6 +321,7 @@ local read_growth = signature "GradScaler:set_growth_factor(number new_factor)"
 --- > scaler = ml.amp.GradScaler()
 --- > scaler:set_growth_factor(4)
 --- > scaler:get_growth_factor()
+---   4
 ---@param new_factor number greater than 1
 function GradScaler:set_growth_factor(...)
   self._growth_factor = check_growth((read_growth(...)))
@@ -315,6 +329,7 @@ end
 
 --- What the scale is multiplied by after a gradient that was not finite.
 --- > ml.amp.GradScaler():get_backoff_factor()
+---   0.5
 ---@return number
 function GradScaler:get_backoff_factor() return self._backoff_factor end
 
@@ -324,6 +339,7 @@ local read_backoff = signature "GradScaler:set_backoff_factor(number new_factor)
 --- > scaler = ml.amp.GradScaler()
 --- > scaler:set_backoff_factor(0.25)
 --- > scaler:get_backoff_factor()
+---   0.25
 ---@param new_factor number less than 1
 function GradScaler:set_backoff_factor(...)
   self._backoff_factor = check_backoff((read_backoff(...)))
@@ -331,6 +347,7 @@ end
 
 --- After how many updates in a row with finite gradients the scale grows.
 --- > ml.amp.GradScaler():get_growth_interval()
+---   2000
 ---@return integer
 function GradScaler:get_growth_interval() return self._growth_interval end
 
@@ -340,6 +357,7 @@ local read_interval = signature "GradScaler:set_growth_interval(int new_interval
 --- > scaler = ml.amp.GradScaler()
 --- > scaler:set_growth_interval(100)
 --- > scaler:get_growth_interval()
+---   100
 ---@param new_interval integer number of updates, at least 1
 function GradScaler:set_growth_interval(...)
   self._growth_interval = read_interval(...)
@@ -347,12 +365,20 @@ end
 
 --- Whether the scaler scales.
 --- > ml.amp.GradScaler { enabled = false }:is_enabled()
+---   false
 ---@return boolean
 function GradScaler:is_enabled() return self._enabled end
 
 --- The scaler's state under PyTorch's names: `scale`, `growth_factor`, `backoff_factor`,
 --- `growth_interval` and `_growth_tracker`; an empty table where it is not enabled.
 --- > ml.amp.GradScaler():state_dict()
+---   {
+---     _growth_tracker = 0,
+---     backoff_factor = 0.5,
+---     growth_factor = 2,
+---     growth_interval = 2000,
+---     scale = 65536.0
+---   }
 ---@return table
 function GradScaler:state_dict()
   if not self._enabled then return {} end
@@ -369,6 +395,7 @@ local read_load = signature "GradScaler:load_state_dict(dict state_dict)"
 --- > scaler = ml.amp.GradScaler()
 --- > scaler:load_state_dict(ml.amp.GradScaler { init_scale = 1024 }:state_dict())
 --- > scaler:get_scale()
+---   1024.0
 ---@param state_dict table the state
 function GradScaler:load_state_dict(...)
   local given = read_load(...)

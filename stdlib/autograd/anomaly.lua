@@ -52,6 +52,7 @@ end
 ---     local x = ml.zeros(1, { requires_grad = true })
 ---     return (pcall(function() (x:sqrt() * 0):sum():backward() end))
 ---   end)
+---   false
 ---@param check_nan? boolean whether a NaN in a gradient is an error
 ---@param f? function the function to run; without it the result is held as a `<close>` variable
 ---@param ... any what `f` gets
@@ -69,6 +70,8 @@ local read_set = signature("autograd.set_detect_anomaly(bool mode, bool check_na
 --- `<close>` variable the setting ends with the block, otherwise it stays.
 --- > guard = ml.autograd.set_detect_anomaly(true)
 --- > ml.autograd.is_anomaly_enabled()
+---   true
+--- > guard = ml.autograd.set_detect_anomaly(false)
 ---@param mode boolean whether anomalies are looked for
 ---@param check_nan? boolean whether a NaN in a gradient is an error
 ---@return any guard
@@ -80,6 +83,7 @@ end
 
 --- Whether anomalies of backward are looked for here.
 --- > ml.autograd.is_anomaly_enabled()
+---   false
 ---@return boolean
 ---@see autograd.detect_anomaly
 function anomaly.is_anomaly_enabled()
@@ -88,6 +92,7 @@ end
 
 --- Whether a NaN in a gradient counts as an anomaly here.
 --- > ml.autograd.detect_anomaly({ check_nan = false }, ml.autograd.is_anomaly_check_nan_enabled)
+---   false
 ---@return boolean
 ---@see autograd.detect_anomaly
 function anomaly.is_anomaly_check_nan_enabled()

@@ -354,6 +354,9 @@ local read_gradcheck = signature("autograd.gradcheck(function f, Tensor|table in
 --- best of float64. Of a complex output the real and the imaginary part are checked each.
 --- > x = ml.tensor({ 0.5, 2 }, { dtype = ml.float64, requires_grad = true })
 --- > ml.autograd.gradcheck(function(x) return x:exp() * x end, x)
+---   true
+---@formula |analytical - numerical| <= atol + rtol |numerical|, numerical = (f(x + eps) - f(x -
+---   eps)) / (2 eps)
 ---@formula |analytical - numerical| <= atol + rtol |numerical|, numerical = (f(x + eps) - f(x -
 ---   eps)) / (2 eps)
 ---@formula |analytical - numerical| <= atol + rtol |numerical|, numerical = (f(x + eps) - f(x -
@@ -376,6 +379,7 @@ local read_gradcheck = signature("autograd.gradcheck(function f, Tensor|table in
 ---@param fast_mode? boolean whether products with random vectors are compared instead, for
 ---   large real inputs
 ---@return boolean
+---@shape inputs (*), results (*)
 ---@formula |analytical - numerical| <= atol + rtol |numerical|, numerical = (f(x + eps) - f(x -
 ---   eps)) / (2 eps)
 ---@see autograd.gradgradcheck
@@ -431,6 +435,7 @@ local read_gradgradcheck = signature("autograd.gradgradcheck(function f, Tensor|
 --- and to the gradients that backward starts from.
 --- > x = ml.tensor({ 0.5, 2 }, { dtype = ml.float64, requires_grad = true })
 --- > ml.autograd.gradgradcheck(function(x) return x:exp() * x end, x)
+---   true
 ---@param f fun(...): moonlet.Tensor gives a tensor, or several
 ---@param inputs moonlet.Tensor|any[] a tensor, or an array of the arguments
 ---@param grad_outputs? moonlet.Tensor|moonlet.Tensor[] the gradients that backward starts from;
@@ -450,6 +455,7 @@ local read_gradgradcheck = signature("autograd.gradgradcheck(function f, Tensor|
 ---@param fast_mode? boolean whether products with random vectors are compared instead, for
 ---   large real inputs
 ---@return boolean
+---@shape inputs (*), results (*), grad_outputs (*)
 ---@see autograd.gradcheck
 function checks.gradgradcheck(...)
   local where, given = "gradgradcheck", read_gradgradcheck:table(...)

@@ -14,6 +14,10 @@ local forward_ad = {}
 --- > fwd = ml.autograd.forward_ad
 --- > fwd.dual_level(function()
 ---     return fwd.unpack_dual(ml.sin(fwd.make_dual(ml.zeros(2), ml.ones(2)))) end)
+---   {0., 0.}
+---   Tensor (2,) float32
+---   {1., 1.}
+---   Tensor (2,) float32
 ---@param f? function the function to run; without it the result is held as a `<close>` variable
 ---@param ... any what `f` gets
 ---@return any ... its results, or the value to hold
@@ -27,6 +31,7 @@ local entered = {}
 --- Enters a level of forward-mode differentiation, which `exit_dual_level` leaves: for the prompt.
 --- `dual_level` leaves by itself.
 --- > ml.autograd.forward_ad.enter_dual_level()
+---   1
 --- > ml.autograd.forward_ad.exit_dual_level()
 ---@return integer level how many are open
 function forward_ad.enter_dual_level()
@@ -39,7 +44,11 @@ local read_exit = signature "forward_ad.exit_dual_level(int>=1? level=nil)"
 --- Leaves the level of forward-mode differentiation that was entered last.
 --- > level = ml.autograd.forward_ad.enter_dual_level()
 --- > ml.autograd.forward_ad.exit_dual_level(level)
+--- > level
+---   1
 ---@param options? {level?: integer}
+---@param options.level? integer the level to leave, as `enter_dual_level` gave it, which must
+---   be the innermost
 ---@param options.level? integer the level to leave, as `enter_dual_level` gave it, which must
 ---   be the innermost
 function forward_ad.exit_dual_level(...)
@@ -58,6 +67,7 @@ local read_dual = signature "forward_ad.make_dual(Tensor tensor, Tensor tangent)
 --- > fwd.dual_level(function()
 ---     local x = fwd.make_dual(ml.tensor(3.0), ml.tensor(1.0))
 ---     return fwd.unpack_dual(x * x) end)
+---   9.  Tensor () float32	6.  Tensor () float32
 ---@param tensor moonlet.Tensor the value, a floating or complex tensor
 ---@param tangent moonlet.Tensor the tangent, of the same shape and dtype
 ---@return moonlet.Tensor dual
@@ -73,6 +83,9 @@ local read_unpack = signature "forward_ad.unpack_dual(Tensor tensor)"
 --- where it has none, which stands for zero.
 --- > fwd = ml.autograd.forward_ad
 --- > fwd.dual_level(function() return fwd.unpack_dual(ml.ones(2)) end)
+---   {1., 1.}
+---   Tensor (2,) float32
+---   nil
 ---@param tensor moonlet.Tensor a tensor
 ---@return moonlet.Tensor primal
 ---@return moonlet.Tensor? tangent

@@ -188,6 +188,8 @@ local read_function = signature("autograd.Function(function forward, function? b
 --- > x = ml.tensor({ 2.0 }, { requires_grad = true })
 --- > Cube(x):sum():backward()
 --- > x.grad
+---   {12.}
+---   Tensor (1,) float32
 ---@param forward function `forward(ctx, ...)` gives the results, or `forward(...)` with
 ---   `setup_context`
 ---@param backward? function `backward(ctx, ...)` gives the gradients of the arguments from
@@ -258,6 +260,8 @@ local read_once = signature("autograd.once_differentiable(function backward)",
 --- > Double = ml.autograd.Function { forward = forward, backward = backward }
 --- > x = ml.ones(2, { requires_grad = true })
 --- > ml.grad(Double(x):sum(), x)
+---   {2., 2.}
+---   Tensor (2,) float32
 ---@param backward fun(ctx: moonlet.FunctionContext, ...): ... the backward of an
 ---   `autograd.Function`
 ---@return fun(ctx: moonlet.FunctionContext, ...): ...

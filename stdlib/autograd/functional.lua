@@ -162,6 +162,8 @@ local read_vjp = declare("vjp", PRODUCT)
 --- it. An input that does not matter has zeros.
 --- > outputs, vjp = ml.autograd.functional.vjp(ml.exp, ml.zeros(2), ml.tensor { 1.0, 3.0 })
 --- > vjp
+---   {1., 3.}
+---   Tensor (2,) float32
 ---@param func fun(...): moonlet.Tensor gives a tensor, or several
 ---@param inputs moonlet.Tensor|moonlet.Tensor[] a tensor, or an array of the arguments
 ---@param v? moonlet.Tensor|moonlet.Tensor[] the vector, in the shapes of the results; 1 unless
@@ -212,6 +214,8 @@ local read_jvp = declare("jvp", PRODUCT)
 --- by two reverse passes.
 --- > outputs, jvp = ml.autograd.functional.jvp(ml.exp, ml.zeros(2), ml.tensor { 1.0, 3.0 })
 --- > jvp
+---   {1., 3.}
+---   Tensor (2,) float32
 ---@param func fun(...): moonlet.Tensor gives a tensor, or several
 ---@param inputs moonlet.Tensor|moonlet.Tensor[] a tensor, or an array of the arguments
 ---@param v? moonlet.Tensor|moonlet.Tensor[] the direction, in the shapes of the inputs; 1
@@ -258,6 +262,8 @@ local read_vhp = declare("vhp", PRODUCT)
 --- > f = function(x) return (x * x * x):sum() end
 --- > output, vhp = ml.autograd.functional.vhp(f, ml.ones(2), ml.ones(2))
 --- > vhp
+---   {6., 6.}
+---   Tensor (2,) float32
 ---@param func fun(...): moonlet.Tensor gives one element
 ---@param inputs moonlet.Tensor|moonlet.Tensor[] a tensor, or an array of the arguments
 ---@param v? moonlet.Tensor|moonlet.Tensor[] the vector, in the form of `inputs`; 1 unless
@@ -287,6 +293,8 @@ local read_hvp = declare("hvp", PRODUCT)
 --- > f = function(x) return (x * x * x):sum() end
 --- > output, hvp = ml.autograd.functional.hvp(f, ml.ones(2), ml.ones(2))
 --- > hvp
+---   {6., 6.}
+---   Tensor (2,) float32
 ---@param func fun(...): moonlet.Tensor gives one element
 ---@param inputs moonlet.Tensor|moonlet.Tensor[] a tensor, or an array of the arguments
 ---@param v? moonlet.Tensor|moonlet.Tensor[] the vector, in the form of `inputs`; 1 unless
@@ -439,6 +447,10 @@ local read_jacobian = declare("jacobian", MATRIX .. 'JacobianStrategy strategy="
 --- The Jacobian of `func` at `inputs`. Several outputs give an array with one for each, several
 --- inputs arrays in it: `J[output][input]`.
 --- > ml.autograd.functional.jacobian(function(x) return x:cumsum(1) end, ml.ones(3))
+---   {{1., 0., 0.},
+---    {1., 1., 0.},
+---    {1., 1., 1.}}
+---   Tensor (3, 3) float32
 ---@param func fun(...): moonlet.Tensor gives a tensor, or several
 ---@param inputs moonlet.Tensor|moonlet.Tensor[] a tensor, or an array of the arguments
 ---@param create_graph? boolean whether the result can be differentiated again
@@ -464,6 +476,9 @@ local read_hessian = declare("hessian",
 
 --- The Hessian of `func`, which gives a single element, at `inputs`; of several inputs `H[i][j]`.
 --- > ml.autograd.functional.hessian(function(x) return (x * x * x):sum() end, ml.ones(2))
+---   {{6., 0.},
+---    {0., 6.}}
+---   Tensor (2, 2) float32
 ---@param func fun(...): moonlet.Tensor gives one element
 ---@param inputs moonlet.Tensor|moonlet.Tensor[] a tensor, or an array of the arguments
 ---@param create_graph? boolean whether the result can be differentiated again

@@ -29,8 +29,10 @@ local read_edge = signature("graph.get_gradient_edge(Tensor tensor)", "get_gradi
 --- and `backward` take edges in place of tensors, so that the data need not be kept for them.
 --- > w = ml.ones(2, { requires_grad = true })
 --- > ml.autograd.graph.get_gradient_edge(w * 2)
+---   edge to MulBackward, output 1
 ---@param tensor moonlet.Tensor a tensor that requires grad
 ---@return {node: moonlet.Node, output_nr: integer}
+---@shape tensor (*)
 function graph.get_gradient_edge(...)
   local node, output = ml._gradient_edge((read_edge(...)))
   return setmetatable({ node = node, output_nr = output }, Edge)
@@ -44,7 +46,9 @@ local read_increment = signature("graph.increment_version(Tensor|Tensor[] tensor
 --- > x = ml.ones(2)
 --- > ml.autograd.graph.increment_version(x)
 --- > x._version
+---   2
 ---@param tensors moonlet.Tensor|moonlet.Tensor[] the tensors that were changed
+---@shape tensors (*)
 ---@see Tensor._version
 function graph.increment_version(...)
   local tensors = read_increment(...)
@@ -97,11 +101,15 @@ local read_multi = signature("graph.register_multi_grad_hook(Tensor[] tensors, f
 --- > hook = function(grads) print(grads[2]) end
 --- > handle = ml.autograd.graph.register_multi_grad_hook({ a, b }, hook)
 --- > (a * b * 3):sum():backward()
+---   {3., 3.}
+---   Tensor (2,) float32
 ---@param tensors moonlet.Tensor[] tensors that require grad
 ---@param hook fun(gradients: table) gets the gradients
 ---@param options? {mode?: "all"|"any"}
 ---@param options.mode? "all"|"any" "all" (unless given) or "any"
+---@param options.mode? "all"|"any" "all" (unless given) or "any"
 ---@return {remove: fun()} handle
+---@shape tensors (*), gradients (*)
 ---@see Tensor.register_hook
 function graph.register_multi_grad_hook(...)
   local tensors, hook, mode = read_multi(...)

@@ -75,10 +75,16 @@ local read_tree = signature("graph.tree(any y, int>=0 depth=32)", "tree")
 --- to. A node that several others lead to has a number and is shown in full once.
 --- > w = ml.ones(2, { requires_grad = true })
 --- > print(ml.autograd.graph.tree((w * w):sum()))
+---   SumBackward
+---   └─ MulBackward
+---      ├─ AccumulateGrad (2,) float32 #1
+---      └─ AccumulateGrad (2,) float32 #1, as above
 ---@param y moonlet.Tensor|moonlet.Node|table a tensor, a node or an edge
 ---@param options? {depth?: integer}
 ---@param options.depth? integer how many steps are shown; dots stand for the rest (default 32)
+---@param options.depth? integer how many steps are shown; dots stand for the rest (default 32)
 ---@return string
+---@shape y (*)
 ---@see autograd.graph.to_dot
 function picture.tree(...)
   local y, depth = read_tree(...)
@@ -91,8 +97,10 @@ end
 --- gradients; `dot -Tsvg` draws it.
 --- > w = ml.ones(2, { requires_grad = true })
 --- > ml.autograd.graph.to_dot(w:sum()):match("digraph")
+---   digraph
 ---@param y moonlet.Tensor|moonlet.Node|table a tensor, a node or an edge
 ---@return string
+---@shape y (*)
 ---@see autograd.graph.tree
 function picture.to_dot(y)
   local root = node_of("to_dot", y)

@@ -189,6 +189,7 @@ end
 --- `p:export_chrome_trace(path)` writes a file for chrome://tracing. `ml.profile` keeps less.
 --- > p = ml.autograd.profiler.profile(function() return ml.ones(9, 9):softmax(1) end)
 --- > p:total_average().count > 0
+---   true
 ---@param enabled? boolean false measures nothing
 ---@param sync? boolean whether CUDA devices are waited for around each op, so that times are
 ---   the ops' own
@@ -204,6 +205,7 @@ end
 --- Runs `f`, or the rest of the block that holds the result with `<close>`, as a range with a name:
 --- profiles show it with what ran inside. Without a profile it costs next to nothing.
 --- > ml.autograd.profiler.record_function("loss", function() return ml.ones(3):sum() end)
+---   3.  Tensor () float32
 ---@param name string the name of the range
 ---@param f? function the function to run; without it the result is held as a `<close>` variable
 ---@param ... any what `f` gets

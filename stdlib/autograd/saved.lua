@@ -26,12 +26,15 @@ end
 --- > x = ml.ones(2, { requires_grad = true })
 --- > y = ml.autograd.graph.saved_tensors_hooks(to_half, to_float, function() return x:exp() end)
 --- > ml.grad(y:sum(), x)
+---   {2.7188, 2.7188}
+---   Tensor (2,) float32
 ---@param pack fun(tensor: moonlet.Tensor): any gives what is kept of a tensor
 ---@param unpack fun(value: any): moonlet.Tensor gives the tensor again
 ---@param f? fun(...): ... the function to run; without it the result is held as a `<close>`
 ---   variable
 ---@param ... any what `f` gets
 ---@return any ... its results, or the value to hold
+---@shape saved (*) -> unpacked (*)
 ---@see autograd.graph.save_on_cpu
 function saved.saved_tensors_hooks(pack, unpack, f, ...)
   check_function("saved_tensors_hooks", "pack", pack)
@@ -44,6 +47,7 @@ end
 --- > id = function(t) return t end
 --- > ml.autograd.graph.disable_saved_tensors_hooks("not here", function()
 ---     return (pcall(ml.autograd.graph.saved_tensors_hooks, id, id, id)) end)
+---   false
 ---@param message string the error's message
 ---@param f? fun(...): ... the function to run; without it the result is held as a `<close>`
 ---   variable
@@ -65,12 +69,16 @@ local read_on_cpu = signature("graph.save_on_cpu(bool pin_memory=false)", "save_
 --- > x = ml.ones(2, { requires_grad = true })
 --- > y = ml.autograd.graph.save_on_cpu(nil, function() return x:exp() end)
 --- > ml.grad(y:sum(), x)
+---   {2.7183, 2.7183}
+---   Tensor (2,) float32
 ---@param options? {pin_memory?: boolean}
 ---@param options.pin_memory? boolean whether that memory is page-locked, where there is a CUDA
 ---   device (default false)
 ---@param f? fun(...): ... the function to run; without it the result is held as a `<close>`
 ---   variable
 ---@param ... any what `f` gets
+---@param options.pin_memory? boolean whether that memory is page-locked, where there is a CUDA
+---   device (default false)
 ---@return any ... its results, or the value to hold
 function saved.save_on_cpu(...)
   local function start(given, f, ...)
@@ -111,11 +119,14 @@ local read_to_disk = signature("graph.save_to_disk(string? folder=nil)", "save_t
 --- > x = ml.ones(2, { requires_grad = true })
 --- > y = ml.autograd.graph.save_to_disk(nil, function() return x:exp() end)
 --- > ml.grad(y:sum(), x)
+---   {2.7183, 2.7183}
+---   Tensor (2,) float32
 ---@param options? {folder?: string}
 ---@param options.folder? string where the files go; the system's temporary folder unless given
 ---@param f? fun(...): ... the function to run; without it the result is held as a `<close>`
 ---   variable
 ---@param ... any what `f` gets
+---@param options.folder? string where the files go; the system's temporary folder unless given
 ---@return any ... its results, or the value to hold
 function saved.save_to_disk(...)
   local function start(given, f, ...)
@@ -173,6 +184,8 @@ end
 ---     y:backward()
 ---     return w.grad
 ---   end)
+---   {-0.8323, -0.8323}
+---   Tensor (2,) float32
 ---@param f? fun(...): ... the function to run; without it the result is held as a `<close>`
 ---   variable
 ---@param ... any what `f` gets

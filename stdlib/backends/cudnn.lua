@@ -21,11 +21,14 @@ local function set(values) core._set_cudnn(table.unpack(values, 1, #NAMES)) end
 --- Whether cuDNN 9 is found: by the loader, with the CUDA toolkit or in Python's packages. Without
 --- it convolutions on CUDA devices run on Moonlet's own kernels.
 --- > type(ml.backends.cudnn.is_available())
+---   boolean
 ---@return boolean
 function cudnn.is_available() return core._cudnn_version() ~= nil end
 
 --- The version of cuDNN as one number, 91900 for 9.19.0; nil where there is none.
 --- > version = ml.backends.cudnn.version()
+--- > version == nil or math.type(version) == "integer"
+---   true
 ---@return integer?
 function cudnn.version() return core._cudnn_version() end
 
@@ -60,6 +63,7 @@ end
 --- cuDNN. What is left out has the default below, as in PyTorch, not the setting that holds.
 --- > ml.backends.cudnn.flags({ enabled = true, deterministic = true }, function()
 ---     return ml.backends.cudnn.deterministic end)
+---   true
 ---@param enabled? boolean whether convolutions go to cuDNN
 ---@param benchmark? boolean whether the algorithms are timed when a shape is new, and the
 ---   fastest is taken

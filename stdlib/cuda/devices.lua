@@ -54,6 +54,7 @@ end
 ---@param f? function the function to run; without it the result is held as a `<close>` variable
 ---@param ... any what `f` gets
 ---@return any ... its results, or the value to hold
+---@shape x (*)
 function devices.device_of(x, f, ...)
   if not ml.is_tensor(x) then
     fail("device_of: a tensor is expected, got %s", signature.describe(x))

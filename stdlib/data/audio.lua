@@ -29,6 +29,7 @@ local read_spectrogram = signature("data.audio.Spectrogram(int>=1 n_fft=400, " .
 
 --- Spectrogram: the magnitude of the short-time Fourier transform of sound to a power.
 --- > ml.data.audio.Spectrogram(16)(ml.zeros(1, 64)).shape
+---   (1, 9, 9)
 ---@param n_fft? integer size of the Fourier transform
 ---@param win_length? integer length of the window; `n_fft` unless given
 ---@param hop_length? integer samples from one window to the next; half of `win_length` unless given
@@ -107,6 +108,12 @@ local read_banks = signature("data.audio.melscale_fbanks(int>=2 n_freqs, number>
 
 --- Triangular filters from linear frequencies to a mel scale.
 --- > ml.data.audio.melscale_fbanks(5, 0, 4000, 2, 8000)
+---   {{-0.0000,  0.0000},
+---    { 0.6759,  0.3241},
+---    { 0.0000,  0.9055},
+---    { 0.0000,  0.4528},
+---    { 0.0000,  0.0000}}
+---   Tensor (5, 2) float32
 ---@param n_freqs integer number of frequencies, from 0 to sample_rate / 2
 ---@param f_min number lowest frequency in hertz
 ---@param f_max number highest frequency in hertz
@@ -141,6 +148,7 @@ local read_mel = signature("data.audio.MelScale(int>=1 n_mels=128, int>=1 sample
 
 --- Maps spectra to a mel scale by triangular filters.
 --- > ml.data.audio.MelScale(8, 8000, 65)(ml.ones(65, 3)).shape
+---   (8, 3)
 ---@param n_mels? integer number of filters
 ---@param sample_rate? integer the sample rate of the sound in hertz
 ---@param n_stft? integer number of frequencies of the spectra
@@ -178,6 +186,7 @@ local read_mel_spectrogram = signature("data.audio.MelSpectrogram(" .. MEL_SPECT
 
 --- Power spectrogram of sound on a mel scale.
 --- > ml.data.audio.MelSpectrogram({ n_mels = 16 })(ml.zeros(1, 1600)).shape
+---   (1, 16, 9)
 ---@param sample_rate? integer the sample rate of the sound in hertz
 ---@param n_fft? integer size of the Fourier transform
 ---@param win_length? integer length of the window; `n_fft` unless given
@@ -219,6 +228,8 @@ local read_level = signature(
 
 --- Converts powers or magnitudes to decibels, from 1e-10 on.
 --- > ml.data.audio.AmplitudeToDB()(ml.tensor { 1.0, 100.0 })
+---   { 0., 20.}
+---   Tensor (2,) float32
 ---@param stype? string "power" or "magnitude"
 ---@param top_db? number how many decibels below the maximum of its spectrogram nothing falls;
 ---   no limit unless given
@@ -247,6 +258,7 @@ local read_mfcc = signature("data.audio.MFCC(int>=1 sample_rate=16000, int>=1 n_
 --- Mel-frequency cepstral coefficients of sound: the discrete cosine transform of a mel spectrogram
 --- in decibels.
 --- > ml.data.audio.MFCC({ n_mfcc = 13 })(ml.zeros(1, 1600)).shape
+---   (1, 13, 9)
 ---@param sample_rate? integer the sample rate of the sound in hertz
 ---@param n_mfcc? integer number of coefficients, at most that of mel filters
 ---@param dct_type? integer type of the cosine transform, which is 2

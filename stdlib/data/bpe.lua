@@ -65,6 +65,8 @@ local read_new = signature("data.ByteLevelBPE(dict vocab, table merges, "
 --- tokens.
 --- > tokenizer = ml.data.ByteLevelBPE({ a = 0, b = 1, ab = 2 }, { "a b" })
 --- > tokenizer:encode("abba")
+---   {3, 2, 1}
+---   Tensor (3,) int64
 ---@param vocab table the id of each token as in `vocab.json`, **from 0**
 ---@param merges table the lines of `merges.txt` in their order, such as "a b"
 ---@param special_tokens? string[] tokens that are never cut; those not in `vocab` get the next ids
@@ -259,6 +261,8 @@ local read_encode = signature "ByteLevelBPE:encode(string text, bool special=tru
 
 --- Ids of the tokens of a text, from 1.
 --- > ml.data.ByteLevelBPE({ a = 0, b = 1, ab = 2 }, { "a b" }):encode("aab")
+---   {1, 3}
+---   Tensor (2,) int64
 ---@param text string the text
 ---@param special? boolean whether special tokens in the text are recognised; false treats them
 ---   as any text
@@ -283,6 +287,7 @@ local read_decode = signature(
 
 --- Text of ids: the bytes of the tokens, which need not be whole UTF-8 characters.
 --- > ml.data.ByteLevelBPE({ a = 0, b = 1, ab = 2 }, { "a b" }):decode { 3, 2 }
+---   abb
 ---@param ids Tensor|integer[]|integer ids from 1, a 1-D tensor, an array or one id
 ---@param skip_special_tokens? boolean whether special tokens are left out
 ---@return string
@@ -306,6 +311,7 @@ local read_id = signature "ByteLevelBPE:id_of(string token)"
 
 --- Id, from 1, of a token as the files write it ("Ġthe"), or nil.
 --- > ml.data.ByteLevelBPE({ a = 0, b = 1, ab = 2 }, { "a b" }):id_of("ab")
+---   3
 ---@param token string the token
 ---@return integer?
 function ByteLevelBPE:id_of(...) return self.ids[read_id(...)] end
@@ -314,6 +320,7 @@ local read_token = signature "ByteLevelBPE:token_of(int id)"
 
 --- Token of an id, from 1, as the files write it, or nil.
 --- > ml.data.ByteLevelBPE({ a = 0, b = 1, ab = 2 }, { "a b" }):token_of(3)
+---   ab
 ---@param id integer the id
 ---@return string?
 function ByteLevelBPE:token_of(...) return self.tokens[read_token(...)] end
@@ -335,6 +342,7 @@ local read_save = signature "ByteLevelBPE:save(string path)"
 --- > path = os.tmpname()
 --- > ml.data.train_tokenizer({ "low lower lowest" }, 270):save(path)
 --- > #ml.data.read_tokenizer(path)
+---   260
 ---@param path string the file
 function ByteLevelBPE:save(...)
   local path = read_save(...)
@@ -450,6 +458,7 @@ local read_file = signature("data.read_tokenizer(string path, string? merges=nil
 --- > path = os.tmpname()
 --- > ml.data.train_tokenizer({ "low lower lowest" }, 270):save(path)
 --- > ml.data.read_tokenizer(path):decode(ml.data.read_tokenizer(path):encode("lower"))
+---   lower
 ---@param path string `tokenizer.json` or `vocab.json`
 ---@param merges? string `merges.txt`, for a `vocab.json`
 ---@param special_tokens? string[] tokens that are never cut, for a `vocab.json`

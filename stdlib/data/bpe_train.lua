@@ -138,6 +138,7 @@ local read_train = signature("data.train_tokenizer(table|function texts, int>=1 
 --- merges of the most frequent pairs. The result is that of Hugging Face's `ByteLevelBPETokenizer`.
 --- > tokenizer = ml.data.train_tokenizer({ "low lower lowest" }, 270)
 --- > #tokenizer:encode("lowest")
+---   4
 ---@param texts string[]|fun(): string? an array of strings, or a function that gives one after
 ---   the other and at the end nil
 ---@param vocab_size? integer the most tokens

@@ -99,6 +99,10 @@ local read_collate = signature "data.default_collate(table batch)"
 --- arrays of one length, are collated by names and positions. Where the examples are arrays of
 --- fields, the fields are several results.
 --- > ml.data.default_collate { { ml.tensor{1, 2}, "a" }, { ml.tensor{3, 4}, "b" } }
+---   {{1, 2},
+---    {3, 4}}
+---   Tensor (2, 2) int64
+---   {"a", "b"}
 ---@param batch any[] an array of examples of the same kind
 ---@return any ...
 ---@shape tensors (*) -> (b, *)
@@ -128,6 +132,7 @@ local read_convert = signature "data.default_convert(dict|any data)"
 --- What a loader without batches does to a field: tensors, numbers, strings and objects stay as
 --- they are; tables are copied, with what is in them.
 --- > ml.data.default_convert { 1, "a" }
+---   {1, "a"}
 ---@param data any the field
 ---@return any
 function collate.default_convert(...)

@@ -223,6 +223,8 @@ local read_table = signature("data.read_table(string path, any? header=nil, "
 --- > file = io.open(path, "w")
 --- > _ = file:write("name,age\nAda,36\nAlan,41\n") and file:close()
 --- > ml.data.read_table(path):column "age"
+---   {36, 41}
+---   Tensor (2,) int64
 ---@param path string the file
 ---@param header? boolean|integer|integer[] true, false (columns are called "1", "2", ...), the
 ---   header's line from 1, or such lines
@@ -304,6 +306,10 @@ local read_csv = signature("data.read_csv(any? path=nil, any? header=nil, "
 --- > file = io.open(path, "w")
 --- > _ = file:write("a,b\n1,2\n3,4\n") and file:close()
 --- > ml.data.read_csv(path, { header = true })
+---   {{1., 2.},
+---    {3., 4.}}
+---   Tensor (2, 2) float32
+---   {"a", "b"}
 ---@param path string the file
 ---@param header? boolean|integer|integer[] true reads the columns' names from the first line;
 ---   false unless given
@@ -359,6 +365,9 @@ local write_csv = signature("data.write_csv(string path, any values, string[]? h
 --- > path = os.tmpname()
 --- > ml.data.write_csv(path, ml.tensor { { 1, 2 }, { 3, 4 } }, { header = { "a", "b" } })
 --- > io.open(path):read("a")
+---   a,b
+---   1,2
+---   3,4
 ---@param path string the file
 ---@param values Tensor|data.Table a tensor of one or two dimensions, or a table
 ---@param header? string[] a name for each column; a table has its own
@@ -387,6 +396,8 @@ local DATE_FIELDS = { "year", "month", "day", "hour", "min", "sec", "wday", "yda
 --- into a table of tensors with the names of Lua's `os.date "*t"`: `year`, `month`, `day`, `hour`,
 --- `min`, `sec`, `wday` (Sunday is 1) and `yday`; int64, or float64 with NaN for a missing date.
 --- > ml.data.date_fields(ml.tensor { 86400 }).day
+---   {2}
+---   Tensor (1,) int64
 ---@param seconds Tensor 1-D tensor, int64 or float64
 ---@return table<string, Tensor>
 ---@shape seconds (n) -> (n) for each field

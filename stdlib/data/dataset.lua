@@ -18,6 +18,7 @@ local dataset = {}
 --- > function Squares:size() return 5 end
 --- > function Squares:get(i) return ml.tensor(i), ml.tensor(i * i) end
 --- > #Squares(), Squares()[3][2]
+---   5	9  Tensor () int64
 local Dataset = class("Dataset")
 dataset.Dataset = Dataset
 
@@ -38,10 +39,12 @@ signature.add_type("Dataset", "a data set", to_dataset)
 
 --- Number of examples, as `#set`; every data set defines it.
 --- > ml.data.TensorDataset(ml.zeros(5, 2)):size()
+---   5
 ---@return integer
 function Dataset:size() fail("%s: has no method size", class.name(class.of(self))) end
 --- Fields of example `i`, counted from 1, as several results; every data set defines it.
 --- > ml.data.TensorDataset(ml.tensor{10, 20}, ml.tensor{1, 2}):get(2)
+---   20  Tensor () int64	2  Tensor () int64
 ---@return any ...
 function Dataset:get() fail("%s: has no method get", class.name(class.of(self))) end
 
@@ -99,6 +102,7 @@ end
 --- Data set over tensors whose first dimension counts the examples: example i has `x[i]` of each.
 --- > set = ml.data.TensorDataset(ml.tensor{10, 20, 30}, ml.tensor{1, 2, 1})
 --- > #set, set[2]
+---   3	{20  Tensor () int64, 2  Tensor () int64}
 ---@param ... any tensors of the same size in the first dimension
 ---@shape tensors (n, *) -> examples (*)
 local TensorDataset = class("TensorDataset", Dataset)
@@ -131,6 +135,8 @@ end
 
 --- The examples at several positions, as one tensor for each field.
 --- > ml.data.TensorDataset(ml.tensor{10, 20, 30}):get_batch(ml.tensor{3, 1})
+---   {30, 10}
+---   Tensor (2,) int64
 ---@param positions moonlet.Tensor 1-D int64 tensor of positions, from 1
 ---@shape positions (b) -> (b, *) for each field
 function TensorDataset:get_batch(positions)
@@ -146,6 +152,7 @@ local read_subset = signature "data.Subset(Dataset dataset, Tensor|int[] indices
 --- Data set of the examples of another one at given positions.
 --- > set = ml.data.Subset(ml.data.TensorDataset(ml.tensor{10, 20, 30}), {3, 1})
 --- > #set, set[1]
+---   2	{30  Tensor () int64}
 ---@param dataset any the whole data set
 ---@param indices moonlet.Tensor|integer[] positions from 1, a 1-D tensor or an array
 local Subset = class("Subset", Dataset)
@@ -186,6 +193,12 @@ local read_stack = signature "data.StackDataset(dict|Dataset... datasets)"
 --- > D = ml.data
 --- > a, b = D.TensorDataset(ml.tensor{10, 20}), D.TensorDataset(ml.tensor{1, 2})
 --- > D.StackDataset { image = a, class = b }[2]
+---   {
+---     {
+---       class  ()  int64  2
+---       image  ()  int64  20
+---     }
+---   }
 ---@param ... table|any data sets, or one table of data sets by name
 local StackDataset = class("StackDataset", Dataset)
 dataset.StackDataset = StackDataset
@@ -234,6 +247,7 @@ end
 --- one.
 --- > a = ml.data.TensorDataset(ml.tensor{10, 20})
 --- > #ml.data.ConcatDataset { a, a }
+---   4
 ---@param datasets any[] an array of data sets
 local ConcatDataset = class("ConcatDataset", Dataset)
 dataset.ConcatDataset = ConcatDataset
@@ -302,6 +316,7 @@ local read_split = signature(
 --- > set = ml.data.TensorDataset(ml.zeros(10))
 --- > train, test = table.unpack(ml.data.random_split(set, {0.8, 0.2}))
 --- > #train, #test
+---   8	2
 ---@param dataset table the data set to split
 ---@param lengths number[] sizes or fractions
 ---@param generator? Generator random number generator; the default one unless given

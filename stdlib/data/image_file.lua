@@ -33,6 +33,9 @@ local read_image = signature('data.read_image(string path, string mode="unchange
 --- > path = os.tmpname()
 --- > ml.data.write_png(ml.tensor({ { { 0, 128 }, { 255, 64 } } }, { dtype = ml.uint8 }), path)
 --- > ml.data.read_image(path)
+---   {{{  0, 128},
+---     {255,  64}}}
+---   Tensor (1, 2, 2) uint8
 ---@param path string the file
 ---@param mode? string "unchanged" (the file's channels), "gray", "gray_alpha", "rgb" or "rgb_alpha"
 ---@param apply_exif_orientation? boolean whether the picture is rotated as the camera was held
@@ -79,6 +82,7 @@ local read_png = signature(
 --- > path = os.tmpname()
 --- > ml.data.write_png(ml.zeros { 3, 4, 5, dtype = ml.uint8 }, path)
 --- > ml.data.read_image(path).shape
+---   (3, 4, 5)
 ---@param input Tensor uint8 image
 ---@param filename string the file
 ---@param compression_level? integer zlib's level, from 0 (none) to 9 (smallest)
@@ -96,6 +100,7 @@ local read_jpeg = signature(
 --- > path = os.tmpname()
 --- > ml.data.write_jpeg(ml.zeros { 3, 8, 8, dtype = ml.uint8 }, path)
 --- > ml.data.read_image(path).shape
+---   (3, 8, 8)
 ---@param input Tensor uint8 image
 ---@param filename string the file
 ---@param quality? integer from 1 (smallest) to 100 (best)

@@ -13,6 +13,8 @@ local read_idx = signature "data.read_idx(any? path=nil, int>=1? max_bytes=nil)"
 --- > file = io.open(path, "wb")
 --- > _ = file:write("\0\0\8\1\0\0\0\3abc") and file:close()
 --- > ml.data.read_idx(path)
+---   {97, 98, 99}
+---   Tensor (3,) uint8
 ---@param path string the file
 ---@param max_bytes? integer the most bytes that reading may take, as in `ml.load`
 ---@return Tensor

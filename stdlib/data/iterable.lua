@@ -18,6 +18,10 @@ local iterable = {}
 ---     return function() i = i + 1 if i <= 3 then return ml.tensor(i) end end
 ---   end
 --- > for x in ml.data.DataLoader(Count(), 2) do print(x) end
+---   {1, 2}
+---   Tensor (2,) int64
+---   {3}
+---   Tensor (1,) int64
 local IterableDataset = class("IterableDataset", dataset.Dataset)
 iterable.IterableDataset = IterableDataset
 
@@ -29,6 +33,8 @@ iterable.IterableDataset = IterableDataset
 ---     return function() i = i + 1 if i <= 2 then return i end end
 ---   end
 --- > for x in Two():iter() do print(x) end
+---   1
+---   2
 ---@return fun(): ...
 function IterableDataset:iter() fail("%s: has no method iter", class.name(class.of(self))) end
 
@@ -44,6 +50,10 @@ local read_chain = signature "data.ChainDataset(Dataset[] datasets)"
 ---     return function() i = i + 1 if i <= 2 then return i end end
 ---   end
 --- > for x in ml.data.ChainDataset({ Two(), Two() }):iter() do print(x) end
+---   1
+---   2
+---   1
+---   2
 ---@param datasets any[] an array of iterable data sets
 local ChainDataset = class("ChainDataset", IterableDataset)
 iterable.ChainDataset = ChainDataset
@@ -66,6 +76,7 @@ end
 ---     return function() i = i + 1 if i <= 2 then return i end end
 ---   end
 --- > ml.data.ChainDataset({ Two(), Two() }):size()
+---   4
 ---@return integer
 function ChainDataset:size()
   local total = 0
@@ -81,6 +92,10 @@ end
 ---     return function() i = i + 1 if i <= 2 then return i end end
 ---   end
 --- > for x in ml.data.ChainDataset({ Two(), Two() }):iter() do print(x) end
+---   1
+---   2
+---   1
+---   2
 ---@return fun(): ...
 function ChainDataset:iter()
   local at, next_example = 0, nil

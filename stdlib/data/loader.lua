@@ -24,6 +24,12 @@ local function weak() return setmetatable({}, { __mode = "k" }) end
 --- otherwise when the loader is used again or collected.
 --- > set = ml.data.TensorDataset(ml.tensor{1, 2, 3, 4, 5})
 --- > for x in ml.data.DataLoader(set, {batch_size = 2}) do print(x) end
+---   {1, 2}
+---   Tensor (2,) int64
+---   {3, 4}
+---   Tensor (2,) int64
+---   {5}
+---   Tensor (1,) int64
 ---@param dataset any a data set, or an array of examples
 ---@param batch_size? integer|boolean examples in a batch; false for single examples, as
 ---   PyTorch's `None`
@@ -155,6 +161,10 @@ end
 --- closing value from it, so that leaving the loop ends their threads.
 --- > loader = ml.data.DataLoader(ml.data.TensorDataset(ml.tensor{1, 2, 3}), 2)
 --- > for x in loader:iter() do print(x) end
+---   {1, 2}
+---   Tensor (2,) int64
+---   {3}
+---   Tensor (1,) int64
 ---@return fun(): ...
 function DataLoader:iter()
   local next_positions = self.batches and self.batches:iter()

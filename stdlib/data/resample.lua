@@ -108,6 +108,7 @@ local read_class = signature(ARGUMENTS:format(
 --- Changes the sample rate of sound by windowed sinc interpolation, differentiably. The weights are
 --- kept for further calls.
 --- > ml.data.audio.Resample(8000, 4000)(ml.zeros(1, 100)).shape
+---   (1, 50)
 ---@param orig_freq? integer sample rate of the argument in hertz
 ---@param new_freq? integer sample rate of the result in hertz
 ---@param resampling_method? any the window: "sinc_interp_hann" or "sinc_interp_kaiser"
@@ -133,6 +134,7 @@ local read_resample = signature(ARGUMENTS:format(
 
 --- Changes the sample rate of sound; see `audio.Resample`, which keeps its weights for many calls.
 --- > ml.data.audio.resample(ml.zeros(1, 100), 8000, 16000).shape
+---   (1, 200)
 ---@param waveform Tensor floats
 ---@param orig_freq integer sample rate of the argument in hertz
 ---@param new_freq integer sample rate of the result in hertz

@@ -16,6 +16,9 @@ local sampler = {}
 --- > function Backwards:size() return 3 end
 --- > function Backwards:order() return ml.tensor{3, 2, 1} end
 --- > for i in Backwards():iter() do print(i) end
+---   3
+---   2
+---   1
 local Sampler = class("Sampler")
 sampler.Sampler = Sampler
 
@@ -40,11 +43,15 @@ function Sampler.__len(self) return self:size() end
 
 --- Number of positions in one pass, as `#sampler`; every sampler defines it.
 --- > #ml.data.SequentialSampler(5)
+---   5
 ---@return integer
 function Sampler:size() fail("%s: has no method size", class.name(class.of(self))) end
 
 --- Iterator over the positions of one pass: `for position in sampler:iter() do`.
 --- > for i in ml.data.SequentialSampler(3):iter() do print(i) end
+---   1
+---   2
+---   3
 function Sampler:iter()
   local order, i = self:order():totable(), 0
   return function()
@@ -69,6 +76,8 @@ local read_sequential = signature "data.SequentialSampler(Source data_source)"
 
 --- Sampler that goes through the examples in order.
 --- > ml.data.SequentialSampler(4):order()
+---   {1, 2, 3, 4}
+---   Tensor (4,) int64
 ---@param data_source any a data set, or the number of examples
 local SequentialSampler = class("SequentialSampler", Sampler)
 sampler.SequentialSampler = SequentialSampler
@@ -77,11 +86,14 @@ function SequentialSampler:init(...) self.count = read_sequential(...) end
 
 --- Number of positions in one pass, as `#sampler`.
 --- > ml.data.SequentialSampler(4):size()
+---   4
 ---@return integer
 function SequentialSampler:size() return self.count end
 
 --- The positions of one pass, from 1.
 --- > ml.data.SequentialSampler(4):order()
+---   {1, 2, 3, 4}
+---   Tensor (4,) int64
 ---@return Tensor
 ---@shape -> (n)
 function SequentialSampler:order()
@@ -94,6 +106,10 @@ local read_random = signature("data.RandomSampler(Source data_source, bool repla
 
 --- Sampler of a random order, drawn anew at each pass.
 --- > ml.data.RandomSampler(5):order():sort()
+---   {1, 2, 3, 4, 5}
+---   Tensor (5,) int64
+---   {2, 4, 5, 3, 1}
+---   Tensor (5,) int64
 ---@param data_source any a data set, or the number of examples
 ---@param replacement? boolean whether an example may be drawn several times
 ---@param num_samples? integer positions in one pass; more than there are examples repeat whole
@@ -113,11 +129,13 @@ end
 
 --- Number of positions in one pass, as `#sampler`.
 --- > ml.data.RandomSampler(5):size()
+---   5
 ---@return integer
 function RandomSampler:size() return self.num_samples end
 
 --- The positions of one pass, drawn anew at each call.
 --- > ml.data.RandomSampler(5):order().shape
+---   (5,)
 ---@return Tensor
 ---@shape -> (num_samples)
 function RandomSampler:order()
@@ -140,6 +158,10 @@ local read_subset = signature(
 
 --- Sampler of given positions in a random order, drawn anew at each pass.
 --- > ml.data.SubsetRandomSampler({7, 9}):order():sort()
+---   {7, 9}
+---   Tensor (2,) int64
+---   {1, 2}
+---   Tensor (2,) int64
 ---@param indices moonlet.Tensor|integer[] positions from 1, a 1-D tensor or an array
 ---@param generator? moonlet.Generator random number generator; the default one unless given
 local SubsetRandomSampler = class("SubsetRandomSampler", Sampler)
@@ -157,11 +179,13 @@ end
 
 --- Number of positions in one pass, as `#sampler`.
 --- > ml.data.SubsetRandomSampler({7, 9}):size()
+---   2
 ---@return integer
 function SubsetRandomSampler:size() return #self.indices end
 
 --- The positions of one pass, drawn anew at each call.
 --- > ml.data.SubsetRandomSampler({7, 9}):order().shape
+---   (2,)
 ---@return Tensor
 ---@shape -> (n)
 function SubsetRandomSampler:order()
@@ -178,6 +202,8 @@ local read_distributed = signature("data.DistributedSampler(Source dataset, int>
 --- the epoch alone, so that all processes draw the same. Ranks are names of processes and count
 --- from 0, as launchers do. Both numbers must be given, as there is no process group to ask.
 --- > ml.data.DistributedSampler(5, 2, 0, {shuffle = false}):order()
+---   {1, 3, 5}
+---   Tensor (3,) int64
 ---@param dataset any a data set, or the number of examples
 ---@param num_replicas integer number of processes
 ---@param rank integer number of this process, from 0 to num_replicas - 1
@@ -200,6 +226,7 @@ end
 
 --- Number of positions in one pass, as `#sampler`.
 --- > ml.data.DistributedSampler(5, 2, 0):size()
+---   3
 ---@return integer
 function DistributedSampler:size() return self.num_samples end
 
@@ -213,6 +240,8 @@ function DistributedSampler:set_epoch(...) self.epoch = read_epoch(...) end
 
 --- The positions of one pass.
 --- > ml.data.DistributedSampler(4, 2, 1, {shuffle = false}):order()
+---   {2, 4}
+---   Tensor (2,) int64
 ---@return Tensor
 ---@shape -> (positions)
 function DistributedSampler:order()
@@ -230,6 +259,8 @@ local read_weighted = signature("data.WeightedRandomSampler(Tensor|number[]>=0 w
 
 --- Sampler that draws positions with probabilities proportional to weights.
 --- > ml.data.WeightedRandomSampler({0, 1, 0}, 4):order()
+---   {2, 2, 2, 2}
+---   Tensor (4,) int64
 ---@param weights moonlet.Tensor|number[] nonnegative numbers, one for each example
 ---@param num_samples integer number of positions in one pass
 ---@param replacement? boolean whether an example may be drawn several times
@@ -250,11 +281,14 @@ end
 
 --- Number of positions in one pass, as `#sampler`.
 --- > ml.data.WeightedRandomSampler({0, 1, 0}, 4):size()
+---   4
 ---@return integer
 function WeightedRandomSampler:size() return self.num_samples end
 
 --- The positions of one pass, drawn anew at each call.
 --- > ml.data.WeightedRandomSampler({1, 0}, 2):order()
+---   {1, 1}
+---   Tensor (2,) int64
 ---@return Tensor
 ---@shape -> (num_samples)
 function WeightedRandomSampler:order()
@@ -267,6 +301,7 @@ local read_batch = signature(
 
 --- Sampler of batches: cuts the order of another sampler into tensors of `batch_size` positions.
 --- > #ml.data.BatchSampler(ml.data.SequentialSampler(5), 2)
+---   3
 ---@param sampler any the sampler of positions
 ---@param batch_size integer positions in a batch
 ---@param drop_last? boolean whether a last batch with fewer examples is left out
@@ -279,6 +314,7 @@ end
 
 --- Number of batches in one pass, as `#sampler`.
 --- > ml.data.BatchSampler(ml.data.SequentialSampler(5), 2, true):size()
+---   2
 ---@return integer
 function BatchSampler:size()
   local count = #self.source
@@ -304,6 +340,10 @@ end
 --- Iterator over the batches of one pass, `for positions in sampler:iter() do`: 1-D tensors, or
 --- arrays where the other sampler has only an `iter`.
 --- > for p in ml.data.BatchSampler(ml.data.SequentialSampler(3), 2):iter() do print(p) end
+---   {1, 2}
+---   Tensor (2,) int64
+---   {3}
+---   Tensor (1,) int64
 function BatchSampler:iter()
   if not self.source.order then return gather_batches(self) end
   local order, batches, b = self.source:order(), self:size(), 0

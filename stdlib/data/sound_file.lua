@@ -19,6 +19,7 @@ local read_load = signature("data.audio.load(string path, int>=0 frame_offset=0,
 --- > path = os.tmpname()
 --- > ml.data.write_wav(path, ml.zeros(2, 100), 8000)
 --- > ml.data.audio.load(path, { num_frames = 10 }).shape
+---   (2, 10)
 ---@param path string the file
 ---@param frame_offset? integer samples of each channel that are left out before the first one
 ---@param num_frames? integer the most samples of each channel; -1 for all

@@ -22,6 +22,9 @@ local read_columns = signature "data.Table(table columns)"
 --- names where the file has any.
 --- > t = ml.data.Table { { "age", { 31, 58 } }, { "city", { "Bern", "" } } }
 --- > #t, t:column "age"
+---   2
+---   {31, 58}
+---   Tensor (2,) int64
 ---@param columns table an array of `{ name, values }`
 local Table = class "Table"
 tables.Table = Table
@@ -97,6 +100,8 @@ local read_column = signature "Table:column(string name)"
 
 --- Column of a name: a 1-D tensor of numbers, or an array of texts.
 --- > ml.data.Table { { "age", { 31, 58 } } }:column "age"
+---   {31, 58}
+---   Tensor (2,) int64
 ---@param name string the column's name
 ---@return Tensor|string[]
 ---@shape -> (rows)
@@ -132,6 +137,9 @@ end
 --- float64 where float32 would lose digits of integers or a column is float64, and of int64 if all
 --- columns are.
 --- > ml.data.Table { { "x", { 1, 2 } }, { "y", { 3, 4 } } }:tensor()
+---   {{1., 3.},
+---    {2., 4.}}
+---   Tensor (2, 2) float32
 ---@param names? string[] the columns; all columns of numbers unless given
 ---@param dtype? string the result's dtype
 ---@return Tensor
@@ -228,6 +236,8 @@ local read_categories = signature(
 --- them. `data.Categories(names)` with saved `c.names` makes them again.
 --- > c = ml.data.Categories({ "dog", "cat", "dog" })
 --- > c:encode { "cat", "dog" }
+---   {1, 2}
+---   Tensor (2,) int64
 ---@param values string[] the texts
 ---@param unknown? string name of a last category for what is missing or not known; otherwise
 ---   that is an error
@@ -260,6 +270,7 @@ local read_encode = signature "Categories:encode(string[]|string values)"
 
 --- Numbers of texts: a 1-D int64 tensor for an array, an integer for one text.
 --- > ml.data.Categories({ "dog", "cat" }):encode("dog")
+---   2
 ---@param values string[]|string an array of texts, or one text
 ---@return Tensor|integer
 ---@shape -> (n)
@@ -280,6 +291,7 @@ local read_decode = signature "Categories:decode(Tensor|int[]|int positions)"
 
 --- Texts of numbers: an array for an array or a 1-D tensor, a text for one number.
 --- > ml.data.Categories({ "dog", "cat" }):decode { 2, 1 }
+---   {"dog", "cat"}
 ---@param positions Tensor|integer[]|integer numbers from 1
 ---@return string[]|string
 function Categories:decode(...)

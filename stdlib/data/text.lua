@@ -23,6 +23,7 @@ local read_lines = signature(
 --- > file = io.open(path, "w")
 --- > _ = file:write("one\ntwo\n") and file:close()
 --- > ml.data.TextLines(path)[2]
+---   {"two"}
 ---@param path string the file
 ---@param transform? function function of the line
 ---@param max_bytes? integer the most bytes that reading may take, as in `ml.load`
@@ -73,6 +74,7 @@ local read_characters = signature("data.CharDataset(string path, int>=1 block_si
 --- > file = io.open(path, "w")
 --- > _ = file:write("banana") and file:close()
 --- > ml.data.CharDataset(path, 3)[1]
+---   {{2, 1, 3}  Tensor (3,) int64, {1, 3, 1}  Tensor (3,) int64}
 ---@param path string the file
 ---@param block_size integer characters in a window
 ---@param part? number|number[] shares of the text between which windows lie: `{ 0, 0.9 }` to
@@ -112,6 +114,12 @@ end
 --- > file = io.open(path, "w")
 --- > _ = file:write("banana") and file:close()
 --- > ml.data.CharDataset(path, 2):get_batch(ml.tensor { 1, 2 })
+---   {{2, 1},
+---    {3, 1}}
+---   Tensor (2, 2) int64
+---   {{1, 3},
+---    {1, 3}}
+---   Tensor (2, 2) int64
 ---@param positions Tensor 1-D tensor of positions, from 1
 ---@return Tensor ids (examples, block_size)
 ---@return Tensor next those one further
@@ -128,6 +136,8 @@ local read_encode = signature "CharDataset:encode(string text)"
 --- > file = io.open(path, "w")
 --- > _ = file:write("banana") and file:close()
 --- > ml.data.CharDataset(path, 2):encode("nab")
+---   {3, 1, 2}
+---   Tensor (3,) int64
 ---@param text string text in UTF-8
 ---@return Tensor
 ---@shape -> (characters)
@@ -142,6 +152,7 @@ local read_decode = signature "CharDataset:decode(Tensor|int[]|int ids)"
 --- > file = io.open(path, "w")
 --- > _ = file:write("banana") and file:close()
 --- > ml.data.CharDataset(path, 2):decode { 3, 1, 2 }
+---   nab
 ---@param ids Tensor|integer[]|integer ids from 1, a 1-D tensor, an array or one id
 ---@return string
 function CharDataset:decode(...)
@@ -170,6 +181,7 @@ local read_tokens = signature("data.TokenFile(string path, int>=1 block_size, "
 --- > path = os.tmpname()
 --- > ml.data.write_tokens(path, { 5, 6, 7, 8 })
 --- > ml.data.TokenFile(path, 3)[1]
+---   {{5, 6, 7}  Tensor (3,) int64, {6, 7, 8}  Tensor (3,) int64}
 ---@param path string the file
 ---@param block_size integer tokens in a window
 ---@param dtype? any the file's numbers: "uint8", "int16", "uint16", "int32", "uint32" or "int64"
@@ -204,6 +216,8 @@ local read_range = signature "TokenFile:tokens(int>=1 first, int>=1 last)"
 --- > path = os.tmpname()
 --- > ml.data.write_tokens(path, { 5, 6, 7, 8 })
 --- > ml.data.TokenFile(path, 2):tokens(2, 4)
+---   {6, 7, 8}
+---   Tensor (3,) int64
 ---@param first integer first position, from 1
 ---@param last integer last position
 ---@return Tensor
@@ -236,6 +250,7 @@ local read_write = signature(
 --- > path = os.tmpname()
 --- > ml.data.write_tokens(path, { 1, 2, 300 })
 --- > ml.data.TokenFile(path, 1).count
+---   3
 ---@param path string the file
 ---@param ids Tensor|integer[] ids from 1, a 1-D tensor or an array
 ---@param dtype? string the file's numbers: "uint8", "int16", "uint16", "int32", "uint32" or "int64"

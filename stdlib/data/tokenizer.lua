@@ -101,6 +101,11 @@ local read_new = signature "data.Tokenizer(dict file)"
 --- > tokenizer = ml.data.Tokenizer { model = { type = "WordLevel", unk_token = "?",
 ---   vocab = { ["?"] = 0, a = 1, b = 2 } }, pre_tokenizer = { type = "Whitespace" } }
 --- > tokenizer:encode("a b c")
+---   {2, 3, 1}
+---   Tensor (3,) int64
+---   name            shape  dtype
+---   attention_mask  (3,)   int64
+---   type_ids        (3,)   int64
 ---@param file table the contents of a `tokenizer.json`, as `json.decode` gives them
 local Tokenizer = class("Tokenizer")
 tokenizer.Tokenizer = Tokenizer
@@ -204,6 +209,11 @@ local read_encode = signature("Tokenizer:encode(string text, bool special=true, 
 --- > tokenizer = ml.data.Tokenizer { model = { type = "WordLevel", unk_token = "?",
 ---   vocab = { ["?"] = 0, a = 1, b = 2 } }, pre_tokenizer = { type = "Whitespace" } }
 --- > tokenizer:encode("b a")
+---   {3, 2}
+---   Tensor (2,) int64
+---   name            shape  dtype
+---   attention_mask  (2,)   int64
+---   type_ids        (2,)   int64
 ---@param text string the text
 ---@param special? boolean whether special tokens in the text are recognised
 ---@param add_special_tokens? boolean whether the tokens of the file's post-processor are put
@@ -244,6 +254,12 @@ local read_batch = signature("Tokenizer:encode_batch(string[] texts, bool specia
 --- > tokenizer = ml.data.Tokenizer { model = { type = "WordLevel", unk_token = "?",
 ---   vocab = { ["?"] = 0, a = 1, b = 2 } }, pre_tokenizer = { type = "Whitespace" } }
 --- > tokenizer:encode_batch({ "b", "a b" }, { pad_token = "?" })
+---   {{3, 1},
+---    {2, 3}}
+---   Tensor (2, 2) int64
+---   name            shape   dtype
+---   attention_mask  (2, 2)  int64
+---   type_ids        (2, 2)  int64
 ---@param texts string[] the texts
 ---@param special? boolean whether special tokens in the texts are recognised
 ---@param add_special_tokens? boolean whether the tokens of the file's post-processor are put
@@ -288,6 +304,7 @@ local read_decode = signature(
 --- > tokenizer = ml.data.Tokenizer { model = { type = "WordLevel", unk_token = "?",
 ---   vocab = { ["?"] = 0, a = 1, b = 2 } }, pre_tokenizer = { type = "Whitespace" } }
 --- > tokenizer:decode { 2, 3 }
+---   a b
 ---@param ids Tensor|integer[]|integer ids from 1, a 1-D tensor, an array or one id
 ---@param skip_special_tokens? boolean whether special tokens are left out
 ---@return string
@@ -308,6 +325,7 @@ local read_id = signature "Tokenizer:id_of(string token)"
 --- > tokenizer = ml.data.Tokenizer { model = { type = "WordLevel", unk_token = "?",
 ---   vocab = { ["?"] = 0, a = 1, b = 2 } }, pre_tokenizer = { type = "Whitespace" } }
 --- > tokenizer:id_of("b")
+---   3
 ---@param token string the token
 ---@return integer?
 function Tokenizer:id_of(...) return id_of(self, read_id(...)) end
@@ -318,6 +336,7 @@ local read_token = signature "Tokenizer:token_of(int id)"
 --- > tokenizer = ml.data.Tokenizer { model = { type = "WordLevel", unk_token = "?",
 ---   vocab = { ["?"] = 0, a = 1, b = 2 } }, pre_tokenizer = { type = "Whitespace" } }
 --- > tokenizer:token_of(3)
+---   b
 ---@param id integer the id
 ---@return string?
 function Tokenizer:token_of(...) return token_of(self, read_token(...)) end

@@ -135,6 +135,9 @@ end
 --- > path = os.tmpname()
 --- > ml.data.write_wav(path, ml.tensor { 0.0, 0.5, -0.5 }, 8000)
 --- > ml.data.read_wav(path)
+---   {{ 0.0000,  0.5000, -0.5000}}
+---   Tensor (1, 3) float32
+---   8000
 ---@param path string the file
 ---@param max_bytes? integer the most bytes that reading may take, as in `ml.load`
 ---@return Tensor samples
@@ -190,6 +193,7 @@ end
 --- > path = os.tmpname()
 --- > ml.data.write_wav(path, ml.zeros(2, 100), 8000)
 --- > ml.data.read_wav(path).shape
+---   (2, 100)
 ---@param path string the file
 ---@param samples Tensor floats from -1 to 1
 ---@param rate integer the sample rate of the sound in hertz

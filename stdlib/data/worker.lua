@@ -17,6 +17,7 @@ local read_info = signature "data.get_worker_info()"
 --- of the examples: `id`, from 1 (PyTorch's counts from 0), `num_workers`, `seed` (the seed of the
 --- pass plus the id) and `dataset`, the worker's own copy. Returns nil in the script itself.
 --- > ml.data.get_worker_info()
+---   nil
 ---@return {id: integer, num_workers: integer, seed: integer, dataset: table}?
 function worker.get_worker_info(...)
   read_info(...)

@@ -17,6 +17,8 @@ local CONSTRAINTS = { probs = constraints.simplex, logits = constraints.real_vec
 --- the parameter.
 --- > d = ml.distributions.Categorical(ml.tensor { 0.2, 0.5, 0.3 })
 --- > d:log_prob(ml.tensor { 1, 3 }):exp()
+---   {0.2000, 0.3000}
+---   Tensor (2,) float32
 ---@param probs? moonlet.Tensor probabilities, normalised along the last dimension; give `probs`
 ---   or `logits`
 ---@param logits? moonlet.Tensor unnormalised log probabilities, in place of `probs`
@@ -102,6 +104,8 @@ categorical.forward_fields = forward_fields
 --- Categorical distribution whose samples are one-hot vectors: 1 at the position of the category, 0
 --- elsewhere.
 --- > ml.distributions.OneHotCategorical(ml.tensor { 0.2, 0.5, 0.3 }).mode
+---   {0., 1., 0.}
+---   Tensor (3,) float32
 ---@param probs? moonlet.Tensor probabilities, normalised along the last dimension; give `probs`
 ---   or `logits`
 ---@param logits? moonlet.Tensor unnormalised log probabilities, in place of `probs`
@@ -147,6 +151,8 @@ end
 --- One-hot categorical distribution whose `rsample` has the straight-through gradient: that of the
 --- probabilities, as if the samples were these.
 --- > ml.distributions.OneHotCategoricalStraightThrough(ml.tensor { 0.0, 1.0 }):rsample()
+---   {0., 1.}
+---   Tensor (2,) float32
 ---@param probs? moonlet.Tensor probabilities, normalised along the last dimension; give `probs`
 ---   or `logits`
 ---@param logits? moonlet.Tensor unnormalised log probabilities, in place of `probs`
@@ -168,6 +174,8 @@ end
 --- Multinomial distribution: how often each of K categories occurs in `total_count` independent
 --- draws.
 --- > ml.distributions.Multinomial(10, ml.tensor { 0.2, 0.8 }).mean
+---   {2., 8.}
+---   Tensor (2,) float32
 ---@param total_count? integer number of draws n, a nonnegative integer
 ---@param probs? moonlet.Tensor probabilities, normalised along the last dimension; give `probs`
 ---   or `logits`

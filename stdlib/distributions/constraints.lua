@@ -15,6 +15,8 @@ local constraints = {}
 --- The base class of constraints: sets of values that parameters or samples must be in. A class of
 --- one's own has a method `check`.
 --- > ml.distributions.constraints.positive:check(ml.tensor { -1.0, 2.0 })
+---   {false,  true}
+---   Tensor (2,) bool
 ---@field event_dim integer How many of the last dimensions make one value.
 ---@field is_discrete boolean Whether the values are integers.
 local Constraint = class("Constraint")
@@ -31,6 +33,8 @@ local read_check = signature "Constraint:check(Tensor value)"
 
 --- Whether each value of a tensor satisfies the constraint.
 --- > ml.distributions.constraints.unit_interval:check(ml.tensor { 0.5, 1.5 })
+---   { true, false}
+---   Tensor (2,) bool
 ---@param value Tensor the values
 ---@return Tensor
 ---@shape value (*, event) -> (*)
@@ -127,6 +131,7 @@ function Dependent:__tostring() return "Dependent()" end
 --- parameters. Called, it makes one that says more: `constraints.dependent{ is_discrete = false,
 --- event_dim = 0 }`.
 --- > ml.distributions.constraints.is_dependent(ml.distributions.constraints.dependent)
+---   true
 constraints.dependent = Dependent()
 
 local read_property = signature("distributions.constraints.dependent_property(function f, "
@@ -140,6 +145,7 @@ local read_property = signature("distributions.constraints.dependent_property(fu
 --- > d = Mine()
 --- > d.top = 3
 --- > d.support
+---   LessThan(upper_bound=3)
 ---@param f fun(self: table): any gives the value for an object of the class
 ---@param is_discrete? boolean whether the values are integers
 ---@param event_dim? integer how many of the last dimensions make one value
@@ -154,6 +160,7 @@ local read_is_dependent = signature "distributions.constraints.is_dependent(any 
 --- Whether a constraint is known only for an object: `constraints.dependent`, or a dependent
 --- property.
 --- > ml.distributions.constraints.is_dependent(ml.distributions.constraints.real)
+---   false
 ---@param constraint any any value
 ---@return boolean
 function constraints.is_dependent(...)
@@ -166,6 +173,8 @@ end
 --- Treats further dimensions as part of one value; all of it must satisfy the base constraint.
 --- > C = ml.distributions.constraints
 --- > C.independent(C.positive, 1):check(ml.tensor { { 1.0, 2.0 }, { 1.0, -2.0 } })
+---   { true, false}
+---   Tensor (2,) bool
 ---@param base_constraint moonlet.distributions.constraints.Constraint the constraint of each
 ---   element
 ---@param reinterpreted_batch_ndims integer how many further dimensions make one value
@@ -190,6 +199,8 @@ end
 --- The support of a mixture: what lies in the support of each component.
 --- > C = ml.distributions.constraints
 --- > C.MixtureSameFamilyConstraint(C.positive):check(ml.tensor { 1.0, -1.0 })
+---   { true, false}
+---   Tensor (2,) bool
 ---@param base_constraint moonlet.distributions.constraints.Constraint the constraint of the
 ---   components
 local Mixture = define("MixtureSameFamilyConstraint", "MixtureSameFamilyConstraint",
@@ -211,16 +222,21 @@ end
 
 --- The numbers 0 and 1.
 --- > ml.distributions.constraints.boolean:check(ml.tensor { 0.0, 0.5, 1.0 })
+---   { true, false,  true}
+---   Tensor (3,) bool
 constraints.boolean = single("Boolean", 0, function(_, value) return is_bit(value) end, true)
 
 --- One-hot vectors: a single 1, and 0 elsewhere.
 --- > ml.distributions.constraints.one_hot:check(ml.tensor { 0.0, 1.0, 0.0 })
+---   true  Tensor () bool
 constraints.one_hot = single("OneHot", 1, function(_, value)
   return is_bit(value):all(-1):logical_and(value:sum(-1):eq(1))
 end, true)
 
 --- Integers from a lower to an upper bound, both included.
 --- > ml.distributions.constraints.integer_interval(1, 6):check(ml.tensor { 0.0, 3.0, 3.5 })
+---   {false,  true, false}
+---   Tensor (3,) bool
 ---@param lower_bound moonlet.Tensor|number the least integer
 ---@param upper_bound moonlet.Tensor|number the greatest integer
 local IntegerInterval = define("IntegerInterval", "integer_interval", LOWER .. ", " .. UPPER,
@@ -239,22 +255,31 @@ IntegerGreaterThan.is_discrete = true
 
 --- Integers of at least 0.
 --- > ml.distributions.constraints.nonnegative_integer:check(ml.tensor { -1.0, 0.0, 1.5 })
+---   {false,  true, false}
+---   Tensor (3,) bool
 constraints.nonnegative_integer = IntegerGreaterThan(0)
 
 --- Integers of at least 1.
 --- > ml.distributions.constraints.positive_integer:check(ml.tensor { 0.0, 1.0 })
+---   {false,  true}
+---   Tensor (2,) bool
 constraints.positive_integer = IntegerGreaterThan(1)
 
 --- All numbers but NaN.
 --- > ml.distributions.constraints.real:check(ml.tensor { 1.0, 0 / 0 })
+---   { true, false}
+---   Tensor (2,) bool
 constraints.real = single("Real", 0, function(_, value) return value:eq(value) end)
 
 --- Vectors without NaN.
 --- > ml.distributions.constraints.real_vector:check(ml.tensor { 1.0, 0 / 0 })
+---   false  Tensor () bool
 constraints.real_vector = Independent(constraints.real, 1)
 
 --- Numbers greater than a bound.
 --- > ml.distributions.constraints.greater_than(1):check(ml.tensor { 1.0, 2.0 })
+---   {false,  true}
+---   Tensor (2,) bool
 ---@param lower_bound moonlet.Tensor|number the bound, which is not included
 ---@formula x > lower_bound
 local GreaterThan = define("GreaterThan", "greater_than", LOWER,
@@ -263,10 +288,14 @@ constraints.greater_than = GreaterThan
 
 --- Numbers greater than 0.
 --- > ml.distributions.constraints.positive:check(ml.tensor { 0.0, 2.0 })
+---   {false,  true}
+---   Tensor (2,) bool
 constraints.positive = GreaterThan(0.0)
 
 --- Numbers of at least a bound.
 --- > ml.distributions.constraints.greater_than_eq(1):check(ml.tensor { 0.0, 1.0 })
+---   {false,  true}
+---   Tensor (2,) bool
 ---@param lower_bound moonlet.Tensor|number the least number
 ---@formula x >= lower_bound
 local GreaterThanEq = define("GreaterThanEq", "greater_than_eq", LOWER,
@@ -275,10 +304,14 @@ constraints.greater_than_eq = GreaterThanEq
 
 --- Numbers of at least 0.
 --- > ml.distributions.constraints.nonnegative:check(ml.tensor { -1.0, 0.0 })
+---   {false,  true}
+---   Tensor (2,) bool
 constraints.nonnegative = GreaterThanEq(0.0)
 
 --- Numbers less than a bound.
 --- > ml.distributions.constraints.less_than(1):check(ml.tensor { 0.0, 1.0 })
+---   { true, false}
+---   Tensor (2,) bool
 ---@param upper_bound moonlet.Tensor|number the bound, which is not included
 ---@formula x < upper_bound
 local LessThan = define("LessThan", "less_than", UPPER,
@@ -287,6 +320,8 @@ constraints.less_than = LessThan
 
 --- Numbers from a lower to an upper bound, both included.
 --- > ml.distributions.constraints.interval(0, 2):check(ml.tensor { 2.0, 3.0 })
+---   { true, false}
+---   Tensor (2,) bool
 ---@param lower_bound moonlet.Tensor|number the least number
 ---@param upper_bound moonlet.Tensor|number the greatest number
 ---@formula lower_bound <= x <= upper_bound
@@ -297,10 +332,14 @@ constraints.interval = Interval
 
 --- Numbers from 0 to 1, both included.
 --- > ml.distributions.constraints.unit_interval:check(ml.tensor { 1.0, 1.5 })
+---   { true, false}
+---   Tensor (2,) bool
 constraints.unit_interval = Interval(0.0, 1.0)
 
 --- Numbers from a lower bound, included, to an upper bound, excluded.
 --- > ml.distributions.constraints.half_open_interval(0, 2):check(ml.tensor { 0.0, 2.0 })
+---   { true, false}
+---   Tensor (2,) bool
 ---@param lower_bound moonlet.Tensor|number the least number
 ---@param upper_bound moonlet.Tensor|number the bound above, which is not included
 ---@formula lower_bound <= x < upper_bound
@@ -314,12 +353,14 @@ constraints.half_open_interval = HalfOpenInterval
 
 --- Vectors of nonnegative numbers whose sum is 1, up to 1e-6.
 --- > ml.distributions.constraints.simplex:check(ml.tensor { 0.25, 0.75 })
+---   true  Tensor () bool
 constraints.simplex = single("Simplex", 1, function(_, value)
   return value:ge(0):all(-1):logical_and((value:sum(-1) - 1):abs():lt(1e-6))
 end)
 
 --- Vectors of nonnegative counts whose sum is at most a bound.
 --- > ml.distributions.constraints.multinomial(3):check(ml.tensor { 1.0, 2.0 })
+---   true  Tensor () bool
 ---@param upper_bound moonlet.Tensor|number the greatest sum
 local Multinomial = define("Multinomial", "multinomial", UPPER, function(self, value)
   return value:ge(0):all(-1):logical_and(value:sum(-1):le(self.upper_bound))
@@ -336,12 +377,14 @@ end
 
 --- Lower triangular matrices.
 --- > ml.distributions.constraints.lower_triangular:check(ml.eye(2))
+---   true  Tensor () bool
 constraints.lower_triangular = single("LowerTriangular", 2, function(_, value)
   return is_lower(value)
 end)
 
 --- Lower triangular matrices with a positive diagonal.
 --- > ml.distributions.constraints.lower_cholesky:check(ml.eye(2))
+---   true  Tensor () bool
 constraints.lower_cholesky = single("LowerCholesky", 2, function(_, value)
   return is_lower_cholesky(value)
 end)
@@ -349,6 +392,7 @@ end)
 --- Cholesky factors of correlation matrices: lower triangular with a positive diagonal and rows of
 --- norm 1.
 --- > ml.distributions.constraints.corr_cholesky:check(ml.eye(2))
+---   true  Tensor () bool
 constraints.corr_cholesky = single("CorrCholesky", 2, function(_, value)
   local tolerance = ml.finfo(value.dtype).eps * value:size(-1) * 10
   local length = value:detach():square():sum(-1):sqrt()
@@ -377,19 +421,23 @@ end
 
 --- Square matrices.
 --- > ml.distributions.constraints.square:check(ml.zeros(2, 2))
+---   true  Tensor () bool
 constraints.square = single("Square", 2, is_square)
 
 --- Symmetric matrices: equal to their transposes.
 --- > ml.distributions.constraints.symmetric:check(ml.eye(2))
+---   true  Tensor () bool
 constraints.symmetric = single("Symmetric", 2, is_symmetric)
 
 --- Symmetric matrices without a negative eigenvalue.
 --- > ml.distributions.constraints.positive_semidefinite:check(ml.zeros(2, 2))
+---   true  Tensor () bool
 constraints.positive_semidefinite = single("PositiveSemidefinite", 2,
   symmetric_and(function(value) return ml.linalg.eigvalsh(value):ge(0):all(-1) end))
 
 --- Symmetric matrices whose eigenvalues are all positive.
 --- > ml.distributions.constraints.positive_definite:check(ml.zeros(2, 2))
+---   false  Tensor () bool
 constraints.positive_definite = single("PositiveDefinite", 2, symmetric_and(function(value)
   local _, info = ml.linalg.cholesky_ex(value)
   return info:eq(0)
@@ -444,6 +492,8 @@ local read_cat = signature(
 --- Checks each slice along a dimension by a constraint of its own.
 --- > C = ml.distributions.constraints
 --- > C.cat({ C.positive, C.real }, 1, { 1, 2 }):check(ml.tensor { -1.0, -2.0, 3.0 })
+---   {false,  true,  true}
+---   Tensor (3,) bool
 ---@param cseq moonlet.distributions.constraints.Constraint[] the constraints
 ---@param dim? integer the dimension, counted from 1
 ---@param lengths? integer[] the size of each slice along `dim`; 1 each unless given
@@ -480,6 +530,8 @@ local read_stack = signature("distributions.constraints.Stack(table cseq, int di
 --- Checks each position of a dimension by a constraint of its own.
 --- > C = ml.distributions.constraints
 --- > C.stack({ C.positive, C.real }):check(ml.tensor { -1.0, -2.0 })
+---   {false,  true}
+---   Tensor (2,) bool
 ---@param cseq moonlet.distributions.constraints.Constraint[] the constraints
 ---@param dim? integer the dimension, counted from 1
 local Stack = class("Stack", Constraint)

@@ -35,6 +35,7 @@ end
 
 --- Log-normal distribution: the exponential of a normal number.
 --- > ml.distributions.LogNormal(0, 1).mean
+---   1.6487  Tensor () float32
 ---@param loc moonlet.Tensor|number mean mu of the logarithm
 ---@param scale moonlet.Tensor|number standard deviation sigma of the logarithm, positive
 ---@param validate_args? boolean whether parameters and values are checked; set for all by
@@ -70,6 +71,7 @@ end
 
 --- Half-normal distribution: the absolute value of a normal number of mean 0.
 --- > ml.distributions.HalfNormal(1).mean
+---   0.7979  Tensor () float32
 ---@param scale moonlet.Tensor|number standard deviation sigma of the normal number, positive
 ---@param validate_args? boolean whether parameters and values are checked; set for all by
 ---   `set_default_validate_args`
@@ -90,6 +92,7 @@ function get:variance() return self.scale:square() * (1 - 2 / math.pi) end
 --- Half-Cauchy distribution: the absolute value of a Cauchy number of location 0. Mean and variance
 --- are infinite.
 --- > ml.distributions.HalfCauchy(1):cdf(ml.tensor(1.0))
+---   0.5000  Tensor () float32
 ---@param scale moonlet.Tensor|number scale gamma of the Cauchy number, positive
 ---@param validate_args? boolean whether parameters and values are checked; set for all by
 ---   `set_default_validate_args`
@@ -109,6 +112,7 @@ function get:variance() return numerics.filled(self.scale, INF) end
 
 --- Gumbel distribution: the limit of the maximum of many independent numbers.
 --- > ml.distributions.Gumbel(0, 1).mean
+---   0.5772  Tensor () float32
 ---@param loc moonlet.Tensor|number mode mu, a real number or tensor
 ---@param scale moonlet.Tensor|number scale beta, positive
 ---@param validate_args? boolean whether parameters and values are checked; set for all by
@@ -140,6 +144,7 @@ function Gumbel:_entropy() return self.scale:log() + (1 + numerics.EULER) end
 --- Pareto (type I) distribution: a power law of exponent `alpha` from `scale` on. The mean is
 --- infinite for alpha <= 1, the variance for alpha <= 2.
 --- > ml.distributions.Pareto(1, 3).mean
+---   1.5000  Tensor () float32
 ---@param scale moonlet.Tensor|number smallest value m, positive
 ---@param alpha moonlet.Tensor|number exponent alpha, positive
 ---@param validate_args? boolean whether parameters and values are checked; set for all by
@@ -169,6 +174,7 @@ function Pareto:_entropy() return (self.scale / self.alpha):log() + (1 + 1 / sel
 --- Weibull distribution, as of times to failure: the failure rate rises with age for a
 --- concentration above 1 and falls for one below.
 --- > ml.distributions.Weibull(1, 2).mean
+---   0.8862  Tensor () float32
 ---@param scale moonlet.Tensor|number scale lambda, positive
 ---@param concentration moonlet.Tensor|number shape k, positive
 ---@param validate_args? boolean whether parameters and values are checked; set for all by
@@ -202,6 +208,7 @@ end
 --- Kumaraswamy distribution on [0, 1]: close to the beta distribution, with a density and a
 --- cumulative distribution function in closed form.
 --- > ml.distributions.Kumaraswamy(1, 1).mean
+---   0.5000  Tensor () float32
 ---@param concentration1 moonlet.Tensor|number first shape a, positive
 ---@param concentration0 moonlet.Tensor|number second shape b, positive
 ---@param validate_args? boolean whether parameters and values are checked; set for all by
@@ -243,6 +250,7 @@ end
 --- Inverse gamma distribution: the reciprocal of a gamma number. The mean is infinite for
 --- concentration <= 1, the variance for concentration <= 2.
 --- > ml.distributions.InverseGamma(3, 4).mean
+---   2.  Tensor () float32
 ---@param concentration moonlet.Tensor|number shape alpha, positive
 ---@param rate moonlet.Tensor|number rate beta of the gamma number, positive
 ---@param validate_args? boolean whether parameters and values are checked; set for all by
@@ -274,6 +282,7 @@ end
 --- Logistic-normal distribution on the simplex: K - 1 normal numbers mapped by
 --- `StickBreakingTransform` to K nonnegative numbers whose sum is 1.
 --- > ml.distributions.LogisticNormal(ml.zeros(2), 1):sample().shape
+---   (3,)
 ---@param loc moonlet.Tensor|number means of the normal numbers
 ---@param scale moonlet.Tensor|number standard deviations of the normal numbers, positive
 ---@param validate_args? boolean whether parameters and values are checked; set for all by

@@ -39,6 +39,7 @@ end
 --- Bernoulli distribution: 1 with probability `probs`, otherwise 0.
 --- > d = ml.distributions.Bernoulli(0.3)
 --- > d:log_prob(ml.tensor(1.0)):exp()
+---   0.3000  Tensor () float32
 ---@param probs? moonlet.Tensor|number probability of 1, in [0, 1]; give `probs` or `logits`
 ---@param logits? moonlet.Tensor|number log odds log(p / (1 - p)) of 1, in place of `probs`
 ---@param validate_args? boolean whether parameters and values are checked; set for all by
@@ -77,6 +78,7 @@ function Bernoulli:_log_normalizer(x) return x:softplus() end
 
 --- Geometric distribution: the number of failures before the first success, from 0.
 --- > ml.distributions.Geometric(0.25).mean
+---   3.  Tensor () float32
 ---@param probs? moonlet.Tensor|number probability of success p, in (0, 1]; give `probs` or `logits`
 ---@param logits? moonlet.Tensor|number log odds of success, in place of `probs`
 ---@param validate_args? boolean whether parameters and values are checked; set for all by
@@ -116,6 +118,7 @@ function Geometric:_entropy() return numerics.binary_loss(self.logits, self.prob
 
 --- Binomial distribution: the number of successes in `total_count` independent trials.
 --- > ml.distributions.Binomial(10, 0.3):log_prob(ml.tensor(3.0)):exp()
+---   0.2668  Tensor () float32
 ---@param total_count? moonlet.Tensor|number number of trials n, a nonnegative integer or a
 ---   tensor of them
 ---@param probs? moonlet.Tensor|number probability of success p, in [0, 1]; give `probs` or `logits`
@@ -175,6 +178,7 @@ end
 
 --- Negative binomial distribution: the number of successes before `total_count` trials have failed.
 --- > ml.distributions.NegativeBinomial(5, 0.5).mean
+---   5.  Tensor () float32
 ---@param total_count moonlet.Tensor|number number of failures n at which the trials stop,
 ---   nonnegative, not only integers
 ---@param probs? moonlet.Tensor|number probability of success p, in [0, 1); give `probs` or `logits`
@@ -213,6 +217,7 @@ end
 --- Poisson distribution: the number of events in a unit of time that occur independently at a
 --- constant rate. Mean and variance are `rate`. Samples have no gradient.
 --- > ml.distributions.Poisson(4):log_prob(ml.tensor(4.0)):exp()
+---   0.1954  Tensor () float32
 ---@param rate moonlet.Tensor|number expected number of events lambda, nonnegative
 ---@param validate_args? boolean whether parameters and values are checked; set for all by
 ---   `set_default_validate_args`
@@ -243,6 +248,7 @@ function Poisson:_log_normalizer(x) return x:exp() end
 --- 1/2 the normalising constant is computed by a Taylor series.
 ---   C(lambda) = 2 atanh(1 - 2 lambda) / (1 - 2 lambda)
 --- > ml.distributions.ContinuousBernoulli(0.2).mean
+---   0.3880  Tensor () float32
 ---@param probs? moonlet.Tensor|number parameter lambda, in (0, 1); give `probs` or `logits`
 ---@param logits? moonlet.Tensor|number log odds log(lambda / (1 - lambda)), in place of `probs`
 ---@param lims? number|number[] the interval of `probs` in which the series is used

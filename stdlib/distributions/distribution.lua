@@ -18,6 +18,7 @@ local distribution = {}
 --- such as `rsample`, `log_prob` and `expand`.
 --- > d = ml.distributions.Normal(ml.zeros(3), 1)
 --- > d.batch_shape, d.event_shape
+---   (3,)	()
 ---@field batch_shape moonlet.Shape The shape of the batch of distributions.
 ---@field event_shape moonlet.Shape The shape of one sample of one distribution.
 ---@field support table The constraint that samples satisfy.
@@ -183,6 +184,8 @@ end
 --- Sets whether distributions made from now on check their parameters and the values given to them,
 --- unless their own `validate_args` says otherwise. They do at first.
 --- > ml.distributions.Distribution.set_default_validate_args(true)
+--- > (pcall(ml.distributions.Normal, 0, -1))
+---   false
 ---@param value boolean true to check, false to save the time
 function Distribution.set_default_validate_args(...)
   Distribution._validate_args = read_default(...)
@@ -212,6 +215,7 @@ end
 --- Returns these distributions as a batch of another shape, which theirs broadcasts to, without
 --- copying memory.
 --- > ml.distributions.Normal(0, 1):expand({2, 3}).batch_shape
+---   (2, 3)
 ---@param batch_shape integer[] the new shape of the batch
 ---@return table
 function Distribution:expand(...)
@@ -259,6 +263,7 @@ end
 
 --- Draws samples without a gradient.
 --- > ml.distributions.Normal(ml.zeros(3), 1):sample({2}).shape
+---   (2, 3)
 ---@param sample_shape? integer[] how many samples, as the leading dimensions of the result
 ---@param generator? moonlet.Generator random number generator; the default one unless given
 ---@return Tensor
@@ -274,6 +279,7 @@ end
 --- > loc = ml.tensor(1.0, {requires_grad = true})
 --- > ml.distributions.Normal(loc, 2):rsample({4}):sum():backward()
 --- > loc.grad
+---   4.  Tensor () float32
 ---@param sample_shape? integer[] how many samples, as the leading dimensions of the result
 ---@param generator? moonlet.Generator random number generator; the default one unless given
 ---@return Tensor
@@ -320,6 +326,7 @@ end
 --- Natural logarithm of the probability density, or for discrete distributions of the probability,
 --- at each value.
 --- > ml.distributions.Normal(0, 1):log_prob(ml.tensor(0.0))
+---   -0.9189  Tensor () float32
 ---@param value Tensor values in the support: a tensor, or without `validate_args` also a number
 ---@return Tensor
 ---@shape value broadcasts with (batch_shape, event_shape) -> (sample_shape, batch_shape)
@@ -332,6 +339,7 @@ end
 --- Cumulative distribution function: the probability of a value of at most each of those given, in
 --- [0, 1].
 --- > ml.distributions.Normal(0, 1):cdf(ml.tensor(0.0))
+---   0.5000  Tensor () float32
 ---@param value Tensor values in the support: a tensor, or without `validate_args` also a number
 ---@return Tensor
 ---@shape value broadcasts with (batch_shape, event_shape) -> (sample_shape, batch_shape)
@@ -344,6 +352,7 @@ end
 
 --- Inverse of the cumulative distribution function, the quantile function.
 --- > ml.distributions.Normal(0, 1):icdf(0.975)
+---   1.9600  Tensor () float32
 ---@param value Tensor probabilities in [0, 1]; a number or a tensor
 ---@return Tensor
 ---@shape value broadcasts with (batch_shape) -> (sample_shape, batch_shape)
@@ -356,6 +365,7 @@ end
 
 --- Entropy of each distribution of the batch, in nats; differential entropy for continuous ones.
 --- > ml.distributions.Bernoulli(0.5):entropy()
+---   0.6931  Tensor () float32
 ---@return Tensor
 ---@shape -> (batch_shape)
 ---@formula H = -E[log p(X)]
@@ -366,6 +376,7 @@ end
 
 --- Perplexity of each distribution of the batch: the exponential of its entropy.
 --- > ml.distributions.Categorical(ml.ones(4)):perplexity()
+---   4.  Tensor () float32
 ---@return Tensor
 ---@shape -> (batch_shape)
 ---@formula perplexity = exp(H)
@@ -373,6 +384,8 @@ function Distribution:perplexity() return self:entropy():exp() end
 
 --- Lists all values of a discrete distribution along a new first dimension.
 --- > ml.distributions.Bernoulli(0.3):enumerate_support()
+---   {0., 1.}
+---   Tensor (2,) float32
 ---@param expand? boolean true expands to the whole batch; false gives a shape that broadcasts
 ---   with it
 ---@return Tensor
@@ -402,6 +415,7 @@ end
 --- A of them, and the number `_mean_carrier_measure`, the mean of log h, the entropy and the
 --- Kullback-Leibler divergence follow by differentiation of A.
 --- > ml.class.is_subclass(ml.distributions.Gamma, ml.distributions.ExponentialFamily)
+---   true
 ---@param batch_shape? integer[] the shape of the batch of distributions
 ---@param event_shape? integer[] the shape of one sample
 ---@param validate_args? boolean whether parameters and values are checked; set for all by

@@ -16,6 +16,7 @@ local POSITIVE = constraints.positive
 --- Exponential distribution: the waiting time between events that occur at a constant rate. Its
 --- mean is 1 / rate.
 --- > ml.distributions.Exponential(2).mean
+---   0.5000  Tensor () float32
 ---@param rate moonlet.Tensor|number events per unit of time lambda, positive
 ---@param validate_args? boolean whether parameters and values are checked; set for all by
 ---   `set_default_validate_args`
@@ -48,6 +49,7 @@ function Exponential:_log_normalizer(x) return -(-x):log() end
 --- Gamma distribution of shape `concentration` and mean concentration / rate. Samples have
 --- gradients with respect to both parameters (implicit reparameterisation).
 --- > ml.distributions.Gamma(2, 4).mean
+---   0.5000  Tensor () float32
 ---@param concentration moonlet.Tensor|number shape alpha, positive
 ---@param rate moonlet.Tensor|number inverse scale beta, positive
 ---@param validate_args? boolean whether parameters and values are checked; set for all by
@@ -101,6 +103,7 @@ function Gamma:_log_normalizer(x, y) return (x + 1):lgamma() - (x + 1) * (-y):lo
 --- Chi-squared distribution: the sum of the squares of `df` independent standard normal numbers; a
 --- gamma distribution of concentration df / 2 and rate 1/2.
 --- > ml.distributions.Chi2(3).variance
+---   6.  Tensor () float32
 ---@param df moonlet.Tensor|number degrees of freedom k, positive
 ---@param validate_args? boolean whether parameters and values are checked; set for all by
 ---   `set_default_validate_args`
@@ -122,6 +125,9 @@ function get:df() return self.concentration * 2 end
 --- Fisher-Snedecor F distribution: the ratio of two independent chi-squared numbers, each divided
 --- by its degrees of freedom. The mean is NaN for df2 <= 2, the variance for df2 <= 4.
 --- > ml.distributions.FisherSnedecor(2, 4).mean
+---   2.  Tensor () float32
+---@formula p(x) = sqrt((d_1 x)^d_1 d_2^d_2 / (d_1 x + d_2)^(d_1 + d_2)) / (x B(d_1 / 2, d_2 /
+---   2)) for x > 0
 ---@formula p(x) = sqrt((d_1 x)^d_1 d_2^d_2 / (d_1 x + d_2)^(d_1 + d_2)) / (x B(d_1 / 2, d_2 /
 ---   2)) for x > 0
 ---@formula p(x) = sqrt((d_1 x)^d_1 d_2^d_2 / (d_1 x + d_2)^(d_1 + d_2)) / (x B(d_1 / 2, d_2 /
@@ -174,6 +180,8 @@ end
 --- Dirichlet distribution of vectors in the simplex: n nonnegative numbers whose sum is 1. The mean
 --- is concentration divided by its sum. Samples have a gradient.
 --- > ml.distributions.Dirichlet(ml.tensor { 1.0, 2.0, 5.0 }).mean
+---   {0.1250, 0.2500, 0.6250}
+---   Tensor (3,) float32
 ---@param concentration moonlet.Tensor alpha, positive, of n numbers along the last dimension
 ---@param validate_args? boolean whether parameters and values are checked; set for all by
 ---   `set_default_validate_args`
@@ -237,6 +245,7 @@ function Dirichlet:_log_normalizer(x) return x:lgamma():sum(-1) - x:sum(-1):lgam
 --- Beta distribution on [0, 1], of mean concentration1 / (concentration1 + concentration0). Samples
 --- have a gradient.
 --- > ml.distributions.Beta(2, 3).mean
+---   0.4000  Tensor () float32
 ---@param concentration1 moonlet.Tensor|number first shape alpha, positive
 ---@param concentration0 moonlet.Tensor|number second shape beta, positive
 ---@param validate_args? boolean whether parameters and values are checked; set for all by

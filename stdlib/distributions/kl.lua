@@ -44,11 +44,13 @@ end
 --- > function Mine:init(...) D.Normal.init(self, ...) end
 --- > _ = D.register_kl(Mine, Mine, function(p, q) return (p.loc - q.loc):abs() end)
 --- > D.kl_divergence(Mine(0, 1), Mine(3, 1))
+---   3.  Tensor () float32
 ---@param type_p table the class of `p`
 ---@param type_q table the class of `q`
 ---@param f? fun(p: table, q: table): Tensor gives the divergence of two objects, a tensor of
 ---   the batch's shape
 ---@return function
+---@shape p (*), q (*) -> (*)
 function kl.register_kl(...)
   local p, q, f = read_register(...)
   check_class("type_p", p)
@@ -94,6 +96,7 @@ end
 --- nonnegative, and 0 only where they are the same. Fails for a pair of classes without a formula.
 --- > D = ml.distributions
 --- > D.kl_divergence(D.Normal(0, 1), D.Normal(1, 2))
+---   0.4431  Tensor () float32
 ---@param p table the distribution the mean is taken under
 ---@param q table the distribution compared with it
 ---@return Tensor

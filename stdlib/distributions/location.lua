@@ -24,6 +24,8 @@ end
 --- Normal (Gaussian) distribution of mean `loc` and standard deviation `scale`.
 --- > d = ml.distributions.Normal(0, 2)
 --- > d:log_prob(ml.tensor { 0.0, 1.0 })
+---   {-1.6121, -1.7371}
+---   Tensor (2,) float32
 ---@param loc moonlet.Tensor|number mean mu, a real number or tensor
 ---@param scale moonlet.Tensor|number standard deviation sigma, positive
 ---@param validate_args? boolean whether parameters and values are checked; set for all by
@@ -69,6 +71,8 @@ function Normal:_log_normalizer(x, y) return -0.25 * x:square() / y + 0.5 * (-ma
 
 --- Laplace (double exponential) distribution around `loc`; its variance is 2 scale^2.
 --- > ml.distributions.Laplace(0, 1):log_prob(ml.tensor { 0.0, 1.0 })
+---   {-0.6931, -1.6931}
+---   Tensor (2,) float32
 ---@param loc moonlet.Tensor|number mean mu, a real number or tensor
 ---@param scale moonlet.Tensor|number scale b, positive
 ---@param validate_args? boolean whether parameters and values are checked; set for all by
@@ -110,6 +114,8 @@ function Laplace:_entropy() return 1 + (2 * self.scale):log() end
 --- Cauchy (Lorentz) distribution: the ratio of two independent normal numbers has it. Its mean does
 --- not exist and is NaN; its variance is infinite.
 --- > ml.distributions.Cauchy(0, 1):cdf(ml.tensor { 0.0, 1.0 })
+---   {0.5000, 0.7500}
+---   Tensor (2,) float32
 ---@param loc moonlet.Tensor|number median x_0, a real number or tensor
 ---@param scale moonlet.Tensor|number half width at half maximum gamma, positive
 ---@param validate_args? boolean whether parameters and values are checked; set for all by
@@ -142,6 +148,7 @@ function Cauchy:_entropy() return math.log(4 * math.pi) + self.scale:log() end
 
 --- Continuous uniform distribution on the interval [low, high).
 --- > ml.distributions.Uniform(0, 4):log_prob(ml.tensor(1.0)):exp()
+---   0.2500  Tensor () float32
 ---@param low moonlet.Tensor|number lower end a
 ---@param high moonlet.Tensor|number upper end b, greater than `low`
 ---@param validate_args? boolean whether parameters and values are checked; set for all by
@@ -181,6 +188,9 @@ function Uniform:_entropy() return (self.high - self.low):log() end
 --- Student's t distribution of `df` degrees of freedom, with a location and a scale. The mean is
 --- NaN for df <= 1; the variance is infinite for 1 < df <= 2 and NaN for df <= 1.
 --- > ml.distributions.StudentT(5).variance
+---   1.6667  Tensor () float32
+---@formula p(x) = Gamma((nu + 1) / 2) / (Gamma(nu / 2) sqrt(nu pi) sigma) (1 + ((x - mu) /
+---   sigma)^2 / nu)^(-(nu + 1) / 2)
 ---@formula p(x) = Gamma((nu + 1) / 2) / (Gamma(nu / 2) sqrt(nu pi) sigma) (1 + ((x - mu) /
 ---   sigma)^2 / nu)^(-(nu + 1) / 2)
 ---@formula p(x) = Gamma((nu + 1) / 2) / (Gamma(nu / 2) sqrt(nu pi) sigma) (1 + ((x - mu) /
@@ -238,6 +248,7 @@ end
 --- concentration the support is bounded by loc - scale / concentration; for 0 it is the exponential
 --- distribution. The mean is NaN for concentration >= 1, the variance for concentration >= 1/2.
 --- > ml.distributions.GeneralizedPareto(0, 1, 0.25).mean
+---   1.3333  Tensor () float32
 ---@param loc moonlet.Tensor|number threshold mu, a real number or tensor
 ---@param scale moonlet.Tensor|number scale sigma, positive
 ---@param concentration moonlet.Tensor|number shape xi, a real number or tensor
@@ -304,6 +315,7 @@ local read_log_cdf = signature "GeneralizedPareto:log_cdf(Tensor|number value)"
 
 --- Logarithm of the probability of a value greater than each of those given.
 --- > ml.distributions.GeneralizedPareto(0, 1, 0):log_survival_function(ml.tensor(2.0))
+---   -2.  Tensor () float32
 ---@param value Tensor values in the support: a tensor, or without `validate_args` also a number
 ---@return Tensor
 ---@shape value broadcasts with (batch_shape) -> (sample_shape, batch_shape)
@@ -314,6 +326,7 @@ end
 
 --- Logarithm of the cumulative distribution function.
 --- > ml.distributions.GeneralizedPareto(0, 1, 0):log_cdf(ml.tensor(2.0))
+---   -0.1454  Tensor () float32
 ---@param value Tensor values in the support: a tensor, or without `validate_args` also a number
 ---@return Tensor
 ---@shape value broadcasts with (batch_shape) -> (sample_shape, batch_shape)
@@ -336,6 +349,7 @@ function GeneralizedPareto:_entropy() return self.scale:log() + self.concentrati
 --- Von Mises distribution of angles in radians, from -pi to pi, around `loc`: the circular analogue
 --- of the normal distribution. `variance` is the circular variance. Samples have no gradient.
 --- > ml.distributions.VonMises(0, 2):log_prob(ml.tensor(0.0))
+---   -0.6619  Tensor () float32
 ---@param loc moonlet.Tensor|number mean angle mu, in radians
 ---@param concentration moonlet.Tensor|number kappa, positive; the higher, the narrower
 ---@param validate_args? boolean whether parameters and values are checked; set for all by

@@ -19,6 +19,11 @@ local LOG_2 = math.log(2)
 --- Wishart distribution of symmetric positive definite matrices: the sum of `df` products x x^T of
 --- normal vectors of mean 0 and the covariance given. Its mean is df times the covariance.
 --- > ml.distributions.Wishart(3, ml.eye(2)).mean
+---   {{3., 0.},
+---    {0., 3.}}
+---   Tensor (2, 2) float32
+---@formula p(X) = det(X)^((nu - n - 1) / 2) exp(-1/2 tr(V^(-1) X)) / (2^(nu n / 2) det(V)^(nu /
+---   2) Gamma_n(nu / 2))
 ---@formula p(X) = det(X)^((nu - n - 1) / 2) exp(-1/2 tr(V^(-1) X)) / (2^(nu n / 2) det(V)^(nu /
 ---   2) Gamma_n(nu / 2))
 ---@formula p(X) = det(X)^((nu - n - 1) / 2) exp(-1/2 tr(V^(-1) X)) / (2^(nu n / 2) det(V)^(nu /
@@ -120,6 +125,7 @@ local read_rsample = signature("Wishart:rsample(Size sample_shape={}, "
 --- Draws samples with a gradient by the Bartlett decomposition. Samples that are singular in the
 --- dtype are drawn again.
 --- > ml.distributions.Wishart(3, ml.eye(2)):rsample({4}).shape
+---   (4, 2, 2)
 ---@param sample_shape? integer[] how many samples, as the leading dimensions of the result
 ---@param max_try_correction? integer how often singular samples are drawn again at most
 ---@param generator? moonlet.Generator random number generator; the default one unless given
@@ -168,6 +174,7 @@ end
 --- concentration 1 the correlation matrices are uniformly distributed; higher ones prefer the
 --- identity.
 --- > ml.distributions.LKJCholesky(3, 2):sample().shape
+---   (3, 3)
 ---@param dim integer size n of the matrices, at least 2
 ---@param concentration? moonlet.Tensor|number eta, positive
 ---@param validate_args? boolean whether parameters and values are checked; set for all by

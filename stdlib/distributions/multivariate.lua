@@ -68,6 +68,7 @@ end
 --- inverse or its Cholesky factor.
 --- > d = ml.distributions.MultivariateNormal(ml.zeros(2), ml.eye(2))
 --- > d:log_prob(ml.zeros(2))
+---   -1.8379  Tensor () float32
 ---@param loc moonlet.Tensor mean vector mu
 ---@param covariance_matrix? moonlet.Tensor covariance matrix, positive definite; give exactly
 ---   one of the three matrices
@@ -132,6 +133,9 @@ end
 --- columns; only an (r, r) matrix is factorised.
 --- > d = ml.distributions.LowRankMultivariateNormal(ml.zeros(2), ml.ones(2, 1), ml.ones(2))
 --- > d.covariance_matrix
+---   {{2., 1.},
+---    {1., 2.}}
+---   Tensor (2, 2) float32
 ---@param loc moonlet.Tensor mean vector
 ---@param cov_factor moonlet.Tensor factor W of the covariance, with r columns
 ---@param cov_diag moonlet.Tensor diagonal D of the covariance, positive

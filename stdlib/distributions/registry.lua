@@ -13,6 +13,10 @@ local registry = {}
 --- Registry of transforms by the class of the constraint they lead to; called with a constraint it
 --- returns the transform. `biject_to` and `transform_to` are two of them.
 --- > ml.distributions.transform_to(ml.distributions.constraints.positive)
+---   ComposeTransform(
+---       ExpTransform(),
+---       AffineTransform()
+---   )
 ---@param name string what error messages call it
 local ConstraintRegistry = class("ConstraintRegistry")
 registry.ConstraintRegistry = ConstraintRegistry
@@ -32,6 +36,7 @@ end
 --- > registry = ml.distributions.ConstraintRegistry("mine")
 --- > _ = registry:register(C, function() return ml.distributions.AffineTransform(0, 100) end)
 --- > registry(C())
+---   AffineTransform()
 ---@param constraint table a constraint, or a class of constraints
 ---@param factory? fun(constraint: table): table gives the transform to a constraint of the class
 ---@return function
@@ -58,11 +63,13 @@ end
 --- sampling in unconstrained space with the determinant of the Jacobian.
 --- `biject_to(constraints.simplex)` is `StickBreakingTransform`.
 --- > ml.distributions.biject_to(ml.distributions.constraints.simplex)
+---   StickBreakingTransform()
 registry.biject_to = ConstraintRegistry("distributions.biject_to")
 
 --- The registry of transforms from all real numbers, or vectors, to a constraint, as for
 --- optimisation; not all are bijective. `transform_to(constraints.simplex)` is `SoftmaxTransform`.
 --- > ml.distributions.transform_to(ml.distributions.constraints.simplex)
+---   SoftmaxTransform()
 registry.transform_to = ConstraintRegistry("distributions.transform_to")
 
 local biject_to, transform_to = registry.biject_to, registry.transform_to

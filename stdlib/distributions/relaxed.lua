@@ -53,6 +53,7 @@ end
 --- Distribution of the log odds of `RelaxedBernoulli` samples: a logistic number around the logits,
 --- divided by the temperature.
 --- > ml.distributions.LogitRelaxedBernoulli(0.5, 0.5):log_prob(ml.tensor(0.0))
+---   -2.0794  Tensor () float32
 ---@param temperature moonlet.Tensor|number temperature, positive; the lower, the closer samples
 ---   are to discrete ones
 ---@param probs? moonlet.Tensor|number probability of 1, in [0, 1]; give `probs` or `logits`
@@ -92,6 +93,7 @@ end
 --- Relaxed (concrete) Bernoulli distribution: numbers in (0, 1), close to 0 or 1 at a low
 --- temperature, with a gradient.
 --- > ml.distributions.RelaxedBernoulli(0.5, 0.5):log_prob(ml.tensor(0.5))
+---   -0.6931  Tensor () float32
 ---@param temperature moonlet.Tensor|number temperature, positive; the lower, the closer samples
 ---   are to discrete ones
 ---@param probs? moonlet.Tensor|number probability of 1, in [0, 1]; give `probs` or `logits`
@@ -106,6 +108,7 @@ relaxed.RelaxedBernoulli = RelaxedBernoulli
 
 --- Distribution of the logarithms of `RelaxedOneHotCategorical` samples.
 --- > ml.distributions.ExpRelaxedCategorical(0.5, ml.ones(3)):sample():exp():sum()
+---   1.  Tensor () float32
 ---@param temperature moonlet.Tensor|number temperature, positive; the lower, the closer samples
 ---   are to discrete ones
 ---@param probs? moonlet.Tensor probabilities, normalised along the last dimension; give `probs`
@@ -149,6 +152,7 @@ end
 --- Relaxed one-hot (Gumbel-softmax, concrete) distribution: vectors in the simplex, close to
 --- one-hot at a low temperature, with a gradient.
 --- > ml.distributions.RelaxedOneHotCategorical(0.5, ml.ones(3)):sample():sum()
+---   1.  Tensor () float32
 ---@param temperature moonlet.Tensor|number temperature, positive; the lower, the closer samples
 ---   are to discrete ones
 ---@param probs? moonlet.Tensor probabilities, normalised along the last dimension; give `probs`

@@ -21,6 +21,7 @@ local function event_of(d) return d.event_shape:tolist() end
 --- probabilities along them are added up.
 --- > d = ml.distributions.Independent(ml.distributions.Normal(ml.zeros(3), 1), 1)
 --- > d:log_prob(ml.zeros(3))
+---   -2.7568  Tensor () float32
 ---@param base_distribution moonlet.distributions.Distribution the distribution of each element
 ---@param reinterpreted_batch_ndims integer how many of the last batch dimensions join the event
 ---@param validate_args? boolean whether parameters and values are checked; set for all by
@@ -100,6 +101,7 @@ end, true)
 --- > D = ml.distributions
 --- > d = D.TransformedDistribution(D.Normal(0, 1), D.ExpTransform())
 --- > d:log_prob(ml.tensor(1.0))
+---   -0.9189  Tensor () float32
 ---@param base_distribution moonlet.distributions.Distribution the distribution of the first
 ---   transform's argument
 ---@param transforms any a transform or an array of them
@@ -202,6 +204,7 @@ local read_cdf = signature "TransformedDistribution:cdf(Tensor|number value)"
 
 --- Cumulative distribution function, where all transforms are monotonic.
 --- > ml.distributions.LogNormal(0, 1):cdf(ml.tensor(1.0))
+---   0.5000  Tensor () float32
 ---@param value Tensor values in the support: a tensor, or without `validate_args` also a number
 ---@return Tensor
 ---@shape value broadcasts with (batch_shape) -> (sample_shape, batch_shape)
@@ -220,6 +223,7 @@ function Transformed:_icdf(value) return apply(self, self.base_dist:icdf(turned(
 --- > D = ml.distributions
 --- > components = D.Normal(ml.tensor { -1.0, 3.0 }, 1)
 --- > D.MixtureSameFamily(D.Categorical(ml.tensor { 0.5, 0.5 }), components).mean
+---   1.  Tensor () float32
 ---@param mixture_distribution moonlet.distributions.Distribution a `Categorical` of K weights w_k
 ---@param component_distribution moonlet.distributions.Distribution a batch (*, K) of distributions
 ---@param validate_args? boolean whether parameters and values are checked; set for all by
@@ -292,6 +296,7 @@ local read_mixture_cdf = signature "MixtureSameFamily:cdf(Tensor value)"
 --- > D = ml.distributions
 --- > components = D.Normal(ml.tensor { -1.0, 1.0 }, 1)
 --- > D.MixtureSameFamily(D.Categorical(ml.tensor { 0.5, 0.5 }), components):cdf(ml.tensor(0.0))
+---   0.5000  Tensor () float32
 ---@param value Tensor values in the support: a tensor, or without `validate_args` also a number
 ---@return Tensor
 ---@shape value broadcasts with (batch_shape) -> (sample_shape, batch_shape)

@@ -124,6 +124,7 @@ local read_grad = signature "func.grad(function func, any argnums=1, bool has_au
 --- behind the gradient.
 --- > cube = ml.func.grad(function(x) return x ^ 3 end)
 --- > cube(ml.tensor(2.0))
+---   12.  Tensor () float32
 ---@param func function gives one element, and with `has_aux` a second value
 ---@param argnums? any the position of the argument, from 1, or a table of positions, for an
 ---   array of gradients
@@ -146,6 +147,7 @@ local read_value = signature
 --- second result is an array of the value and the auxiliary value.
 --- > both = ml.func.grad_and_value(function(x) return x ^ 3 end)
 --- > both(ml.tensor(2.0))
+---   12.  Tensor () float32	8.  Tensor () float32
 ---@param func function gives one element, and with `has_aux` a second value
 ---@param argnums? any the position of the argument, from 1, or a table of positions, for an
 ---   array of gradients
@@ -207,6 +209,8 @@ local has_aux_of = signature "func.vjp.options(bool has_aux=false)"
 --- which comes third.
 --- > y, back = ml.func.vjp(ml.sin, ml.zeros(2))
 --- > back(ml.ones(2))
+---   {1., 1.}
+---   Tensor (2,) float32
 ---@param func function the function
 ---@param ... any the arguments, after options in a table where there are any
 ---@return any results
@@ -268,6 +272,8 @@ end
 --- forward mode. With `has_aux` the auxiliary value comes third.
 --- > y, tangent = ml.func.jvp(ml.sin, { ml.zeros(2) }, { ml.ones(2) })
 --- > tangent
+---   {1., 1.}
+---   Tensor (2,) float32
 ---@param func function the function
 ---@param primals table array of the arguments
 ---@param tangents table array of the tangents, in the shapes of the arguments
@@ -354,6 +360,9 @@ local read_jacrev = signature
 --- Returns the function that computes the Jacobian of `func` by reverse mode, all rows in one
 --- batch: for functions of many numbers that give few.
 --- > ml.func.jacrev(ml.sin)(ml.zeros(2))
+---   {{1., 0.},
+---    {0., 1.}}
+---   Tensor (2, 2) float32
 ---@param func function the function
 ---@param argnums? any the position of the argument, from 1, or a table of positions, for an
 ---   array of Jacobians
@@ -389,6 +398,9 @@ local read_jacfwd = signature([[func.jacfwd(function func, any argnums=1, bool h
 --- Returns the function that computes the Jacobian of `func` by forward mode, all columns in one
 --- batch: for functions of few numbers that give many.
 --- > ml.func.jacfwd(ml.sin)(ml.zeros(2))
+---   {{1., 0.},
+---    {0., 1.}}
+---   Tensor (2, 2) float32
 ---@param func function the function
 ---@param argnums? any the position of the argument, from 1, or a table of positions, for an
 ---   array of Jacobians
@@ -443,6 +455,9 @@ local read_hessian = signature "func.hessian(function func, any argnums=1)"
 
 --- Returns the function that computes the Hessian of `func`, by forward mode over reverse mode.
 --- > ml.func.hessian(function(x) return (x ^ 3):sum() end)(ml.ones(2))
+---   {{6., 0.},
+---    {0., 6.}}
+---   Tensor (2, 2) float32
 ---@param func function gives one element
 ---@param argnums? any the position of the argument, from 1, or a table of positions, for an array
 ---@return function
@@ -457,6 +472,8 @@ end
 --- without running `func` again: for many directions at one point.
 --- > y, along = ml.func.linearize(ml.sin, ml.zeros(2))
 --- > along(ml.ones(2))
+---   {1., 1.}
+---   Tensor (2,) float32
 ---@param func function the function
 ---@param ... any the arguments
 ---@return any results

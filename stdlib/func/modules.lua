@@ -66,6 +66,8 @@ local read_call = signature([[func.functional_call(Module module, table paramete
 --- the module's own. The module is as before afterwards, also after an error.
 --- > net = ml.nn.Linear(2, 1)
 --- > ml.func.functional_call(net, { weight = ml.ones(1, 2), bias = ml.zeros(1) }, ml.ones(2))
+---   {2.}
+---   Tensor (1,) float32
 ---@param module table the module
 ---@param parameters table<string, moonlet.Tensor>|table[] tensors by the names of state dicts,
 ---   or an array of such tables
@@ -75,6 +77,7 @@ local read_call = signature([[func.functional_call(Module module, table paramete
 ---   for all its names
 ---@param strict? boolean whether every parameter and buffer must be given, and no other
 ---@return any ... its results
+---@shape parameters in the shapes of the module's
 function modules.functional_call(...)
   local net, parameters, args, kwargs, tie_weights, strict = read_call(...)
   local given = parameters
@@ -116,6 +119,7 @@ local read_stack = signature "func.stack_module_state(any models)"
 --- parameters are leaves that require grad.
 --- > parameters = ml.func.stack_module_state { ml.nn.Linear(2, 1), ml.nn.Linear(2, 1) }
 --- > parameters.weight.shape
+---   (2, 1, 2)
 ---@param models table[] modules of the same class and shapes
 ---@return table<string, moonlet.Tensor> parameters leaves that require grad
 ---@return table<string, moonlet.Tensor> buffers
@@ -159,6 +163,7 @@ local read_replace = signature "func.replace_all_batch_norm_modules_(Module root
 --- each sample. Returns `root`.
 --- > net = ml.nn.Sequential(ml.nn.Conv2d(1, 2, 3), ml.nn.BatchNorm2d(2))
 --- > ml.func.replace_all_batch_norm_modules_(net)[2].track_running_stats
+---   false
 ---@param root moonlet.nn.Module the module
 ---@return moonlet.nn.Module root
 function modules.replace_all_batch_norm_modules_(...)

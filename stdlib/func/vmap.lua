@@ -198,6 +198,8 @@ local read = signature([[func.vmap(function func, any in_dims=1, any out_dims=1,
 --- What depends on the elements of a sample, as `x:item()`, is an error.
 --- > dots = ml.func.vmap(ml.dot)
 --- > dots(ml.ones(2, 3), ml.ones(2, 3))
+---   {3., 3.}
+---   Tensor (2,) float32
 ---@param func function the function of one sample
 ---@param in_dims? any batch dimension of the arguments: one integer, or one for each, false for
 ---   what is shared

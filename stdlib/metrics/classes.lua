@@ -86,6 +86,7 @@ local ACCURACY = 'AccuracyAverage average="micro", int>=1? num_classes=nil, int>
 --- With "none" a class that does not occur has NaN.
 --- > metric = ml.metrics.Accuracy()
 --- > metric:update(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 3}):compute()
+---   0.66666666666667
 ---@param average? string "micro" (share of all), "macro" (mean over classes) or "none" (each class)
 ---@param num_classes? integer the number of classes; inferred from the data unless given
 ---@param top_k? integer correct if the class is among the `top_k` highest scores
@@ -107,6 +108,7 @@ local read_accuracy_update = signature("Accuracy:update(Tensor input, Tensor tar
 --- classes, the probability of class 2, which is predicted from `threshold` on. `target` holds
 --- classes from 1; for two classes also truth values, or 0 and 1 in a floating dtype.
 --- > ml.metrics.Accuracy():update(ml.tensor{{0.1, 0.9}, {0.8, 0.2}}, ml.tensor{2, 2}):compute()
+---   0.5
 ---@param input moonlet.Tensor scores (n, classes, ...), classes (n, ...) or chances of class 2
 ---@param target moonlet.Tensor true classes from 1, or for two classes truth values or 0 and 1
 ---@return moonlet.metrics.Metric self
@@ -124,6 +126,8 @@ function Accuracy:merge(other) merge_counts(self, other) end
 --- tensor of shape (classes).
 --- > metric = ml.metrics.Accuracy("none")
 --- > metric:update(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 1}):compute()
+---   {0.5000, 1.0000}
+---   Tensor (2,) float64
 ---@return number|moonlet.Tensor
 function Accuracy:compute()
   if self.options.average == "micro" then
@@ -179,6 +183,7 @@ local function define(name, ratio)
 
   --- Adds a batch, as `metrics.Accuracy.update` does.
   --- > ml.metrics.Precision():update(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 1}):compute()
+  ---   0.75
   ---@param input moonlet.Tensor scores (n, classes, ...), classes (n, ...) or chances of class 2
   ---@param target moonlet.Tensor true classes from 1, or for two classes truth values or 0 and 1
   ---@return moonlet.metrics.Metric self
@@ -201,6 +206,7 @@ end
 --- Precision: of the examples predicted as a class, the share that is of it, in [0, 1].
 --- > metric = ml.metrics.Precision()
 --- > metric:update(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 1}):compute()
+---   0.75
 ---@param average? string "micro", "macro", "weighted" (by support), "binary" (class 2) or "none"
 ---@param num_classes? integer the number of classes; inferred from the data unless given
 ---@param zero_division? number the value of a ratio whose denominator is 0, in [0, 1]
@@ -212,6 +218,7 @@ classes.Precision = define("Precision", function(right, guessed) return right, g
 --- Recall: of the examples of a class, the share that is predicted as it, in [0, 1].
 --- > metric = ml.metrics.Recall()
 --- > metric:update(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 1}):compute()
+---   0.75
 ---@param average? string "micro", "macro", "weighted" (by support), "binary" (class 2) or "none"
 ---@param num_classes? integer the number of classes; inferred from the data unless given
 ---@param zero_division? number the value of a ratio whose denominator is 0, in [0, 1]
@@ -223,6 +230,7 @@ classes.Recall = define("Recall", function(right, _, actual) return right, actua
 --- F1 score: the harmonic mean of precision and recall, in [0, 1].
 --- > metric = ml.metrics.F1()
 --- > metric:update(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 1}):compute()
+---   0.66666666666667
 ---@param average? string "micro", "macro", "weighted" (by support), "binary" (class 2) or "none"
 ---@param num_classes? integer the number of classes; inferred from the data unless given
 ---@param zero_division? number the value of a ratio whose denominator is 0, in [0, 1]
@@ -237,6 +245,9 @@ local CONFUSION = 'int>=1? num_classes=nil, Normalize normalize="none", number t
 --- predicted as class j. `ml.plot.confusion` shows it.
 --- > metric = ml.metrics.ConfusionMatrix()
 --- > metric:update(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 1}):compute()
+---   {{1, 1},
+---    {0, 1}}
+---   Tensor (2, 2) int64
 ---@param num_classes? integer the number of classes; inferred from the data unless given
 ---@param normalize? string "none" (counts), "true" (shares of rows), "pred" (of columns) or "all"
 ---@param threshold? number probability from which on class 2 is predicted
@@ -264,6 +275,9 @@ local read_matrix_update = signature("ConfusionMatrix:update(Tensor input, Tenso
 
 --- Adds a batch, as `metrics.Accuracy.update` does.
 --- > ml.metrics.ConfusionMatrix():update(ml.tensor{1, 2}, ml.tensor{2, 2}):compute()
+---   {{0, 0},
+---    {1, 1}}
+---   Tensor (2, 2) int64
 ---@param input moonlet.Tensor scores (n, classes, ...), classes (n, ...) or chances of class 2
 ---@param target moonlet.Tensor true classes from 1, or for two classes truth values or 0 and 1
 ---@return moonlet.metrics.Metric self
@@ -288,6 +302,9 @@ end
 --- empty.
 --- > metric = ml.metrics.ConfusionMatrix{normalize = "true"}
 --- > metric:update(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 1}):compute()
+---   {{0.5000, 0.5000},
+---    {0.0000, 1.0000}}
+---   Tensor (2, 2) float64
 ---@return moonlet.Tensor
 ---@shape -> (classes, classes)
 function ConfusionMatrix:compute()
@@ -307,6 +324,7 @@ end
 
 --- Accuracy of one batch, in [0, 1]; see `metrics.Accuracy`.
 --- > ml.metrics.accuracy(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 3})
+---   0.66666666666667
 ---@param input moonlet.Tensor scores (n, classes, ...), classes (n, ...) or chances of class 2
 ---@param target moonlet.Tensor true classes from 1, or for two classes truth values or 0 and 1
 ---@param average? string "micro" (share of all), "macro" (mean over classes) or "none" (each class)
@@ -320,6 +338,7 @@ function classes.accuracy(...) return once(Accuracy, read.accuracy:table(...)) e
 
 --- Precision of one batch, in [0, 1]; see `metrics.Precision`.
 --- > ml.metrics.precision(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 1})
+---   0.75
 ---@param input moonlet.Tensor scores (n, classes, ...), classes (n, ...) or chances of class 2
 ---@param target moonlet.Tensor true classes from 1, or for two classes truth values or 0 and 1
 ---@param average? string "micro", "macro", "weighted" (by support), "binary" (class 2) or "none"
@@ -333,6 +352,7 @@ function classes.precision(...) return once(classes.Precision, read.precision:ta
 
 --- Recall of one batch, in [0, 1]; see `metrics.Recall`.
 --- > ml.metrics.recall(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 1})
+---   0.75
 ---@param input moonlet.Tensor scores (n, classes, ...), classes (n, ...) or chances of class 2
 ---@param target moonlet.Tensor true classes from 1, or for two classes truth values or 0 and 1
 ---@param average? string "micro", "macro", "weighted" (by support), "binary" (class 2) or "none"
@@ -346,6 +366,7 @@ function classes.recall(...) return once(classes.Recall, read.recall:table(...))
 
 --- F1 score of one batch, in [0, 1]; see `metrics.F1`.
 --- > ml.metrics.f1_score(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 1})
+---   0.66666666666667
 ---@param input moonlet.Tensor scores (n, classes, ...), classes (n, ...) or chances of class 2
 ---@param target moonlet.Tensor true classes from 1, or for two classes truth values or 0 and 1
 ---@param average? string "micro", "macro", "weighted" (by support), "binary" (class 2) or "none"
@@ -360,6 +381,9 @@ function classes.f1_score(...) return once(classes.F1, read.f1_score:table(...))
 --- Confusion matrix of one batch: rows are true classes, columns predicted ones; see
 --- `metrics.ConfusionMatrix`.
 --- > ml.metrics.confusion_matrix(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 1})
+---   {{1, 1},
+---    {0, 1}}
+---   Tensor (2, 2) int64
 ---@param input moonlet.Tensor scores (n, classes, ...), classes (n, ...) or chances of class 2
 ---@param target moonlet.Tensor true classes from 1, or for two classes truth values or 0 and 1
 ---@param num_classes? integer the number of classes; inferred from the data unless given

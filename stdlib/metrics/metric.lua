@@ -21,6 +21,8 @@ local MOST_CLASSES = 1 << 24
 --- > function Count:update(x) self.n = self.n + #x; return self end
 --- > function Count:compute() return self.n end
 --- > Count():update(ml.zeros(3)):update(ml.zeros(4)):compute()
+---   7
+---@shape input (n, *), target (n, *) -> the value
 local Metric = class.strict(class("Metric"))
 metric.Metric = Metric
 
@@ -41,6 +43,7 @@ end
 --- Forgets all batches seen so far.
 --- > metric = ml.metrics.Mean():update(3)
 --- > metric:reset():update(1):compute()
+---   1.0
 ---@return moonlet.metrics.Metric self
 function Metric:reset()
   self:clear()
@@ -52,6 +55,7 @@ end
 --- > metric = ml.metrics.Mean():update(3)
 --- > metric:clear()
 --- > metric:compute()
+---   nan
 function Metric:clear() fail("%s: has no method clear", class.name(class.of(self))) end
 
 --- Adds the statistics of one other metric of the class. `merge_state` calls it; each subclass
@@ -59,6 +63,7 @@ function Metric:clear() fail("%s: has no method clear", class.name(class.of(self
 --- > a, b = ml.metrics.Mean():update(1), ml.metrics.Mean():update(3)
 --- > a:merge(b)
 --- > a:compute()
+---   2.0
 ---@param other moonlet.metrics.Metric the metric whose statistics are added; it stays as it is
 function Metric:merge(other)
   fail("%s: has no method merge", class.name(class.of(other)))
@@ -74,6 +79,7 @@ local read_merge = signature("Metric:merge_state(Metrics metrics)", "merge_state
 --- others stay as they are. Fails if one of them is the metric itself or of another class.
 --- > a, b = ml.metrics.Mean():update(1), ml.metrics.Mean():update(3)
 --- > a:merge_state({b}):compute()
+---   2.0
 ---@param metrics moonlet.metrics.Metric[] metrics of the same class
 ---@return moonlet.metrics.Metric self
 function Metric:merge_state(...)

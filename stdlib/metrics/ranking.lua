@@ -128,6 +128,7 @@ local function define(name, value)
   --- of `target`, which holds classes 1 and 2, truth values, or 0 and 1 in a floating dtype. Fails
   --- on NaN.
   --- > ml.metrics.AUROC():update(ml.tensor{0.1, 0.8}, ml.tensor{1, 2}):compute()
+  ---   1.0
   ---@param input moonlet.Tensor scores, a floating tensor
   ---@param target moonlet.Tensor true classes from 1, or for two classes truth values or 0 and 1
   ---@return moonlet.metrics.Metric self
@@ -146,6 +147,7 @@ local function define(name, value)
   --- The value over all batches: a number, NaN if there were none, or with `average = "none"` a
   --- tensor of shape (classes).
   --- > ml.metrics.AUROC():update(ml.tensor{0.1, 0.8}, ml.tensor{1, 2}):compute()
+  ---   1.0
   ---@return number|moonlet.Tensor
   function cls:compute()
     return self.count and average(self, value) or 0 / 0
@@ -160,6 +162,7 @@ end
 --- the class or none is. All scores are kept until `reset`.
 --- > metric = ml.metrics.AUROC()
 --- > metric:update(ml.tensor{0.1, 0.4, 0.35}, ml.tensor{1, 1, 2}):compute()
+---   0.5
 ---@param average? string "macro" (mean over classes), "weighted" (by support) or "none" (each
 ---   class)
 ---@param num_classes? integer the number of classes, checked against `input`
@@ -172,6 +175,7 @@ ranking.AUROC = define("AUROC", area_under_roc)
 --- example is of the class. Options as for `metrics.AUROC`. All scores are kept until `reset`.
 --- > metric = ml.metrics.AveragePrecision()
 --- > metric:update(ml.tensor{0.1, 0.4, 0.35, 0.8}, ml.tensor{1, 1, 2, 2}):compute()
+---   0.83333333333333
 ---@param average? string "macro" (mean over classes), "weighted" (by support) or "none" (each
 ---   class)
 ---@param num_classes? integer the number of classes, checked against `input`
@@ -186,6 +190,7 @@ local read_average = signature(
 
 --- Area under the ROC curve of one batch, in [0, 1]; see `metrics.AUROC`.
 --- > ml.metrics.auroc(ml.tensor{0.1, 0.4, 0.35}, ml.tensor{1, 1, 2})
+---   0.5
 ---@param input moonlet.Tensor scores, a floating tensor; for two classes those of class 2
 ---@param target moonlet.Tensor true classes from 1, or for two classes truth values or 0 and 1
 ---@param average? string "macro" (mean over classes), "weighted" (by support) or "none" (each
@@ -198,6 +203,7 @@ function ranking.auroc(...) return once(ranking.AUROC, read_auroc:table(...)) en
 
 --- Average precision of one batch, in [0, 1]; see `metrics.AveragePrecision`.
 --- > ml.metrics.average_precision(ml.tensor{0.1, 0.4, 0.35, 0.8}, ml.tensor{1, 1, 2, 2})
+---   0.83333333333333
 ---@param input moonlet.Tensor scores, a floating tensor; for two classes those of class 2
 ---@param target moonlet.Tensor true classes from 1, or for two classes truth values or 0 and 1
 ---@param average? string "macro" (mean over classes), "weighted" (by support) or "none" (each
@@ -219,6 +225,8 @@ local read_roc = signature(
 --- NaN.
 --- > fpr, tpr = ml.metrics.roc_curve(ml.tensor{0.1, 0.4, 0.35, 0.8}, ml.tensor{1, 1, 2, 2})
 --- > fpr
+---   {0.0000, 0.0000, 0.5000, 0.5000, 1.0000}
+---   Tensor (5,) float64
 ---@param input moonlet.Tensor scores of class 2, a floating tensor without NaN
 ---@param target moonlet.Tensor true classes from 1, or for two classes truth values or 0 and 1
 ---@param drop_intermediate? boolean whether points inside of straight segments are left out
@@ -249,6 +257,8 @@ local read_curve = signature("metrics.precision_recall_curve(Tensor input, Tenso
 --- > scores, truths = ml.tensor{0.1, 0.4, 0.35, 0.8}, ml.tensor{1, 1, 2, 2}
 --- > precision, recall = ml.metrics.precision_recall_curve(scores, truths)
 --- > recall
+---   {1.0000, 1.0000, 0.5000, 0.5000, 0.0000}
+---   Tensor (5,) float64
 ---@param input moonlet.Tensor scores of class 2, a floating tensor without NaN
 ---@param target moonlet.Tensor true classes from 1, or for two classes truth values or 0 and 1
 ---@return moonlet.Tensor precision

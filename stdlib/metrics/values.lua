@@ -16,6 +16,8 @@ signature.add_choice("WeightedOutput", { "uniform_average", "raw_values", "varia
 --- sizes: `mean:update(loss, #batch)`.
 --- > metric = ml.metrics.Mean()
 --- > metric:update(1.5, 2):update(3):compute()
+---   2.0
+---@shape value (*), weight () -> number
 ---@formula mean = sum_i w_i x_i / sum_i w_i
 local Mean = metric.define("Mean", "")
 values.Mean = Mean
@@ -29,6 +31,7 @@ local read_mean_update = signature("Mean:update(Tensor|number value, number>=0 w
 
 --- Adds a number, or every element of a tensor, with a weight.
 --- > ml.metrics.Mean():update(ml.tensor{1, 2, 6}):compute()
+---   3.0
 ---@param value number|moonlet.Tensor a number, or a real tensor of any shape
 ---@param weight? number the weight of the number, or of each element; at least 0
 ---@return moonlet.metrics.Metric self
@@ -51,6 +54,7 @@ end
 
 --- The weighted mean of all values added; NaN if there are none.
 --- > ml.metrics.Mean():update(2):update(4):compute()
+---   3.0
 ---@return number
 function Mean:compute() return self.total / self.weight end
 
@@ -81,6 +85,7 @@ local SQUARED = 'Multioutput multioutput="uniform_average", bool squared=true'
 --- float64. With `squared = false` the root mean squared error (RMSE) of each output.
 --- > metric = ml.metrics.MeanSquaredError()
 --- > metric:update(ml.tensor{1, 2}, ml.tensor{1, 4}):compute()
+---   2.0
 ---@param multioutput? string "uniform_average" (mean over outputs) or "raw_values" (a tensor)
 ---@param squared? boolean whether the square root is left out
 ---@shape input (n) or (n, outputs), target the same -> number, or (outputs) for "raw_values"
@@ -97,6 +102,7 @@ local read_squared_update = signature("MeanSquaredError:update(Tensor input, Ten
 
 --- Adds a batch of predictions and true values.
 --- > ml.metrics.MeanSquaredError():update(ml.tensor{1, 2}, ml.tensor{1, 4}):compute()
+---   2.0
 ---@param input moonlet.Tensor predictions, a real tensor
 ---@param target moonlet.Tensor true values in the shape of `input`
 ---@return moonlet.metrics.Metric self
@@ -120,6 +126,7 @@ end
 --- = "raw_values"` a tensor of shape (outputs).
 --- > metric = ml.metrics.MeanSquaredError{squared = false}
 --- > metric:update(ml.tensor{1, 2}, ml.tensor{1, 4}):compute()
+---   1.4142135623731
 ---@return number|moonlet.Tensor
 function MeanSquaredError:compute()
   local errors = self.sum / self.count
@@ -134,6 +141,7 @@ local R2_OPTIONS = 'WeightedOutput multioutput="uniform_average"'
 --- negative. For constant targets it is 1 if predictions are exact and 0 otherwise.
 --- > metric = ml.metrics.R2()
 --- > metric:update(ml.tensor{2.5, 0, 2, 8}, ml.tensor{3, -0.5, 2, 7}):compute()
+---   0.94860813704497
 ---@param multioutput? string "uniform_average", "variance_weighted" or "raw_values"
 ---@shape input (n) or (n, outputs), target the same -> number, or (outputs) for "raw_values"
 ---@formula R2 = 1 - sum_i (y_i - x_i)^2 / sum_i (y_i - mean(y))^2
@@ -159,6 +167,7 @@ local read_r2_update = signature("R2:update(Tensor input, Tensor target)", "R2: 
 
 --- Adds a batch of predictions and true values.
 --- > ml.metrics.R2():update(ml.tensor{1, 2, 3}, ml.tensor{1, 2, 4}):compute()
+---   0.78571428571429
 ---@param input moonlet.Tensor predictions, a real tensor
 ---@param target moonlet.Tensor true values in the shape of `input`
 ---@return moonlet.metrics.Metric self
@@ -181,6 +190,7 @@ end
 --- R^2 over all batches: a number, NaN for fewer than two examples, or with `multioutput =
 --- "raw_values"` a tensor of shape (outputs).
 --- > ml.metrics.R2():update(ml.tensor{1, 2, 3}, ml.tensor{1, 2, 3}):compute()
+---   1.0
 ---@return number|moonlet.Tensor
 function R2:compute()
   local how = self.options.multioutput
@@ -205,6 +215,7 @@ end
 --- [1, inf). A model that predicts uniformly over k words has perplexity k.
 --- > metric = ml.metrics.Perplexity()
 --- > metric:update(ml.zeros(2, 5), ml.tensor{1, 3}):compute()
+---   5.0000001503539
 ---@param ignore_index? integer a target value that does not count, such as that of padding
 ---@shape input (..., words), target (...) -> number
 ---@formula perplexity = exp(-1/n sum_i log p(target_i))
@@ -232,6 +243,7 @@ end
 
 --- Adds a batch of scores and true words.
 --- > ml.metrics.Perplexity():update(ml.zeros(2, 5), ml.tensor{1, 3}):compute()
+---   5.0000001503539
 ---@param input moonlet.Tensor unnormalised scores (logits) of each word, a floating tensor
 ---@param target moonlet.Tensor the true words, integers from 1
 ---@return moonlet.metrics.Metric self
@@ -261,6 +273,7 @@ end
 
 --- The perplexity over all batches; NaN if there were no targets.
 --- > ml.metrics.Perplexity():update(ml.zeros(1, 4), ml.tensor{2}):compute()
+---   4.0000000152372
 ---@return number
 function Perplexity:compute() return math.exp(self.total / self.count) end
 
@@ -272,6 +285,7 @@ end
 
 --- Mean squared error of one batch; see `metrics.MeanSquaredError`.
 --- > ml.metrics.mean_squared_error(ml.tensor{1, 2}, ml.tensor{1, 4})
+---   2.0
 ---@param input moonlet.Tensor predictions, a real tensor
 ---@param target moonlet.Tensor true values in the shape of `input`
 ---@param multioutput? string "uniform_average" (mean over outputs) or "raw_values" (a tensor)
@@ -285,6 +299,7 @@ end
 
 --- Coefficient of determination R^2 of one batch; see `metrics.R2`.
 --- > ml.metrics.r2_score(ml.tensor{2.5, 0, 2, 8}, ml.tensor{3, -0.5, 2, 7})
+---   0.94860813704497
 ---@param input moonlet.Tensor predictions, a real tensor
 ---@param target moonlet.Tensor true values in the shape of `input`
 ---@param multioutput? string "uniform_average", "variance_weighted" or "raw_values"
@@ -295,6 +310,7 @@ function values.r2_score(...) return once(R2, read.r2_score:table(...)) end
 
 --- Perplexity of one batch, in [1, inf); see `metrics.Perplexity`.
 --- > ml.metrics.perplexity(ml.zeros(2, 5), ml.tensor{1, 3})
+---   5.0000001503539
 ---@param input moonlet.Tensor unnormalised scores (logits) of each word, a floating tensor
 ---@param target moonlet.Tensor the true words, integers from 1
 ---@param ignore_index? integer a target value that does not count, such as that of padding

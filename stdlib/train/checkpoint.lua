@@ -15,6 +15,7 @@ local fail = options.fail
 --- > checkpoint = ml.train.Checkpoint(os.tmpname())
 --- > checkpoint:save { model = ml.nn.Linear(2, 1), epoch = 3 }
 --- > checkpoint:load({ model = ml.nn.Linear(2, 1) }).epoch
+---   3
 ---@field path string The file.
 ---@param path string the file
 ---@param every? integer number of epochs between two files, for `step`
@@ -164,6 +165,7 @@ local read_load = signature("Checkpoint:load(dict parts)", "Checkpoint: load")
 --- > checkpoint = ml.train.Checkpoint(os.tmpname())
 --- > checkpoint:save { epoch = 3 }
 --- > checkpoint:load {}
+---   {epoch = 3}
 ---@param parts table<string, any> the parts by name
 ---@return table<string, any> values
 ---@error for a part that is not in the file, or not as it is there; all parts are then as they were
@@ -193,6 +195,7 @@ end
 
 --- Whether there is a file to load.
 --- > ml.train.Checkpoint("no such file"):exists()
+---   false
 ---@return boolean
 function Checkpoint:exists() return system.exists(self.path) == "file" end
 
@@ -202,7 +205,9 @@ local read_step = signature("Checkpoint:step(int epoch, dict row, dict parts)",
 --- Saves after an epoch where `every` and `monitor` say so, and returns whether it did.
 --- > checkpoint = ml.train.Checkpoint(os.tmpname(), { every = 2 })
 --- > checkpoint:step(1, { loss = 0.5 }, { epoch = 1 })
+---   false
 --- > checkpoint:step(2, { loss = 0.4 }, { epoch = 2 })
+---   true
 ---@param epoch integer number of the epoch
 ---@param row table<string, number> the epoch's row of the history
 ---@param parts table<string, any> the parts by name

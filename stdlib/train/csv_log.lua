@@ -13,6 +13,8 @@ local fail = options.fail
 --- > path = os.tmpname()
 --- > ml.train.CSVLog(path):write { epoch = 1, loss = 0.5 }
 --- > io.open(path):read("a")
+---   epoch,loss
+---   1,0.5
 ---@field columns string[]? The names of the columns, once they are known.
 ---@param path string the file
 ---@param columns? string[] the columns in order; those of the first row unless given, `epoch`
@@ -109,6 +111,8 @@ local read_resume = signature("CSVLog:resume(int epoch)", "CSVLog: resume")
 --- > for epoch = 1, 3 do log:write { epoch = epoch } end
 --- > ml.train.CSVLog(path):resume(1)
 --- > io.open(path):read("a")
+---   epoch
+---   1
 ---@param epoch integer number of the last epoch that counts
 function CSVLog:resume(...)
   local epoch = read_resume(...)
@@ -165,6 +169,8 @@ local read_write = signature("CSVLog:write(dict row)", "CSVLog: write")
 --- > path = os.tmpname()
 --- > ml.train.CSVLog(path, { columns = { "epoch", "loss" } }):write { epoch = 1 }
 --- > io.open(path):read("a")
+---   epoch,loss
+---   1,
 ---@param row table<string, any> numbers, strings, booleans or tensors of one element by column
 function CSVLog:write(...)
   local row = read_write(...)

@@ -11,6 +11,10 @@ local fail = options.fail
 --- has not improved for `patience` steps in a row.
 --- > stopper = ml.train.EarlyStopping { patience = 2 }
 --- > for _, loss in ipairs { 3, 2, 2.5, 2.2 } do print(stopper:step(loss)) end
+---   false
+---   false
+---   false
+---   true
 ---@field best number? The best value so far.
 ---@field bad_steps integer Number of steps in a row without an improvement.
 ---@param patience? integer number of steps in a row without an improvement
@@ -57,6 +61,7 @@ local read_step = signature("EarlyStopping:step(Metric value, Module? model=nil)
 --- Returns whether to stop.
 --- > stopper = ml.train.EarlyStopping { patience = 1 }
 --- > stopper:step(2), stopper:step(3)
+---   false	true
 ---@param value number|moonlet.Tensor a number, or a tensor of one element
 ---@param model? moonlet.nn.Module the module whose weights are kept
 ---@return boolean
@@ -90,6 +95,7 @@ end
 --- > stopper = ml.train.EarlyStopping()
 --- > _ = stopper:step(2)
 --- > stopper:state_dict().best
+---   2
 ---@return table
 function EarlyStopping:state_dict()
   return { best = self.best, bad_steps = self.bad_steps, weights = self.weights }

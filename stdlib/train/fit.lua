@@ -230,6 +230,7 @@ end
 --- > opt = ml.optim.SGD(net:parameters(), 0.1)
 --- > history = ml.train.fit(net, data, ml.nn.MSELoss(), opt, { epochs = 20, progress = false })
 --- > #history, history[20].loss < history[1].loss
+---   20	true
 ---@param model moonlet.nn.Module the module to train
 ---@param data moonlet.data.DataLoader a loader, whose batches are the inputs and the target
 ---@param loss function gives the loss of an output and a target

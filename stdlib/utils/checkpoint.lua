@@ -288,6 +288,7 @@ end
 --- Sets whether second runs end where nothing more is needed, for the checkpoints of `f` or of the
 --- rest of the block that holds the result with `<close>`, whatever their option `early_stop` says.
 --- > ml.utils.checkpoint.set_checkpoint_early_stop(false, function() return "done" end)
+---   done
 ---@param on boolean true to end early
 ---@param f? fun(...): ... the function to run; without it the result is held as a `<close>`
 ---   variable
@@ -300,6 +301,7 @@ end
 --- Sets whether errors about a second run list the ops of both, for the checkpoints of `f` or of
 --- the rest of the block that holds the result with `<close>`, whatever their option `debug` says.
 --- > ml.utils.checkpoint.set_checkpoint_debug_enabled(true, function() return "done" end)
+---   done
 ---@param on boolean true to list them
 ---@param f? fun(...): ... the function to run; without it the result is held as a `<close>`
 ---   variable
@@ -344,6 +346,8 @@ end
 --- > w = ml.ones(2, { requires_grad = true })
 --- > ml.utils.checkpoint(function(x) return x:exp():sin() end, w):sum():backward()
 --- > w.grad
+---   {-2.4783, -2.4783}
+---   Tensor (2,) float32
 ---@param options? table the options, which may be left out
 ---@param f fun(...): ... the function
 ---@param ... any its arguments
@@ -377,6 +381,7 @@ local read_sequential = signature("utils.checkpoint_sequential(any functions, in
 --- checkpointed.
 --- > net = ml.nn.Sequential(ml.nn.Linear(4, 4), ml.nn.ReLU(), ml.nn.Linear(4, 2))
 --- > ml.utils.checkpoint.checkpoint_sequential(net, 2, ml.ones(1, 4)).shape
+---   (1, 2)
 ---@param functions table an array of functions or modules, or an `nn.Sequential`
 ---@param segments integer number of segments
 ---@param input any the argument of the first function

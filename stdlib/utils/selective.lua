@@ -143,6 +143,9 @@ end
 --- > w = ml.ones(2, 2, { requires_grad = true })
 --- > y = ml.utils.checkpoint({ context_fn = contexts }, function(x) return x:mm(x):log() end, w)
 --- > ml.grad(y:sum(), w)
+---   {{2., 2.},
+---    {2., 2.}}
+---   Tensor (2, 2) float32
 ---@param policy string[]|fun(op: moonlet.Op, arguments: table): boolean names of the ops to
 ---   keep, or a function of an op and its arguments that says true to keep
 ---@return fun(f: function, ...): ... first

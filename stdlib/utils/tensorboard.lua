@@ -24,6 +24,7 @@ local tensorboard = {}
 --- > writer:add_scalar("loss", 0.5, 1)
 --- > writer:close()
 --- > writer:get_logdir() == folder
+---   true
 ---@param log_dir? string the folder; "runs/DATE_HOST" and the comment unless given
 ---@param comment? string what the default folder's name ends with
 ---@param purge_step? integer what earlier files have from this step on no longer counts
@@ -442,6 +443,7 @@ function SummaryWriter.__close(self) self:close() end
 --- The folder of the run.
 --- > folder = os.tmpname() .. ".runs"
 --- > ml.utils.tensorboard.SummaryWriter(folder):get_logdir() == folder
+---   true
 ---@return string
 function SummaryWriter:get_logdir() return self.log_dir end
 

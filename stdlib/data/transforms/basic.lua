@@ -17,6 +17,7 @@ local read_compose = signature "data.transforms.Compose(function[] transforms)"
 --- > T = ml.data.transforms
 --- > image = ml.full({ 3, 8, 8 }, 255):to(ml.uint8)
 --- > T.Compose { T.CenterCrop(4), T.ToTensor() }(image).shape
+---   (3, 4, 4)
 ---@param transforms function[] the transforms in order
 local Compose = class("Compose")
 basic.Compose = Compose
@@ -32,6 +33,8 @@ local read_lambda = signature "data.transforms.Lambda(function lambd)"
 
 --- A function as a transform.
 --- > ml.data.transforms.Lambda(function(x) return x * 2 end)(ml.tensor { 1, 2 })
+---   {2, 4}
+---   Tensor (2,) int64
 ---@param lambd function function of the image
 local Lambda = class("Lambda")
 basic.Lambda = Lambda
@@ -45,6 +48,8 @@ local read_apply = signature("data.transforms.RandomApply(function[] transforms,
 
 --- Applies all of the transforms with probability `p`, otherwise none.
 --- > ml.data.transforms.RandomApply({ function(x) return x * 2 end }, 1)(ml.tensor { 1, 2 })
+---   {2, 4}
+---   Tensor (2,) int64
 ---@param transforms function[] the transforms in order
 ---@param p? number probability in [0, 1]
 ---@param generator? moonlet.Generator random number generator; the default one unless given
@@ -65,6 +70,8 @@ local read_choice = signature("data.transforms.RandomChoice(function[] transform
 --- Applies one of the transforms, drawn at random.
 --- > double = function(x) return x * 2 end
 --- > ml.data.transforms.RandomChoice { double, double }(ml.tensor { 1, 2 })
+---   {2, 4}
+---   Tensor (2,) int64
 ---@param transforms function[] the transforms
 ---@param p? number[] weights of the transforms; equal unless given
 ---@param generator? moonlet.Generator random number generator; the default one unless given
@@ -100,6 +107,8 @@ local read_normalize = signature("data.transforms.Normalize(number|number[] mean
 
 --- Normalises each channel of a floating image by a mean and a standard deviation.
 --- > ml.data.transforms.Normalize(0.5, 0.25)(ml.tensor { { { 0.5, 1.0 } } })
+---   {{{0., 2.}}}
+---   Tensor (1, 1, 2) float32
 ---@param mean number|number[] a number for each channel, or one for all
 ---@param std number|number[] a number for each channel, or one for all; not 0
 ---@param inplace? boolean whether the image itself is changed
@@ -142,6 +151,8 @@ local read_nothing = signature "data.transforms.ToTensor()"
 
 --- Converts a uint8 image to float32 numbers from 0 to 1; other images stay as they are.
 --- > ml.data.transforms.ToTensor()(ml.tensor({ { { 0, 255 } } }, { dtype = ml.uint8 }))
+---   {{{0., 1.}}}
+---   Tensor (1, 1, 2) float32
 ---@shape image (*, channels, height, width) -> the same
 ---@formula y = x / 255
 local ToTensor = class("ToTensor")
@@ -163,6 +174,8 @@ local read_convert = signature 'data.transforms.ConvertImageDtype(string dtype="
 --- of their dtype, floats for 0 to 1.
 --- > image = ml.tensor({ { { 0, 255 } } }, { dtype = ml.uint8 })
 --- > ml.data.transforms.ConvertImageDtype("float32")(image)
+---   {{{0., 1.}}}
+---   Tensor (1, 1, 2) float32
 ---@param dtype? string the result's dtype
 ---@shape image (*, channels, height, width) -> the same
 local ConvertImageDtype = class("ConvertImageDtype")

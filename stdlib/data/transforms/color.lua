@@ -16,6 +16,8 @@ local read_gray = signature "data.transforms.Grayscale(int>=1<=3 num_output_chan
 
 --- Luminance of an image of one or three channels.
 --- > ml.data.transforms.Grayscale()(ml.ones(3, 1, 1))
+---   {{{0.9999}}}
+---   Tensor (1, 1, 1) float32
 ---@param num_output_channels? integer 1, or 3 for three equal channels
 ---@shape image (*, channels, height, width) -> (*, num_output_channels, height, width)
 ---@formula y = 0.2989 R + 0.587 G + 0.114 B
@@ -37,6 +39,7 @@ local read_random_gray = signature(
 
 --- Replaces an image by its luminance with probability `p`, with as many channels as it has.
 --- > ml.data.transforms.RandomGrayscale(1)(ml.ones(3, 1, 1)).shape
+---   (3, 1, 1)
 ---@param p? number probability in [0, 1]
 ---@param generator? moonlet.Generator random number generator; the default one unless given
 ---@shape image (*, channels, height, width) -> the same
@@ -59,6 +62,8 @@ local read_jitter = signature("data.transforms.ColorJitter(number>=0|number[] br
 --- for the range [max(0, 1 - v), 1 + v] of factors, and for the hue for [-v, v]; 0 leaves it as it
 --- is.
 --- > ml.data.transforms.ColorJitter({ 2, 2 })(ml.full({ 3, 1, 1 }, 0.25)):reshape(3)
+---   {0.5000, 0.5000, 0.5000}
+---   Tensor (3,) float32
 ---@param brightness? number|number[] range of the factor of all numbers; a number or {low, high}
 ---@param contrast? number|number[] range of the factor of distances from the mean
 ---@param saturation? number|number[] range of the factor of distances from grey
@@ -109,6 +114,7 @@ local read_erasing = signature("data.transforms.RandomErasing(number>=0<=1 p=0.5
 
 --- Overwrites a random rectangle of an image with probability `p`.
 --- > ml.data.transforms.RandomErasing(1)(ml.ones(3, 8, 8)).shape
+---   (3, 8, 8)
 ---@param p? number probability in [0, 1]
 ---@param scale? number[] range of the rectangle's area, as shares of the image's
 ---@param ratio? number[] range of the rectangle's height divided by its width

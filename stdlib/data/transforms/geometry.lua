@@ -33,6 +33,7 @@ local read_resize = signature("data.transforms.Resize(int>=1|int[]>=1 size, "
 
 --- Resizes an image.
 --- > ml.data.transforms.Resize(4)(ml.zeros(3, 8, 16)).shape
+---   (3, 4, 8)
 ---@param size integer|integer[] `{ height, width }`, or the length of the shorter side, which
 ---   keeps the proportions
 ---@param interpolation? string "bilinear", "bicubic", "nearest" or "nearest-exact"
@@ -62,6 +63,9 @@ local read_center = signature "data.transforms.CenterCrop(int>=1|int[]>=1 size)"
 
 --- Crops an image at its centre. Where the image is smaller than `size`, it is padded with 0.
 --- > ml.data.transforms.CenterCrop(2)(ml.arange(16):reshape(1, 4, 4))
+---   {{{ 6,  7},
+---     {10, 11}}}
+---   Tensor (1, 2, 2) int64
 ---@param size integer|integer[] `{ height, width }`, or one number for both
 ---@shape image (*, channels, height, width) -> (*, channels, size)
 local CenterCrop = class("CenterCrop")
@@ -85,6 +89,10 @@ local read_pad = signature("data.transforms.Pad(int>=0|int[]>=0 padding, number 
 
 --- Pads an image on all sides.
 --- > ml.data.transforms.Pad(1)(ml.ones(1, 1, 1))
+---   {{{0., 0., 0.},
+---     {0., 1., 0.},
+---     {0., 0., 0.}}}
+---   Tensor (1, 3, 3) float32
 ---@param padding integer|integer[] one number, {left and right, top and bottom}, or {left, top,
 ---   right, bottom}
 ---@param fill? number the value of the border for "constant"
@@ -112,6 +120,7 @@ local read_crop = signature("data.transforms.RandomCrop(int>=1|int[]>=1 size, "
 
 --- Crops an image at a random position.
 --- > ml.data.transforms.RandomCrop(4)(ml.zeros(3, 8, 8)).shape
+---   (3, 4, 4)
 ---@param size integer|integer[] `{ height, width }`, or one number for both
 ---@param padding? integer|integer[] border that is added first, as in `transforms.Pad`
 ---@param pad_if_needed? boolean whether an image smaller than `size` is padded
@@ -159,6 +168,7 @@ local read_resized = signature("data.transforms.RandomResizedCrop(int>=1|int[]>=
 
 --- Crops a random part of an image, of random area and proportions, and resizes it.
 --- > ml.data.transforms.RandomResizedCrop(4)(ml.zeros(3, 8, 8)).shape
+---   (3, 4, 4)
 ---@param size integer|integer[] `{ height, width }`, or one number for both
 ---@param scale? number[] range of the part's area, as shares of the image's
 ---@param ratio? number[] range of the part's width divided by its height
@@ -226,6 +236,8 @@ end
 
 --- Exchanges left and right with probability `p`.
 --- > ml.data.transforms.RandomHorizontalFlip(1)(ml.tensor { { { 1, 2 } } })
+---   {{{2, 1}}}
+---   Tensor (1, 1, 2) int64
 ---@param p? number probability in [0, 1]
 ---@param generator? moonlet.Generator random number generator; the default one unless given
 ---@shape image (*, channels, height, width) -> the same
@@ -233,6 +245,9 @@ geometry.RandomHorizontalFlip = define_flip("RandomHorizontalFlip", -1)
 
 --- Exchanges top and bottom with probability `p`.
 --- > ml.data.transforms.RandomVerticalFlip(1)(ml.tensor { { { 1 }, { 2 } } })
+---   {{{2},
+---     {1}}}
+---   Tensor (1, 2, 1) int64
 ---@param p? number probability in [0, 1]
 ---@param generator? moonlet.Generator random number generator; the default one unless given
 ---@shape image (*, channels, height, width) -> the same
@@ -244,6 +259,9 @@ local read_rotation = signature("data.transforms.RandomRotation(number>=0|number
 
 --- Rotates an image counterclockwise by a random angle.
 --- > ml.data.transforms.RandomRotation({ 90, 90 })(ml.tensor { { { 1, 2 }, { 3, 4 } } })
+---   {{{2, 4},
+---     {1, 3}}}
+---   Tensor (1, 2, 2) int64
 ---@param degrees number|number[] the angle is drawn from [-degrees, degrees], or from a range
 ---   {low, high}
 ---@param interpolation? string "nearest" or "bilinear"

@@ -18,7 +18,11 @@ local CACHE = "int>=0<=1 cache_size=0"
 --- `log_abs_det_jacobian(x, y)` and the fields `domain` and `codomain`.
 --- > t = ml.distributions.ExpTransform()
 --- > t(ml.tensor { 0.0, 1.0 })
+---   {1.0000, 2.7183}
+---   Tensor (2,) float32
 --- > t.inv(ml.tensor { 1.0 })
+---   {0.}
+---   Tensor (1,) float32
 ---@field domain table The constraint that arguments satisfy.
 ---@field codomain table The constraint that results satisfy.
 ---@field bijective boolean Whether each result comes from exactly one argument.
@@ -116,6 +120,7 @@ Transform._call, Transform._inverse = lacks "_call", lacks "inverse"
 --- Logarithm of the absolute value of the determinant of the Jacobian of the transform.
 --- > t = ml.distributions.AffineTransform(0, 3)
 --- > t:log_abs_det_jacobian(ml.tensor(1.0), ml.tensor(3.0))
+---   1.0986  Tensor () float32
 ---@param x Tensor arguments in the domain
 ---@param y Tensor the transform's results for `x`
 ---@return Tensor
@@ -129,6 +134,7 @@ end
 
 --- The shape of the result for an argument of a shape.
 --- > ml.distributions.StickBreakingTransform():forward_shape({5, 2})
+---   (5, 3)
 ---@param shape integer[] the shape of the argument
 ---@return moonlet.Shape
 function Transform:forward_shape(...)
@@ -138,6 +144,7 @@ end
 
 --- The shape of the argument for a result of a shape.
 --- > ml.distributions.StickBreakingTransform():inverse_shape({5, 3})
+---   (5, 2)
 ---@param shape integer[] the shape of the result
 ---@return moonlet.Shape
 function Transform:inverse_shape(...)
@@ -147,6 +154,7 @@ end
 
 --- Returns the same transform with another cache size.
 --- > ml.distributions.TanhTransform():with_cache(1)
+---   TanhTransform()
 ---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
 ---   result is exact; 0 nothing
 ---@return table
@@ -244,6 +252,7 @@ end
 --- Composition of transforms, applied one after the other, the first of the array first.
 --- > D = ml.distributions
 --- > D.ComposeTransform({ D.ExpTransform(), D.AffineTransform(1, 2) })(ml.tensor(0.0))
+---   3.  Tensor () float32
 ---@param parts moonlet.distributions.Transform[] the transforms in the order of application
 ---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
 ---   result is exact; 0 nothing
@@ -356,6 +365,8 @@ end
 
 --- The transform that returns its argument.
 --- > ml.distributions.identity_transform(ml.tensor { 1.0, 2.0 })
+---   {1., 2.}
+---   Tensor (2,) float32
 base.identity_transform = Compose({})
 
 -- Of further dimensions.
@@ -365,6 +376,7 @@ base.identity_transform = Compose({})
 --- > D = ml.distributions
 --- > t = D.IndependentTransform(D.ExpTransform(), 1)
 --- > t:log_abs_det_jacobian(ml.tensor { 1.0, 2.0 }, ml.tensor { 1.0, 2.0 }:exp())
+---   3.  Tensor () float32
 ---@param base_transform moonlet.distributions.Transform the transform of each element
 ---@param reinterpreted_batch_ndims integer how many of the dimensions in front join the event
 ---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
@@ -411,6 +423,7 @@ end
 
 --- Reshapes the last dimensions; the determinant of the Jacobian is 1.
 --- > ml.distributions.ReshapeTransform({4}, {2, 2})(ml.zeros(3, 4)).shape
+---   (3, 2, 2)
 ---@param in_shape integer[] the shape of one argument
 ---@param out_shape integer[] the shape of one result, of as many elements
 ---@param cache_size? integer 1 keeps the last argument and result, so that inverting that

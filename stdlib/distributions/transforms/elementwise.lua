@@ -18,6 +18,8 @@ end
 
 --- Exponential of each element, from the real numbers to the positive ones.
 --- > ml.distributions.ExpTransform()(ml.tensor { 0.0, 1.0 })
+---   {1.0000, 2.7183}
+---   Tensor (2,) float32
 ---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
 ---   result is exact; 0 nothing
 ---@shape (*) -> (*)
@@ -32,6 +34,8 @@ function Exp:_log_det(x) return x end
 
 --- Power of each element of the positive numbers.
 --- > ml.distributions.PowerTransform(2)(ml.tensor { 1.0, 3.0 })
+---   {1., 9.}
+---   Tensor (2,) float32
 ---@param exponent moonlet.Tensor|number the exponent a, a number or a tensor
 ---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
 ---   result is exact; 0 nothing
@@ -84,6 +88,8 @@ function elementwise.clipped_sigmoid(x) return inside(x:sigmoid()) end
 --- Logistic sigmoid of each element, from the real numbers to (0, 1); results are kept above 0 and
 --- below 1.
 --- > ml.distributions.SigmoidTransform()(ml.tensor { 0.0, 2.0 })
+---   {0.5000, 0.8808}
+---   Tensor (2,) float32
 ---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
 ---   result is exact; 0 nothing
 ---@shape (*) -> (*)
@@ -101,6 +107,8 @@ function Sigmoid:_log_det(x) return -(-x):softplus() - x:softplus() end
 
 --- Softplus of each element, from the real numbers to the positive ones.
 --- > ml.distributions.SoftplusTransform()(ml.tensor { 0.0, 2.0 })
+---   {0.6931, 2.1269}
+---   Tensor (2,) float32
 ---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
 ---   result is exact; 0 nothing
 ---@shape (*) -> (*)
@@ -116,6 +124,8 @@ function Softplus:_log_det(x) return -(-x):softplus() end
 --- Hyperbolic tangent of each element, from the real numbers to (-1, 1). Inverting results close to
 --- -1 or 1 loses precision unless `cache_size` is 1.
 --- > ml.distributions.TanhTransform()(ml.tensor { 0.0, 1.0 })
+---   {0.0000, 0.7616}
+---   Tensor (2,) float32
 ---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
 ---   result is exact; 0 nothing
 ---@shape (*) -> (*)
@@ -130,6 +140,8 @@ function Tanh:_log_det(x) return 2 * (math.log(2) - x - (-2 * x):softplus()) end
 
 --- Absolute value of each element. It is not bijective; the inverse returns y itself.
 --- > ml.distributions.AbsTransform()(ml.tensor { -2.0, 3.0 })
+---   {2., 3.}
+---   Tensor (2,) float32
 ---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
 ---   result is exact; 0 nothing
 ---@shape (*) -> (*)
@@ -144,6 +156,8 @@ function Abs:_inverse(y) return y end
 
 --- Affine function of each element.
 --- > ml.distributions.AffineTransform(1, 2)(ml.tensor { 0.0, 3.0 })
+---   {1., 7.}
+---   Tensor (2,) float32
 ---@param loc moonlet.Tensor|number the shift a, a number or a tensor
 ---@param scale moonlet.Tensor|number the factor b, a number or a tensor, not 0
 ---@param event_dim? integer how many of the last dimensions make one value: 0 for each element

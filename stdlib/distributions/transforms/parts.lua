@@ -43,6 +43,8 @@ end
 --- > D = ml.distributions
 --- > t = D.CatTransform({ D.ExpTransform(), D.AffineTransform(0, 2) }, 1, { 1, 2 })
 --- > t(ml.tensor { 0.0, 1.0, 2.0 })
+---   {1., 2., 4.}
+---   Tensor (3,) float32
 ---@param tseq moonlet.distributions.Transform[] the transforms
 ---@param dim? integer the dimension, counted from 1
 ---@param lengths? integer[] the size of each slice along `dim`; 1 each unless given
@@ -109,6 +111,8 @@ end
 --- Applies each transform of an array to one position of a dimension.
 --- > D = ml.distributions
 --- > D.StackTransform({ D.ExpTransform(), D.AffineTransform(0, 2) })(ml.tensor { 0.0, 1.0 })
+---   {1., 2.}
+---   Tensor (2,) float32
 ---@param tseq moonlet.distributions.Transform[] the transforms, as many as the dimension's size
 ---@param dim? integer the dimension, counted from 1
 ---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
@@ -141,6 +145,8 @@ function Stack:_log_det(x, y) return each_position(self, jacobian, x, y) end
 --- 1].
 --- > D = ml.distributions
 --- > D.CumulativeDistributionTransform(D.Normal(0, 1))(ml.tensor { 0.0, 1.0 })
+---   {0.5000, 0.8413}
+---   Tensor (2,) float32
 ---@param distribution moonlet.distributions.Distribution a distribution of one dimension that
 ---   has `cdf` and `icdf`
 ---@param cache_size? integer 1 keeps the last argument and result, so that inverting that

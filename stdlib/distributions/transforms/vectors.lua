@@ -19,6 +19,9 @@ end
 --- Maps vectors of n (n - 1) / 2 real numbers to the Cholesky factors of (n, n) correlation
 --- matrices, by hyperbolic tangents as partial correlations, row by row.
 --- > ml.distributions.CorrCholeskyTransform()(ml.tensor { 0.5 })
+---   {{1.0000, 0.0000},
+---    {0.4621, 0.8868}}
+---   Tensor (2, 2) float32
 ---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
 ---   result is exact; 0 nothing
 ---@shape (*, n (n - 1) / 2) -> (*, n, n)
@@ -79,6 +82,8 @@ end
 --- Softmax along the last dimension, from vectors to the simplex. It is not bijective; the inverse
 --- is the logarithm.
 --- > ml.distributions.SoftmaxTransform()(ml.tensor { 0.0, 0.0 })
+---   {0.5000, 0.5000}
+---   Tensor (2,) float32
 ---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
 ---   result is exact; 0 nothing
 ---@shape (*, n) -> (*, n)
@@ -99,6 +104,8 @@ Softmax._inverse_shape = Softmax._forward_shape
 --- Maps vectors of n - 1 real numbers bijectively to n nonnegative numbers whose sum is 1: each
 --- takes the share z_i, a sigmoid, of what those before it have left.
 --- > ml.distributions.StickBreakingTransform()(ml.zeros(2))
+---   {0.3333, 0.3333, 0.3333}
+---   Tensor (3,) float32
 ---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
 ---   result is exact; 0 nothing
 ---@shape (*, n - 1) -> (*, n)
@@ -150,6 +157,9 @@ end
 --- Maps square matrices to lower triangular ones with a positive diagonal: the strictly lower
 --- triangle as it is, and the exponential of the diagonal.
 --- > ml.distributions.LowerCholeskyTransform()(ml.zeros(2, 2))
+---   {{1., 0.},
+---    {0., 1.}}
+---   Tensor (2, 2) float32
 ---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
 ---   result is exact; 0 nothing
 ---@shape (*, n, n) -> (*, n, n)
@@ -173,6 +183,9 @@ end
 
 --- Maps square matrices to positive definite ones, L L^T for the L of `LowerCholeskyTransform`.
 --- > ml.distributions.PositiveDefiniteTransform()(ml.zeros(2, 2))
+---   {{1., 0.},
+---    {0., 1.}}
+---   Tensor (2, 2) float32
 ---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
 ---   result is exact; 0 nothing
 ---@shape (*, n, n) -> (*, n, n)
