@@ -33,9 +33,6 @@ end
 ---@param options.enabled? boolean false turns autocast off inside (default true)
 ---@param f? function the function to run; without it the result is held as a `<close>` variable
 ---@param ... any what `f` gets
----@param options.device? string the type of device whose ops are cast (default "cpu")
----@param options.dtype? moonlet.dtype bfloat16 on the CPU and float16 on CUDA devices unless given
----@param options.enabled? boolean false turns autocast off inside (default true)
 ---@return any ... its results, or the value to hold
 ---@source Micikevicius and others, "Mixed precision training", 2018
 ---@see is_autocast_enabled

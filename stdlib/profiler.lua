@@ -117,8 +117,6 @@ end
 ---@param f? function the function to run; without it the measurement lasts to `p:stop()` or the
 ---   end of the block
 ---@param ... any what `f` gets
----@param options.sync? boolean whether CUDA devices are waited for around each op, so that
----   times are the ops' own (default false)
 ---@return moonlet.Profile
 function profiler.profile(options, f, ...)
   return measured(read_profile:before_function(options, f, ...))

@@ -19,8 +19,6 @@ local json = {}
 ---@param options? table
 ---@param options.indent? any that many spaces for each level, on lines of their own
 ---@param options.nan? any what becomes of NaN and infinities: "error" (unless given), "null", or "literal", Python's `NaN` and `Infinity`
----@param options.indent? any that many spaces for each level, on lines of their own
----@param options.nan? any what becomes of NaN and infinities: "error" (unless given), "null", or "literal", Python's `NaN` and `Infinity`
 ---@return string
 ---@error for tables with a metatable, inside themselves or more than 200 deep
 function json.encode(value, options) end
@@ -30,8 +28,6 @@ function json.encode(value, options) end
 ---   {device = false, lr = 0.001, sizes = {2, 3}}
 ---@param text string the text
 ---@param options? table|integer
----@param options.max_bytes? any the most bytes that the values may take, without limit unless given (also alone in place of the table)
----@param options.null? any a value for null in place of `json.null`
 ---@param options.max_bytes? any the most bytes that the values may take, without limit unless given (also alone in place of the table)
 ---@param options.null? any a value for null in place of `json.null`
 ---@return any

@@ -59,9 +59,6 @@ local Tensor = {}
 ---@param options.retain_graph? boolean whether the graph is kept, as `create_graph` unless given
 ---@param options.create_graph? boolean whether the gradients can be differentiated again (default false)
 ---@param options.inputs? moonlet.Tensor|moonlet.Tensor[] the tensors whose gradients alone are computed
----@param options.retain_graph? boolean whether the graph is kept, as `create_graph` unless given
----@param options.create_graph? boolean whether the gradients can be differentiated again (default false)
----@param options.inputs? moonlet.Tensor|moonlet.Tensor[] the tensors whose gradients alone are computed
 ---@shape x (*), gradient (*)
 ---@formula w.grad = w.grad + v^T dx/dw
 ---@see grad
@@ -266,7 +263,6 @@ function Tensor:map2_(a, b, f) end
 ---   Tensor (2,) float32
 ---@param value number|boolean|table|moonlet.Tensor the values
 ---@param options? {dtype?: moonlet.dtype, device?: string, requires_grad?: boolean}
----@param options.dtype? moonlet.dtype `device`, `requires_grad` (false)
 ---@param options.dtype? moonlet.dtype `device`, `requires_grad` (false)
 ---@return moonlet.Tensor
 ---@shape -> the shape of the nested table

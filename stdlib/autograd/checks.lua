@@ -363,6 +363,8 @@ local read_gradcheck = signature("autograd.gradcheck(function f, Tensor|table in
 ---   eps)) / (2 eps)
 ---@formula |analytical - numerical| <= atol + rtol |numerical|, numerical = (f(x + eps) - f(x -
 ---   eps)) / (2 eps)
+---@formula |analytical - numerical| <= atol + rtol |numerical|, numerical = (f(x + eps) - f(x -
+---   eps)) / (2 eps)
 ---@param f fun(...): moonlet.Tensor gives a tensor, or several
 ---@param inputs moonlet.Tensor|any[] a tensor, or an array of the arguments
 ---@param eps? number step of the differences

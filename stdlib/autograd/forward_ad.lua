@@ -49,8 +49,6 @@ local read_exit = signature "forward_ad.exit_dual_level(int>=1? level=nil)"
 ---@param options? {level?: integer}
 ---@param options.level? integer the level to leave, as `enter_dual_level` gave it, which must
 ---   be the innermost
----@param options.level? integer the level to leave, as `enter_dual_level` gave it, which must
----   be the innermost
 function forward_ad.exit_dual_level(...)
   local level = read_exit(...)
   if #entered == 0 then fail "forward_ad.exit_dual_level: no level was entered" end

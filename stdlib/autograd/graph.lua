@@ -107,7 +107,6 @@ local read_multi = signature("graph.register_multi_grad_hook(Tensor[] tensors, f
 ---@param hook fun(gradients: table) gets the gradients
 ---@param options? {mode?: "all"|"any"}
 ---@param options.mode? "all"|"any" "all" (unless given) or "any"
----@param options.mode? "all"|"any" "all" (unless given) or "any"
 ---@return {remove: fun()} handle
 ---@shape tensors (*), gradients (*)
 ---@see Tensor.register_hook

@@ -82,7 +82,6 @@ local read_tree = signature("graph.tree(any y, int>=0 depth=32)", "tree")
 ---@param y moonlet.Tensor|moonlet.Node|table a tensor, a node or an edge
 ---@param options? {depth?: integer}
 ---@param options.depth? integer how many steps are shown; dots stand for the rest (default 32)
----@param options.depth? integer how many steps are shown; dots stand for the rest (default 32)
 ---@return string
 ---@shape y (*)
 ---@see autograd.graph.to_dot

@@ -77,8 +77,6 @@ local read_on_cpu = signature("graph.save_on_cpu(bool pin_memory=false)", "save_
 ---@param f? fun(...): ... the function to run; without it the result is held as a `<close>`
 ---   variable
 ---@param ... any what `f` gets
----@param options.pin_memory? boolean whether that memory is page-locked, where there is a CUDA
----   device (default false)
 ---@return any ... its results, or the value to hold
 function saved.save_on_cpu(...)
   local function start(given, f, ...)
@@ -126,7 +124,6 @@ local read_to_disk = signature("graph.save_to_disk(string? folder=nil)", "save_t
 ---@param f? fun(...): ... the function to run; without it the result is held as a `<close>`
 ---   variable
 ---@param ... any what `f` gets
----@param options.folder? string where the files go; the system's temporary folder unless given
 ---@return any ... its results, or the value to hold
 function saved.save_to_disk(...)
   local function start(given, f, ...)

@@ -134,6 +134,8 @@ function get:df() return self.concentration * 2 end
 ---   2)) for x > 0
 ---@formula p(x) = sqrt((d_1 x)^d_1 d_2^d_2 / (d_1 x + d_2)^(d_1 + d_2)) / (x B(d_1 / 2, d_2 /
 ---   2)) for x > 0
+---@formula p(x) = sqrt((d_1 x)^d_1 d_2^d_2 / (d_1 x + d_2)^(d_1 + d_2)) / (x B(d_1 / 2, d_2 /
+---   2)) for x > 0
 ---@param df1 moonlet.Tensor|number degrees of freedom d_1 of the numerator, positive
 ---@param df2 moonlet.Tensor|number degrees of freedom d_2 of the denominator, positive
 ---@param validate_args? boolean whether parameters and values are checked; set for all by

@@ -197,6 +197,8 @@ function Uniform:_entropy() return (self.high - self.low):log() end
 ---   sigma)^2 / nu)^(-(nu + 1) / 2)
 ---@formula p(x) = Gamma((nu + 1) / 2) / (Gamma(nu / 2) sqrt(nu pi) sigma) (1 + ((x - mu) /
 ---   sigma)^2 / nu)^(-(nu + 1) / 2)
+---@formula p(x) = Gamma((nu + 1) / 2) / (Gamma(nu / 2) sqrt(nu pi) sigma) (1 + ((x - mu) /
+---   sigma)^2 / nu)^(-(nu + 1) / 2)
 ---@param df moonlet.Tensor|number degrees of freedom nu, positive
 ---@param loc? moonlet.Tensor|number location mu, a real number or tensor
 ---@param scale? moonlet.Tensor|number scale sigma, positive

@@ -30,6 +30,8 @@ local LOG_2 = math.log(2)
 ---   2) Gamma_n(nu / 2))
 ---@formula p(X) = det(X)^((nu - n - 1) / 2) exp(-1/2 tr(V^(-1) X)) / (2^(nu n / 2) det(V)^(nu /
 ---   2) Gamma_n(nu / 2))
+---@formula p(X) = det(X)^((nu - n - 1) / 2) exp(-1/2 tr(V^(-1) X)) / (2^(nu n / 2) det(V)^(nu /
+---   2) Gamma_n(nu / 2))
 ---@param df moonlet.Tensor|number degrees of freedom nu, greater than n - 1
 ---@param covariance_matrix? moonlet.Tensor covariance matrix, positive definite; give exactly
 ---   one of the three matrices
