@@ -1,6 +1,8 @@
 -- interp/gen/html_page.lua: makes whole HTML pages of rendered Markdown: navigation, anchors, links
 -- between names, colours in Lua code, and the data of the search.
 
+local ascii_math = require "interp.gen.ascii_math"
+
 local html_page = {}
 
 --- The hand-written pages, by their files in docs/.
@@ -76,6 +78,9 @@ function Site:body(page, html)
   end)
   html = html:gsub('(<pre><code class="language%-lua">)(.-)(</code></pre>)', function(head, code, tail)
     return head .. coloured(code) .. tail
+  end)
+  html = html:gsub('<pre><code class="language%-formula">(.-)</code></pre>', function(formula)
+    return '<div class="formula">' .. ascii_math.mathml(plain(formula)) .. "</div>"
   end)
   html = html:gsub('href="([^":]-)%.md(#?[^"]*)"', 'href="%1.html%2"')
   html = html:gsub('href="%.%./docs/', 'href="')

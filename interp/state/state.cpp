@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "interp/binding/io.h"
+#include "interp/binding/signature_reader.h"
 #include "interp/modules/json.h"
 #include "interp/modules/numbers.h"
 #include "interp/modules/raster.h"
@@ -207,6 +208,7 @@ void install_modules(lua_State* L) {
   preload(L, "moonlet.onnx_codec", luaopen_moonlet_onnx_codec);
   preload(L, "moonlet.raster", luaopen_moonlet_raster);
   preload(L, "moonlet.regex", luaopen_moonlet_regex);
+  preload(L, "moonlet.signature_reader", luaopen_moonlet_signature_reader);
   preload(L, "moonlet.system", luaopen_moonlet_system);
   preload(L, "moonlet.workers", luaopen_moonlet_workers);
 }

@@ -56,7 +56,7 @@ functional.threshold_ = in_place "threshold_(Tensor input, number threshold, num
 --- `max(input, 0)` plus `weight` times `min(input, 0)`; the weight has one element, or one for each
 --- channel (the second dimension).
 functional.prelu = op "prelu(Tensor input, Tensor weight)"
---- `leaky_relu` with, in training, a gradient drawn for each element from `lower` to `upper`, else
+--- `leaky_relu` with, in training, a slope drawn for each element from `lower` to `upper`, else
 --- their mean.
 functional.rrelu = activation("rrelu(Tensor input, number lower=0.125, "
   .. "number upper=0.3333333333333333, bool training=false, bool inplace=false)")
