@@ -1,5 +1,5 @@
--- stdlib/amp.lua: ml.amp: training with ops in a dtype of less precision: autocast, scaling of the
--- gradients, and functions of the script's own in it.
+-- stdlib/amp.lua: ml.amp: automatic mixed precision: ops in a dtype of lower precision, gradient
+-- scaling, and custom functions in it.
 
 local ml = require "moonlet"
 local modes = require "moonlet.modes"

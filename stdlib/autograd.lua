@@ -1,6 +1,8 @@
--- stdlib/autograd.lua: ml.autograd: functions with a derivative of their own, backward over several
--- tensors, the graph that the tape records, checks of derivatives, and forward mode. Each part is
--- loaded when a name of it is first used.
+-- stdlib/autograd.lua: ml.autograd: automatic differentiation: custom functions with a backward of
+-- their own, backward over several tensors, the recorded graph, checks of gradients, forward mode
+-- and a profiler.
+
+-- Each part is loaded when a name of it is first used.
 
 local ml = require "moonlet"
 local options = require "moonlet.options"

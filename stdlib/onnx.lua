@@ -1,4 +1,4 @@
--- stdlib/onnx.lua: ml.onnx: models as ONNX files, written and read.
+-- stdlib/onnx.lua: ml.onnx: export of models to ONNX files and import of such files.
 
 local codec = require "moonlet.onnx_codec"
 local options = require "moonlet.options"

@@ -1,5 +1,6 @@
--- stdlib/plot.lua: charts to look at. Each function returns a figure: `print(figure)` draws it in
--- the terminal, `figure:save "loss.svg"` writes it as SVG or PNG. Data are arrays or tensors.
+-- stdlib/plot.lua: charts in the terminal and as pictures. Each function returns a figure:
+-- `print(figure)` draws it in the terminal, `figure:save "loss.svg"` writes it as SVG or PNG. Data
+-- are arrays or tensors.
 
 local axes = require "moonlet.plot.axes"
 local drawing = require "moonlet.plot.terminal"

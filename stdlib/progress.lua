@@ -1,5 +1,6 @@
--- stdlib/progress.lua: a progress bar on stderr. It draws only on a terminal, at most ten times a
--- second, and fits its width: label, bar, count, rate, time left and the values it is given.
+-- stdlib/progress.lua: progress bars on stderr. A bar is drawn only on a terminal, at most ten
+-- times a second, and fits its width: label, bar, count, rate, time left and the values it is
+-- given.
 
 local numbers = require "moonlet.numbers"
 local options = require "moonlet.options"

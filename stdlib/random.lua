@@ -1,4 +1,4 @@
--- stdlib/random.lua: ml.random: the state of the default generator, for a script or a piece of it.
+-- stdlib/random.lua: ml.random: the state of the default random number generator.
 
 local ml = require "moonlet"
 local namespace = require("moonlet.options").namespace

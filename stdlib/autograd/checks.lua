@@ -355,16 +355,6 @@ local read_gradcheck = signature("autograd.gradcheck(function f, Tensor|table in
 --- > x = ml.tensor({ 0.5, 2 }, { dtype = ml.float64, requires_grad = true })
 --- > ml.autograd.gradcheck(function(x) return x:exp() * x end, x)
 ---   true
----@formula |analytical - numerical| <= atol + rtol |numerical|, numerical = (f(x + eps) - f(x -
----   eps)) / (2 eps)
----@formula |analytical - numerical| <= atol + rtol |numerical|, numerical = (f(x + eps) - f(x -
----   eps)) / (2 eps)
----@formula |analytical - numerical| <= atol + rtol |numerical|, numerical = (f(x + eps) - f(x -
----   eps)) / (2 eps)
----@formula |analytical - numerical| <= atol + rtol |numerical|, numerical = (f(x + eps) - f(x -
----   eps)) / (2 eps)
----@formula |analytical - numerical| <= atol + rtol |numerical|, numerical = (f(x + eps) - f(x -
----   eps)) / (2 eps)
 ---@param f fun(...): moonlet.Tensor gives a tensor, or several
 ---@param inputs moonlet.Tensor|any[] a tensor, or an array of the arguments
 ---@param eps? number step of the differences
@@ -382,8 +372,7 @@ local read_gradcheck = signature("autograd.gradcheck(function f, Tensor|table in
 ---   large real inputs
 ---@return boolean
 ---@shape inputs (*), results (*)
----@formula |analytical - numerical| <= atol + rtol |numerical|, numerical = (f(x + eps) - f(x -
----   eps)) / (2 eps)
+---@formula |J - N| <= atol + rtol |N|, N_ij = (f_i(x + eps e_j) - f_i(x - eps e_j)) / (2 eps)
 ---@see autograd.gradgradcheck
 function checks.gradcheck(...)
   local given = read_gradcheck:table(...)

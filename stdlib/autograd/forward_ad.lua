@@ -1,5 +1,5 @@
--- stdlib/autograd/forward_ad.lua: ml.autograd.forward_ad: tensors with tangents, whose ops give
--- directional derivatives beside their results.
+-- stdlib/autograd/forward_ad.lua: ml.autograd.forward_ad: forward-mode differentiation: dual
+-- tensors carry a tangent, and each op computes the directional derivative beside its result.
 
 local ml = require "moonlet"
 local options = require "moonlet.options"

@@ -1,5 +1,5 @@
--- stdlib/autograd/functional.lua: ml.autograd.functional: products of a function's Jacobian and
--- Hessian with vectors, and these matrices whole.
+-- stdlib/autograd/functional.lua: ml.autograd.functional: Jacobians, Hessians and their products
+-- with vectors.
 
 local ml = require "moonlet"
 local options = require "moonlet.options"

@@ -1,5 +1,5 @@
--- stdlib/autograd/graph.lua: ml.autograd.graph: what the tape has recorded, seen and changed by
--- scripts: nodes, edges, hooks of several tensors, and the form in which tensors are kept.
+-- stdlib/autograd/graph.lua: ml.autograd.graph: the graph that the tape records: its nodes and
+-- edges, hooks of several tensors, and how tensors are saved for gradients.
 
 local ml = require "moonlet"
 local fail = require("moonlet.options").fail

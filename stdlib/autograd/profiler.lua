@@ -1,5 +1,5 @@
--- stdlib/autograd/profiler.lua: ml.autograd.profiler: what ops, nodes of backward and ranges of a
--- script cost, under PyTorch's names, and when each ran, for a browser.
+-- stdlib/autograd/profiler.lua: ml.autograd.profiler: time and memory of ops, nodes of backward and
+-- ranges of a script, under PyTorch's names, and traces for a browser.
 
 local columns = require "moonlet.columns"
 local json = require "moonlet.json"

@@ -1,5 +1,5 @@
--- stdlib/cuda/comm.lua: ml.cuda.comm: tensors sent to several devices, and brought together from
--- them. What is differentiable is recorded as the ops that it is made of.
+-- stdlib/cuda/comm.lua: ml.cuda.comm: communication between devices: broadcast, scatter, gather and
+-- sums. What is differentiable is recorded as the ops that it is made of.
 
 local ml = require "moonlet"
 local options = require "moonlet.options"

@@ -1,6 +1,7 @@
--- stdlib/data/audio.lua: ml.data.audio: what sound is turned into before a network: spectrograms,
--- mel scales, decibels and cepstral coefficients, with torchaudio's names and numbers. Files and
--- other rates are loaded when they are first used.
+-- stdlib/data/audio.lua: ml.data.audio: features of sound: spectrograms, mel scales, decibels and
+-- cepstral coefficients, resampling and files, with torchaudio's names and numbers.
+
+-- Files and other rates are loaded when they are first used.
 
 local class = require "moonlet.class"
 local ml = require "moonlet"

@@ -1,5 +1,5 @@
--- stdlib/distributions/constraints.lua: ml.distributions.constraints: the regions that parameters
--- and samples lie in. Each has `check`, `event_dim`, how many of a tensor's last dimensions make
+-- stdlib/distributions/constraints.lua: ml.distributions.constraints: the sets that parameters and
+-- samples must be in. Each has `check`, `event_dim`, how many of a tensor's last dimensions make
 -- one value, and `is_discrete`.
 
 local class = require "moonlet.class"

@@ -246,7 +246,6 @@ function Poisson:_log_normalizer(x) return x:exp() end
 
 --- Continuous Bernoulli distribution on [0, 1], as for the pixels of grey images. Close to probs =
 --- 1/2 the normalising constant is computed by a Taylor series.
----   C(lambda) = 2 atanh(1 - 2 lambda) / (1 - 2 lambda)
 --- > ml.distributions.ContinuousBernoulli(0.2).mean
 ---   0.3880  Tensor () float32
 ---@param probs? moonlet.Tensor|number parameter lambda, in (0, 1); give `probs` or `logits`
@@ -256,6 +255,7 @@ function Poisson:_log_normalizer(x) return x:exp() end
 ---   `set_default_validate_args`
 ---@shape probs (*) -> samples (sample_shape, *)
 ---@formula p(x) = C(lambda) lambda^x (1 - lambda)^(1 - x)
+---@formula C(lambda) = 2 atanh(1 - 2 lambda) / (1 - 2 lambda)
 ---@source Loaiza-Ganem and Cunningham, "The continuous Bernoulli", 2019
 local ContinuousBernoulli = distribution.define("ContinuousBernoulli",
   PROBS .. ", number[2] lims={0.499, 0.501}", { "probs", "logits" }, ExponentialFamily)
