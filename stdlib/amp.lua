@@ -1,5 +1,5 @@
--- stdlib/amp.lua: ml.amp: training with ops in a dtype of less precision: autocast, scaling of the
--- gradients, and functions of the script's own in it.
+-- stdlib/amp.lua: ml.amp: automatic mixed precision: ops in a dtype of lower precision, gradient
+-- scaling, and custom functions in it.
 
 local ml = require "moonlet"
 local modes = require "moonlet.modes"
@@ -12,9 +12,10 @@ local amp = { autocast = modes.autocast }
 signature.add_choice("AutocastDevice", { "cpu", "cuda" })
 local read_available = signature "amp.is_autocast_available(string device_type)"
 
---- Whether `ml.autocast` knows that type of device, whether or not there is one here.
+--- Whether `ml.autocast` knows a type of device, whether or not there is such a device here.
 --- > ml.amp.is_autocast_available("cpu")
----@param device_type string
+---   true
+---@param device_type string such as "cpu" or "cuda"
 ---@return boolean
 function amp.is_autocast_available(...)
   local device = read_available(...)
@@ -53,14 +54,17 @@ end
 local read_fwd = signature("amp.custom_fwd(function fwd, AutocastDevice device_type, "
   .. "string? cast_inputs=nil)")
 
---- `fwd`, the forward of a function of the script's own, for `ml.autocast`: its first argument is
---- the context. With a dtype as `cast_inputs` it gets, inside of autocast, its floating tensors in
---- that dtype and runs with autocast off; else it runs as the ops around it do. `custom_bwd` wraps
---- the backward.
---- > fwd = ml.amp.custom_fwd(function(ctx, x) return x * 2 end, { device_type = "cpu" })
----@param fwd fun(ctx: any, ...): any
----@param device_type "cpu"|"cuda"
----@param cast_inputs? moonlet.dtype
+--- Wraps `fwd`, the forward of an `autograd.Function`, for `ml.autocast`; its first argument is the
+--- context. With `cast_inputs` it gets, inside of autocast, its floating tensors in that dtype and
+--- runs with autocast off; otherwise it runs as the ops around it do. `custom_bwd` wraps the
+--- backward.
+--- > fwd = ml.amp.custom_fwd(function(ctx, x) return x.dtype end, "cpu", "float32")
+--- > ml.autocast({}, function() return fwd({}, ml.ones(2):to("bfloat16")) end)
+---   float32
+---@param fwd fun(ctx: any, ...): any the forward
+---@param device_type "cpu"|"cuda" the type of device whose autocast counts
+---@param cast_inputs? moonlet.dtype the dtype of the tensors that `fwd` gets; left as they are
+---   unless given
 ---@return fun(ctx: any, ...): any
 ---@see amp.custom_bwd
 function amp.custom_fwd(...)
@@ -80,11 +84,16 @@ end
 
 local read_bwd = signature "amp.custom_bwd(function bwd, AutocastDevice device_type)"
 
---- `bwd`, the backward of a function whose forward `custom_fwd` wrapped, with autocast as it was in
---- that forward.
---- > bwd = ml.amp.custom_bwd(function(ctx, g) return g * 2 end, { device_type = "cpu" })
----@param bwd fun(ctx: any, ...): any
----@param device_type "cpu"|"cuda"
+--- Wraps `bwd`, the backward of a function whose forward `custom_fwd` wrapped, to run with autocast
+--- as it was in that forward.
+--- > fwd = ml.amp.custom_fwd(function(ctx, x) return x * 2 end, "cpu")
+--- > bwd = ml.amp.custom_bwd(function(ctx, g) return g * 2 end, "cpu")
+--- > x = ml.ones(2, { requires_grad = true })
+--- > ml.grad(ml.autograd.Function({ forward = fwd, backward = bwd })(x):sum(), x)
+---   {2., 2.}
+---   Tensor (2,) float32
+---@param bwd fun(ctx: any, ...): any the backward
+---@param device_type "cpu"|"cuda" the type of device whose autocast counts
 ---@return fun(ctx: any, ...): any
 ---@see amp.custom_fwd
 function amp.custom_bwd(...)

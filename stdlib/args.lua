@@ -8,7 +8,9 @@ local fail = options.fail
 
 local args = {}
 
---- What `args.parser` makes: it reads arguments by its declaration.
+--- A parser of command lines, which `args.parser` makes.
+--- > ml.args.parser { name = "train", { "fast", "flag" } }:try_parse { "--fast" }
+---   {fast = true}	nil
 ---@class moonlet.args.Parser
 local Parser = {}
 Parser.__index = Parser
@@ -112,13 +114,18 @@ local function make_option(entry)
   return option
 end
 
---- A parser from a declaration: `name` (of the program; default: the script's), `summary`, and in
---- the array part the options, each `{ "batch-size", "integer", ... }`. Types are string (the
---- default), number, integer, flag (or boolean), choice, list. Fields of an option:
---- `default`, `help`, `short` (one letter), `min`, `max`, `choices`, `of` (item type of a list),
---- `meta` (the value's name in the usage), `required`, and `positional = true` for one given
---- without a name; the last positional may have `many = true` and is then an array.
----@param declaration table
+--- Makes a parser of command lines from a declaration. Its array part has the options, each `{
+--- "batch-size", "integer", ... }`: a name, and a type of string (unless given), number, integer,
+--- flag (or boolean), choice or list. Further fields of an option: `default`, `help`, `short` (one
+--- letter), `min`, `max`, `choices`, `of` (type of a list's items), `meta` (the value's name in the
+--- usage), `required`, and `positional = true` for one given without a name; the last positional
+--- may have `many = true` and is then an array.
+--- > parser = ml.args.parser { name = "train", { "epochs", "integer", default = 3 } }
+--- > parser:try_parse { "--epochs", "5" }
+---   {epochs = 5}	nil
+---@param declaration table the options
+---@param declaration.name? string the program's name; the script's unless given
+---@param declaration.summary? string what the program does, for the usage
 ---@return moonlet.args.Parser
 function args.parser(declaration)
   if type(declaration) ~= "table" then
@@ -286,9 +293,14 @@ function Parser:scan(argv)
   return state.values
 end
 
---- The values in `argv`, or nil and a message ("help" when the usage was asked for). Names with
---- dashes become keys with underscores.
----@param argv string[]
+--- Parses arguments: returns the values, or nil and a message ("help" when the usage was asked
+--- for). Names with dashes become keys with underscores.
+--- > parser = ml.args.parser { { "batch-size", "integer", default = 32, min = 1 } }
+--- > parser:try_parse { "--batch-size", "8" }
+---   {batch_size = 8}	nil
+--- > parser:try_parse { "--batch-size", "0" }
+---   nil	--batch-size: expected at least 1, got 0
+---@param argv string[] the arguments
 ---@return table? values
 ---@return string? message
 function Parser:try_parse(argv)
@@ -298,9 +310,11 @@ function Parser:try_parse(argv)
   error(values, 0)
 end
 
---- The values in `argv` (default: the script's arguments). `--help` prints the usage and ends the
---- process with status 0; a wrong argument is named on stderr and ends it with status 2.
----@param argv? string[]
+--- Parses arguments and returns the values. `--help` prints the usage and ends the process with
+--- status 0; a wrong argument is named on stderr and ends it with status 2.
+--- > ml.args.parser { { "epochs", "integer", default = 3 } }:parse {}
+---   {epochs = 3}
+---@param argv? string[] the arguments; the script's unless given
 ---@return table values
 function Parser:parse(argv)
   local values, message = self:try_parse(argv or arg or {})
@@ -381,6 +395,13 @@ local function add_section(out, title, rows)
 end
 
 --- The text that `--help` prints.
+--- > epochs = { "epochs", "integer", default = 3, help = "number of passes" }
+--- > print(ml.args.parser({ name = "train", epochs }):usage())
+---   Usage: train [options]
+---
+---   Options:
+---         --epochs <integer>  number of passes (default: 3)
+---     -h, --help              show this text and exit
 ---@return string
 function Parser:usage()
   local line = { "Usage: " .. self.name }
@@ -409,10 +430,12 @@ end
 Parser.try_parse = numbers.wrap(Parser.try_parse)
 Parser.usage = numbers.wrap(Parser.usage)
 
---- Parses the script's arguments (or `argv`) by a declaration: see `args.parser` for its form and
+--- Parses the script's arguments by a declaration: see `args.parser` for its form and
 --- `parser:parse` for what `--help` and errors do.
----@param declaration table
----@param argv? string[]
+--- > ml.args.parse({ { "lr", "number", default = 0.1 } }, { "--lr", "0.01" })
+---   {lr = 0.01}
+---@param declaration table the options
+---@param argv? string[] the arguments; the script's unless given
 ---@return table values
 function args.parse(declaration, argv)
   return args.parser(declaration):parse(argv)

@@ -1,4 +1,4 @@
--- stdlib/backends.lua: ml.backends: the libraries that ops go to, and what can be said about them.
+-- stdlib/backends.lua: ml.backends: settings of the libraries that ops run on.
 
 local options = require "moonlet.options"
 

@@ -50,8 +50,10 @@ local function describe(cls)
   return "class " .. info[cls].name
 end
 
---- Whether the object is of class `cls`, or of one that inherits from it.
----@param cls table
+--- Whether the object is of a class, or of one that inherits from it.
+--- > ml.nn.Linear(2, 1):is_a(ml.nn.Module)
+---   true
+---@param cls table the class
 ---@return boolean
 local function is_a(self, cls)
   return class.is_instance(self, cls)
@@ -71,15 +73,19 @@ local function define(name, parent)
   return cls
 end
 
---- Whether `value` is a class made here.
----@param value any
+--- Whether a value is a class made by `ml.class`.
+--- > ml.class.is_class(ml.nn.Linear)
+---   true
+---@param value any any value
 ---@return boolean
 function class.is_class(value)
   return type(value) == "table" and info[value] ~= nil
 end
 
---- The class of `object`, or nil for anything that is not an object of a class.
----@param object any
+--- The class of an object; nil for anything that is not an object of a class.
+--- > ml.class.of(ml.nn.ReLU()) == ml.nn.ReLU
+---   true
+---@param object any any value
 ---@return table?
 function class.of(object)
   if type(object) ~= "table" then return nil end
@@ -88,16 +94,20 @@ function class.of(object)
 end
 
 --- The name that a class was made with.
----@param cls table
+--- > ml.class.name(ml.nn.Linear)
+---   Linear
+---@param cls table the class
 ---@return string
 function class.name(cls)
   if not class.is_class(cls) then fail("class.name: expected a class, got %s", type(cls)) end
   return info[cls].name
 end
 
---- Whether class `cls` is `ancestor` or inherits from it.
----@param cls table
----@param ancestor table
+--- Whether a class is `ancestor` or inherits from it.
+--- > ml.class.is_subclass(ml.nn.Linear, ml.nn.Module)
+---   true
+---@param cls table the class
+---@param ancestor table the class to compare with
 ---@return boolean
 function class.is_subclass(cls, ancestor)
   while cls do
@@ -107,9 +117,11 @@ function class.is_subclass(cls, ancestor)
   return false
 end
 
---- Whether `object` is an object of class `cls` or of a class that inherits from it.
----@param object any
----@param cls table
+--- Whether an object is of a class or of one that inherits from it.
+--- > ml.class.is_instance(ml.nn.Linear(2, 1), ml.nn.Module)
+---   true
+---@param object any any value
+---@param cls table the class
 ---@return boolean
 function class.is_instance(object, cls)
   if not class.is_class(cls) then
@@ -118,10 +130,12 @@ function class.is_instance(object, cls)
   return class.is_subclass(class.of(object), cls)
 end
 
---- What the class of `object` says about `key`: methods and class fields, own or inherited. For
---- classes whose `__index` is a function, which is then called for every field not in the object.
----@param object table
----@param key any
+--- The method or class field `key` of an object's class, own or inherited: for classes whose
+--- `__index` is a function, which is called for every field that is not in the object.
+--- > ml.class.lookup(ml.nn.ReLU(), "forward") == ml.nn.ReLU.forward
+---   true
+---@param object table the object
+---@param key any the name
 ---@return any
 function class.lookup(object, key)
   return getmetatable(object)[key]
@@ -180,13 +194,16 @@ local function strict_newindex(object, key, value)
   rawset(object, key, value)
 end
 
---- Makes it an error when a script reads or sets a field that objects of the class do not have: it
---- would be nil, or without an effect. Objects of a script's own subclasses may have any. To be
---- called before the class has children. `optional` are fields that may be nil, and
---- `hint(object, name)` may give the end of the message.
----@param cls table
----@param optional? string[]
----@param hint? fun(object: table, name: string): string?
+--- Makes it an error when a script reads or sets a field that objects of the class do not have.
+--- Objects of a script's own subclasses may have any. To be called before the class has children.
+--- > Point = ml.class.strict(ml.class("Point"))
+--- > function Point:init(x) self.x = x end
+--- > (pcall(function() return Point(1).y end))
+---   false
+---@param cls table the class, which is returned
+---@param optional? string[] fields that may be nil
+---@param hint? fun(object: table, name: string): string? gives the end of the error message for
+---   an object and a name
 ---@return table cls
 function class.strict(cls, optional, hint)
   local set = {}

@@ -1,5 +1,7 @@
--- stdlib/data.lua: ml.data: data sets, samplers, loaders, readers of files, and what changes their
--- examples. Each part is loaded when one of its names is first used.
+-- stdlib/data.lua: ml.data: data sets, samplers, loaders, readers and writers of files, tokenizers,
+-- and transforms of images and sound.
+
+-- Each part is loaded when one of its names is first used.
 
 local options = require "moonlet.options"
 

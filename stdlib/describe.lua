@@ -7,17 +7,19 @@ local signature = require "moonlet.signature"
 
 local describe = {}
 
---- What `ml.describe` gives. It prints as a table.
+--- Summary statistics, which `ml.describe` returns; prints as a table.
+--- > ml.describe(ml.tensor { 1, 2, 3, 4 }).median
+---   2.5
 ---@class moonlet.Description
----@field count integer of elements, NaN not among them
----@field nan integer how many are NaN
----@field mean number the average
----@field std number the standard deviation, of the count less 1
----@field min number the smallest
----@field q25 number what a quarter of them does not exceed, between two elements by proportion
----@field median number what half of them does not exceed
----@field q75 number what three quarters do not exceed
----@field max number the largest
+---@field count integer number of elements that are not NaN
+---@field nan integer number of elements that are NaN
+---@field mean number arithmetic mean
+---@field std number standard deviation, with the divisor count - 1
+---@field min number minimum
+---@field q25 number first quartile, interpolated linearly between two elements
+---@field median number median
+---@field q75 number third quartile
+---@field max number maximum
 local Description = {}
 Description.__index = Description
 Description.__name = "Description"
@@ -47,11 +49,22 @@ end
 
 local read = signature "describe(Tensor x)"
 
---- Counts, mean, standard deviation, extremes and quartiles of the elements of `x` that are
---- numbers, as a table that prints; also `x:describe()`. The statistics of nothing are NaN.
---- > print(ml.describe(ml.randn(1000)))
----@param x moonlet.Tensor
+--- Summary statistics of the elements of `x` that are numbers: count, mean, standard deviation,
+--- extremes and quartiles, as a table that prints; also `x:describe()`. The statistics of nothing
+--- are NaN.
+--- > ml.describe(ml.tensor { 1, 2, 3, 4 })
+---   count   4
+---   nan     0
+---   mean    2.5
+---   std     1.2909944487358
+---   min     1.0
+---   q25     1.75
+---   median  2.5
+---   q75     3.25
+---   max     4.0
+---@param x moonlet.Tensor a real tensor
 ---@return moonlet.Description
+---@shape x (*)
 function describe.describe(...)
   local x = read(...)
   local all = x:detach():reshape(-1):to { dtype = ml.float64, device = "cpu" }

@@ -1,6 +1,7 @@
 -- stdlib/distributions.lua: ml.distributions: probability distributions with samples, log
--- probabilities, moments and divergences, the constraints of their parameters, and transforms. Each
--- part is loaded when one of its names is first used.
+-- probabilities, moments and divergences, the constraints of their parameters, and transforms.
+
+-- Each part is loaded when one of its names is first used.
 
 local options = require "moonlet.options"
 

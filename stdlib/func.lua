@@ -1,5 +1,7 @@
--- stdlib/func.lua: ml.func: transforms of functions: gradients, Jacobians, batches. Each part is
--- loaded when one of its names is first used.
+-- stdlib/func.lua: ml.func: transforms of functions: gradients, Jacobians, Hessians, and
+-- vectorisation over a batch.
+
+-- Each part is loaded when one of its names is first used.
 
 local options = require "moonlet.options"
 

@@ -84,21 +84,24 @@ end
 local read_histogramdd = signature("histogramdd(Tensor input, int>=1|table bins, "
   .. "number[]? range=nil, Tensor? weight=nil, bool density=false)")
 
---- How many of the points in the rows of `input` (..., dimensions) fall into each part of a grid,
---- or the sum of their `weight`. `bins` is a number of parts of equal width, or a table of such
---- numbers or of edges (1-D, rising) for each dimension; `range` holds the least and the largest
---- coordinate of each, one after the other, and is that of the points unless given. The last part
---- of each dimension contains its upper end. With `density` the results are divided by the volumes
---- of the parts and the sum of all.
---- > hist, edges = ml.histogramdd(ml.rand(100, 2), { 3, 4 })
---- > return hist.shape
----@param input moonlet.Tensor
----@param bins integer|integer[]|moonlet.Tensor[]
----@param range? number[]
----@param weight? moonlet.Tensor
----@param density? boolean (default false)
+--- Histogram of points in several dimensions: how many of the rows of `input` fall into each bin of
+--- a grid, or the sum of their weights. The last bin of each dimension includes its upper end.
+--- > hist = ml.histogramdd(ml.tensor { { 0.0, 0.0 }, { 1.0, 1.0 }, { 1.0, 0.0 } }, { 2, 2 })
+--- > hist
+---   {{1., 0.},
+---    {1., 1.}}
+---   Tensor (2, 2) float32
+---@param input moonlet.Tensor the points
+---@param bins integer|integer[]|moonlet.Tensor[] number of bins of equal width, or for each
+---   dimension such a number or ascending edges
+---@param range? number[] least and greatest coordinate of each dimension in turn; those of the
+---   points unless given
+---@param weight? moonlet.Tensor a weight for each point; 1 unless given
+---@param density? boolean whether the result is divided by the bins' volumes and the sum of all
 ---@return moonlet.Tensor hist
 ---@return moonlet.Tensor[] bin_edges of each dimension
+---@shape input (*, d), weight (*) -> hist (bins_1, ..., bins_d), edges of each dimension
+---   (bins_i + 1)
 function functions.histogramdd(...)
   local o = read_histogramdd:table(...)
   local _ <close> = ml.no_grad()
@@ -144,14 +147,21 @@ end
 local read_from_file = signature("from_file(string filename, bool shared=false, int>=0 size=0, "
   .. "string? dtype=nil)")
 
---- A tensor of one dimension whose memory is that of a file: its first `size` elements, which are
---- read when they are used. Changes stay in memory, or with `shared` are written to the file, which
---- is made, or made longer by zeros, where it has not so many elements.
----@param filename string
----@param shared? boolean (default false)
----@param size? integer how many elements (default 0)
+--- A tensor of one dimension whose memory is that of a file, which is read when elements are used.
+--- Changes stay in memory, or with `shared` are written to the file, which is made, or made longer
+--- by zeros, where it has fewer elements.
+--- > path = os.tmpname()
+--- > x = ml.from_file(path, true, 3)
+--- > x[2] = 5
+--- > ml.from_file(path, false, 3)
+---   {0., 5., 0.}
+---   Tensor (3,) float32
+---@param filename string the file
+---@param shared? boolean whether changes are written to the file
+---@param size? integer number of elements
 ---@param dtype? moonlet.dtype the default dtype unless given
 ---@return moonlet.Tensor
+---@shape -> (size)
 function functions.from_file(...)
   local path, shared, size, dtype = read_from_file(...)
   local out = ml.empty { 0, dtype = dtype, device = "cpu" }
@@ -167,10 +177,13 @@ end
 
 local read_items = signature "items(dict table)"
 
---- `for name, value in ml.items(state) do`: the keys and values of a table in their order: of a
---- state dict that of the modules, of one that `ml.load` read from a `.pt` file that of the file;
---- further keys follow, sorted. `pairs` has no order.
----@param table table
+--- Iterates over the keys and values of a table in their order: of a state dict in that of the
+--- modules, of one that `ml.load` read from a `.pt` file in that of the file; further keys follow,
+--- sorted. `pairs` has no order.
+--- > for name, value in ml.items(ml.nn.Linear(2, 1):state_dict()) do print(name, value.shape) end
+---   weight	(1, 2)
+---   bias	(1,)
+---@param table table a table by name
 ---@return fun(): any, any
 function functions.items(...)
   local dict = read_items(...)
@@ -186,9 +199,11 @@ end
 
 local read_tuple = signature "tuple(table list)"
 
---- Marks a list as a tuple: `ml.save` to a `.pt` file then writes a tuple of Python's, and a list
---- is what it stays here. What `ml.load` reads as tuples is marked so.
----@param list table
+--- Marks a list as a tuple: `ml.save` writes it to a `.pt` file as a tuple of Python's. In scripts
+--- it stays a list. What `ml.load` reads as tuples is marked so.
+--- > ml.is_tuple(ml.tuple { 1, 2 })
+---   true
+---@param list table the list
 ---@return table list
 function functions.tuple(...)
   local list = read_tuple(...)
@@ -198,8 +213,10 @@ end
 
 local read_is_tuple = signature "is_tuple(any value)"
 
---- Whether a table is marked as a tuple: by `ml.tuple`, or where `ml.load` read one.
----@param value any
+--- Whether a table is marked as a tuple: by `ml.tuple`, or because `ml.load` read one.
+--- > ml.is_tuple { 1, 2 }
+---   false
+---@param value any any value
 ---@return boolean
 function functions.is_tuple(...)
   local value = read_is_tuple(...)

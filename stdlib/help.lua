@@ -74,9 +74,12 @@ local function text_of_storage(s)
     layout.entry(index.by_name.Storage))
 end
 
---- The text that `help` prints: of a name ("nn.Linear", "x:backward"), a function, a class, an
---- object or a module.
----@param subject any
+--- The text that `help` prints.
+--- > print(ml.help.text("inf"))
+---   inf (constant)
+---
+---     Positive infinity.
+---@param subject any a name ("nn.Linear", "x:backward"), a function, a class, an object or a module
 ---@return string
 function help.text(subject)
   if subject == nil or subject == ml then return introduction end
@@ -92,8 +95,10 @@ function help.text(subject)
   return text_of_object(subject, getmetatable(subject))
 end
 
---- The names whose text, or which themselves, have a word, each with what it says first.
----@param word string
+--- The names that a word occurs in, or in whose texts it does, each with its first sentence.
+--- > ml.help.search("softmax"):match("log_softmax")
+---   log_softmax
+---@param word string the word
 ---@return string
 function help.search(word)
   if type(word) ~= "string" then
@@ -105,16 +110,20 @@ function help.search(word)
 end
 
 --- Prints what is known about a name, a function, a class or an object; `help(x)` at the prompt.
----@param subject any
+--- > ml.help.show("inf")  -- varies
+---@param subject any a name ("nn.Linear", "x:backward"), a function, a class, an object or a module
 function help.show(subject) print(help.text(subject)) end
 
 --- Prints the names that a word leads to; `apropos(word)` at the prompt.
----@param word string
+--- > ml.help.apropos("crossentropy")  -- varies
+---@param word string the word
 function help.apropos(word) print(help.search(word)) end
 
 --- The command `moonlet doc`: prints the text of a name, or with `--search` the names that a word
 --- leads to. Returns whether there is such a name.
----@param arguments string[]
+--- > ml.help.command { "inf" }
+---   true
+---@param arguments string[] the command's arguments
 ---@return boolean found
 function help.command(arguments)
   local name, wants_search = arguments[1], arguments[1] == "--search"

@@ -1,5 +1,7 @@
--- stdlib/metrics.lua: ml.metrics: how good predictions are, added up over batches. Each part is
--- loaded when one of its names is first used.
+-- stdlib/metrics.lua: ml.metrics: metrics of predictions, accumulated over batches: accuracy,
+-- precision, recall, ROC curves, errors and perplexity.
+
+-- Each part is loaded when one of its names is first used.
 
 local options = require "moonlet.options"
 

@@ -1,4 +1,4 @@
--- stdlib/onnx.lua: ml.onnx: models as ONNX files, written and read.
+-- stdlib/onnx.lua: ml.onnx: export of models to ONNX files and import of such files.
 
 local codec = require "moonlet.onnx_codec"
 local options = require "moonlet.options"
@@ -13,8 +13,11 @@ onnx.load = require("moonlet.onnx.load").load
 
 local read_check = signature "onnx.check_model(string path)"
 
---- Runs ONNX's own checker on a file: an error says what is wrong with it.
----@param path string
+--- Checks a file with ONNX's own checker: an error says what is wrong with it.
+--- > path = os.tmpname()  -- needs onnx
+--- > ml.onnx.export(ml.nn.Linear(4, 3), ml.ones(2, 4), path)
+--- > ml.onnx.check_model(path)
+---@param path string the file
 function onnx.check_model(...)
   local path = read_check(...)
   local bytes, problem = system.read_file(path)

@@ -1,5 +1,6 @@
--- stdlib/plot.lua: charts to look at. Each function returns a figure: `print(figure)` draws it in
--- the terminal, `figure:save "loss.svg"` writes it as SVG or PNG. Data are arrays or tensors.
+-- stdlib/plot.lua: charts in the terminal and as pictures. Each function returns a figure:
+-- `print(figure)` draws it in the terminal, `figure:save "loss.svg"` writes it as SVG or PNG. Data
+-- are arrays or tensors.
 
 local axes = require "moonlet.plot.axes"
 local drawing = require "moonlet.plot.terminal"
@@ -15,8 +16,10 @@ local fail, tostring = options.fail, numbers.tostring
 
 local plot = {}
 
---- What each function of `ml.plot` returns: a chart that can be shown as text and saved as a
---- picture. `print(fig)` shows it too.
+--- A figure, which each function of `ml.plot` returns: shown as text, saved as a picture.
+--- `print(fig)` shows it too.
+--- > #ml.plot.line({ 1, 3, 2 }):svg() > 1000
+---   true
 ---@class moonlet.plot.Figure
 local Figure = {}
 Figure.__index = Figure
@@ -54,10 +57,16 @@ end
 
 local read_text = signature(("Figure:text(%s)"):format(style))
 
---- The figure as text for a terminal, without a last newline. Options override those of the
---- figure: `width` in columns (default: the terminal's, at most 100), `height` of the plot area in
---- rows (16), `color` (default: when stdout is a terminal and NO_COLOR is unset), `ascii`
---- (default: when the locale is not UTF-8).
+--- The figure as text for a terminal, without a last newline. Options override those of the figure.
+--- > print(ml.plot.bar({ 3, 1 }):text { width = 30, ascii = true, color = false })
+---   1 |######################## 3
+---   2 |######## 1
+---@param width? integer width in columns; the terminal's, at most 100, unless given
+---@param height? integer height of the plot area in rows; 16 unless given
+---@param color? boolean whether colours are used; where stdout is a terminal and NO_COLOR is
+---   unset unless given
+---@param ascii? boolean whether only ASCII characters are used; where the locale is not UTF-8
+---   unless given
 ---@return string
 function Figure:text(...)
   local given, own = read_text:table(...), self.options
@@ -76,8 +85,16 @@ Figure.__tostring = function(self) return self:text() end
 
 local read_show = signature(("Figure:show(any? file=nil, %s)"):format(style))
 
---- Writes the figure as text to a file (default stdout); the options are those of `Figure:text`.
----@param file? file*
+--- Writes the figure as text to a file.
+--- > file = io.tmpfile()
+--- > ml.plot.bar({ 3, 1 }):show(file, { width = 30, ascii = true, color = false })
+---@param file? file* an open file; stdout unless given
+---@param width? integer width in columns; the terminal's, at most 100, unless given
+---@param height? integer height of the plot area in rows; 16 unless given
+---@param color? boolean whether colours are used; where stdout is a terminal and NO_COLOR is
+---   unset unless given
+---@param ascii? boolean whether only ASCII characters are used; where the locale is not UTF-8
+---   unless given
 function Figure:show(...)
   local given = read_show:table(...)
   local shown = self:text(given.width, given.height, given.color, given.ascii);
@@ -91,7 +108,11 @@ end
 
 local read_svg = signature(("Figure:svg(%s)"):format(page_size))
 
---- The figure as the text of an SVG picture, `width` x `height` pixels (720 x 400).
+--- The figure as the text of an SVG picture.
+--- > ml.plot.line({ 1, 3, 2 }):svg():match("^<svg")
+---   <svg
+---@param width? integer width in pixels
+---@param height? integer height in pixels
 ---@return string
 function Figure:svg(...)
   local page = page_of(self, read_svg(...))
@@ -100,8 +121,13 @@ end
 
 local read_png = signature(("Figure:png(%s, number>=0.1<=20 scale=1)"):format(page_size))
 
---- The figure as the bytes of a PNG picture. Options: those of `Figure:svg`, and `scale` (1), which
---- makes it that much larger with all that is on it. Drawn by cairo: an error without it.
+--- The figure as the bytes of a PNG picture, drawn by cairo; an error without it.
+--- > bytes = ml.plot.line({ 1, 3, 2 }):png()
+--- > bytes:sub(2, 4)
+---   PNG
+---@param width? integer width in pixels
+---@param height? integer height in pixels
+---@param scale? number factor of the size of the picture with all that is on it
 ---@return string
 function Figure:png(...)
   local width, height, scale = read_png(...)
@@ -122,9 +148,16 @@ function formats.png(self, given) return self:png(given.width, given.height, giv
 local read_save = signature(
   ("Figure:save(string path, %s, number>=0.1<=20? scale=nil)"):format(page_size))
 
---- Writes the figure as the path's extension says: `.svg` or `.png`; SVG when there is none. The
---- file appears whole or not at all. The options are those of `Figure:svg` and `Figure:png`.
----@param path string
+--- Saves the figure as the path's extension says, `.svg` or `.png`, or as SVG without one; whole or
+--- not at all.
+--- > path = os.tmpname() .. ".svg"
+--- > ml.plot.line({ 1, 3, 2 }):save(path)
+--- > io.open(path):read(4)
+---   <svg
+---@param path string the file
+---@param width? integer width in pixels
+---@param height? integer height in pixels
+---@param scale? number factor of the size of a PNG picture; 1 unless given
 function Figure:save(...)
   local given = read_save:table(...)
   local path = given.path
@@ -215,18 +248,64 @@ local xy_options = "any? x_label=nil, any? y_label=nil, any? x=nil, any[]? label
 local read_line = declare("line", xy_options)
 local read_scatter = declare("scatter", xy_options)
 
---- A line chart. `data` is an array or tensor of numbers, or several: `{ a, b }`,
---- `{ train = a, test = b }`, or `{ { x = .., y = .., label = ".." }, .. }`. Values that are not
---- finite leave gaps. Options: `title`, `x_label`, `y_label`, `x` (shared positions, default
---- 1, 2, ...), `labels`, `x_min`, `x_max`, `y_min`, `y_max`, `width`, `height`, `color`, `ascii`.
----@param data any
+--- Line chart. Values that are not finite leave gaps.
+--- > fig = ml.plot.line({ 1, 3, 2 }, { width = 30, height = 4, ascii = true, color = false })
+--- > print(fig:text())
+---   3+           *******
+---   2+       ****       ********
+---    |   ****                   *
+---   1+***
+---    ++------------+------------+
+---     1            2            3
+---@param data any an array or tensor of numbers, or several: `{ a, b }`, by name, or `{ x =, y
+---   =, label = }`
+---@param title? any the title
+---@param x_label? any the label of the x axis
+---@param y_label? any the label of the y axis
+---@param x? any shared positions; 1, 2, ... unless given
+---@param labels? any[] a name for each series
+---@param x_min? any the least x that is shown; that of the data unless given
+---@param x_max? any the greatest x that is shown
+---@param y_min? any the least y that is shown
+---@param y_max? any the greatest y that is shown
+---@param width? integer width in columns; the terminal's, at most 100, unless given
+---@param height? integer height of the plot area in rows; 16 unless given
+---@param color? boolean whether colours are used; where stdout is a terminal and NO_COLOR is
+---   unset unless given
+---@param ascii? boolean whether only ASCII characters are used; where the locale is not UTF-8
+---   unless given
 ---@return moonlet.plot.Figure
 function plot.line(...)
   return xy("line", read_line:table(...))
 end
 
---- Points: `plot.scatter({ x = xs, y = ys }, options)`. Data and options as for `plot.line`.
----@param data any
+--- Scatter plot of points: `plot.scatter({ x = xs, y = ys })`.
+--- > points = { x = { 1, 2, 3 }, y = { 1, 3, 2 } }
+--- > fig = ml.plot.scatter(points, { width = 30, height = 4, ascii = true, color = false })
+--- > print(fig:text())
+---   3+             *
+---   2+
+---    |                          *
+---   1+*
+---    ++------------+------------+
+---     1            2            3
+---@param data any an array or tensor of numbers, or several: `{ a, b }`, by name, or `{ x =, y
+---   =, label = }`
+---@param title? any the title
+---@param x_label? any the label of the x axis
+---@param y_label? any the label of the y axis
+---@param x? any shared positions; 1, 2, ... unless given
+---@param labels? any[] a name for each series
+---@param x_min? any the least x that is shown; that of the data unless given
+---@param x_max? any the greatest x that is shown
+---@param y_min? any the least y that is shown
+---@param y_max? any the greatest y that is shown
+---@param width? integer width in columns; the terminal's, at most 100, unless given
+---@param height? integer height of the plot area in rows; 16 unless given
+---@param color? boolean whether colours are used; where stdout is a terminal and NO_COLOR is
+---   unset unless given
+---@param ascii? boolean whether only ASCII characters are used; where the locale is not UTF-8
+---   unless given
 ---@return moonlet.plot.Figure
 function plot.scatter(...)
   return xy("scatter", read_scatter:table(...))
@@ -235,8 +314,28 @@ end
 local read_histogram = declare("histogram", "any? x_label=nil, any? y_label=nil, "
   .. "int>=1<=10000? bins=nil, finite? min=nil, finite? max=nil")
 
---- A histogram. Options: `bins` (a count), `min`, `max`, `title`, `x_label`, `y_label`, style.
----@param data any
+--- Histogram of numbers.
+--- > options = { bins = 3, width = 30, height = 4, ascii = true, color = false }
+--- > print(ml.plot.histogram({ 1, 2, 2, 3 }, options):text())
+---   2+         #########
+---   1+         #########
+---    |###########################
+---   0+###########################
+---    ++------------+------------+
+---     1            2            3
+---@param data any an array or tensor of numbers
+---@param title? any the title
+---@param x_label? any the label of the x axis
+---@param y_label? any the label of the y axis
+---@param bins? integer number of bins; the square root of the count, from 5 to 40, unless given
+---@param min? any lower end of the first bin; the least number unless given
+---@param max? any upper end of the last bin; the greatest number unless given
+---@param width? integer width in columns; the terminal's, at most 100, unless given
+---@param height? integer height of the plot area in rows; 16 unless given
+---@param color? boolean whether colours are used; where stdout is a terminal and NO_COLOR is
+---   unset unless given
+---@param ascii? boolean whether only ASCII characters are used; where the locale is not UTF-8
+---   unless given
 ---@return moonlet.plot.Figure
 function plot.histogram(...)
   local given = read_histogram:table(...)
@@ -251,8 +350,19 @@ end
 
 local read_bar = declare("bar", "any[]? labels=nil")
 
---- A bar chart of an array with `labels` (default: positions), or of a table of numbers by name.
----@param data any
+--- Bar chart.
+--- > print(ml.plot.bar({ cat = 3, dog = 1 }, { width = 30, ascii = true, color = false }):text())
+---   cat |###################### 3
+---   dog |####### 1
+---@param data any an array of numbers, or numbers by name
+---@param title? any the title
+---@param labels? any[] a name for each bar; the positions unless given
+---@param width? integer width in columns; the terminal's, at most 100, unless given
+---@param height? integer height of the plot area in rows; 16 unless given
+---@param color? boolean whether colours are used; where stdout is a terminal and NO_COLOR is
+---   unset unless given
+---@param ascii? boolean whether only ASCII characters are used; where the locale is not UTF-8
+---   unless given
 ---@return moonlet.plot.Figure
 function plot.bar(...)
   local given = read_bar:table(...)
@@ -286,10 +396,24 @@ end
 
 local read_confusion = declare("confusion", "any[]? labels=nil")
 
---- A confusion matrix from a square matrix of counts, rows for true classes and columns for
---- predictions. Options: `labels` of the classes, `title`, style. For tensors of n classes the
---- counts are `ml.bincount((truths - 1) * n + guesses, { minlength = n * n }):view(n, n)`.
----@param data any
+--- Confusion matrix as a picture, with a row for each true class and a column for each predicted
+--- one; `ml.metrics.confusion_matrix` counts it.
+--- > counts = ml.metrics.confusion_matrix(ml.tensor { 1, 2, 2 }, ml.tensor { 1, 2, 1 })
+--- > print(ml.plot.confusion(counts, { width = 40, ascii = true, color = false }):text())
+---   true |  1  2  recall
+---   -----+--------------
+---      1 |  1  1   50.0%
+---      2 |  0  1  100.0%
+---   columns are predictions; accuracy 66.67% (2 of 3)
+---@param data any a square matrix of counts
+---@param title? any the title
+---@param labels? any[] the names of the classes
+---@param width? integer width in columns; the terminal's, at most 100, unless given
+---@param height? integer height of the plot area in rows; 16 unless given
+---@param color? boolean whether colours are used; where stdout is a terminal and NO_COLOR is
+---   unset unless given
+---@param ascii? boolean whether only ASCII characters are used; where the locale is not UTF-8
+---   unless given
 ---@return moonlet.plot.Figure
 function plot.confusion(...)
   local given = read_confusion:table(...)
@@ -351,10 +475,24 @@ end
 
 local read_images = declare("images", "table? captions=nil, finite? min=nil, finite? max=nil")
 
---- Images side by side, each as for `plot.image`; also an (n, h, w) or (n, 3, h, w) tensor.
---- Options: `captions` (an array), `min`, `max`, `title`, style.
----@param data any
+--- Images side by side, each as for `plot.image`.
+--- > options = { width = 20, ascii = true, color = false }
+--- > print(ml.plot.images({ { { 0, 1 }, { 1, 0 } }, { { 1, 0 }, { 0, 1 } } }, options):text())
+---     @@  @@
+---   @@      @@
+---@param data any an array of images, or a tensor
+---@param title? any the title
+---@param captions? table a caption for each image
+---@param min? any the value that is black; the least one unless given
+---@param max? any the value that is white; the greatest one unless given
+---@param width? integer width in columns; the terminal's, at most 100, unless given
+---@param height? integer height of the plot area in rows; 16 unless given
+---@param color? boolean whether colours are used; where stdout is a terminal and NO_COLOR is
+---   unset unless given
+---@param ascii? boolean whether only ASCII characters are used; where the locale is not UTF-8
+---   unless given
 ---@return moonlet.plot.Figure
+---@shape data (n, h, w) or (n, 3, h, w)
 function plot.images(...)
   local given = read_images:table(...)
   local list = axes.to_table(given.data)
@@ -371,11 +509,24 @@ end
 
 local read_image = declare("image", "any? caption=nil, finite? min=nil, finite? max=nil")
 
---- An image: grey from rows of numbers or an (h, w) or (1, h, w) tensor, colours from one of shape
---- (3, h, w), red, green and blue. Black is `min` and white `max` (default: those of the data).
---- Options: `caption`, `title`, style.
----@param data any
+--- Image: grey from a matrix, or red, green and blue from three.
+--- > options = { width = 8, ascii = true, color = false }
+--- > print(ml.plot.image({ { 0, 1 }, { 1, 0 } }, options):text())
+---     @@
+---   @@
+---@param data any rows of numbers, or a tensor
+---@param title? any the title
+---@param caption? any text below the image
+---@param min? any the value that is black; the least one unless given
+---@param max? any the value that is white; the greatest one unless given
+---@param width? integer width in columns; the terminal's, at most 100, unless given
+---@param height? integer height of the plot area in rows; 16 unless given
+---@param color? boolean whether colours are used; where stdout is a terminal and NO_COLOR is
+---   unset unless given
+---@param ascii? boolean whether only ASCII characters are used; where the locale is not UTF-8
+---   unless given
 ---@return moonlet.plot.Figure
+---@shape data (h, w), (1, h, w) or (3, h, w)
 function plot.image(...)
   local given = read_image:table(...)
   local image = image_of("image", given.data, given)
@@ -386,10 +537,28 @@ end
 local read_heatmap = declare("heatmap", "any? x_label=nil, any? y_label=nil, finite? min=nil, "
   .. "finite? max=nil, any[]? row_labels=nil, any[]? column_labels=nil")
 
---- A heat map of an (h, w) matrix. Options: `row_labels`, `column_labels`, `min`, `max`, `title`,
---- `x_label`, `y_label`, style.
----@param data any
+--- Heat map of a matrix.
+--- > options = { width = 30, ascii = true, color = false }
+--- > print(ml.plot.heatmap({ { 0, 1 }, { 2, 3 } }, options):text())
+---     --
+---   **@@
+---   0 (dark) to 3 (light)
+---@param data any rows of numbers, or a tensor
+---@param title? any the title
+---@param x_label? any the label of the x axis
+---@param y_label? any the label of the y axis
+---@param min? any the lower end of the colour scale; the least number unless given
+---@param max? any the upper end of the colour scale; the greatest number unless given
+---@param row_labels? any[] a name for each row
+---@param column_labels? any[] a name for each column
+---@param width? integer width in columns; the terminal's, at most 100, unless given
+---@param height? integer height of the plot area in rows; 16 unless given
+---@param color? boolean whether colours are used; where stdout is a terminal and NO_COLOR is
+---   unset unless given
+---@param ascii? boolean whether only ASCII characters are used; where the locale is not UTF-8
+---   unless given
 ---@return moonlet.plot.Figure
+---@shape data (h, w)
 function plot.heatmap(...)
   local given = read_heatmap:table(...)
   local chart = matrix_of("heatmap", given.data, given)

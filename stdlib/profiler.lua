@@ -9,14 +9,20 @@ local kept_open = require("moonlet.options").kept_open
 
 local profiler = {}
 
---- What `ml.profile` returns: `print(p)` shows it as a table. An event is what is known of an op
---- called from one line: `name`, `where`, `count`, `total_time` and `self_time` in seconds, `bytes`
---- and `self_bytes`; `self` leaves out the ops inside.
+--- Profile of ops, which `ml.profile` returns; it prints as a table. Each event is what is known of
+--- an op called from one line: `name`, `where`, `count`, `total_time` and `self_time` in seconds,
+--- `bytes` and `self_bytes`; `self` leaves out the ops inside.
+--- > ml.profile(function() return ml.ones(9):sum() end).events[1].count
+---   1
 ---@class moonlet.Profile
 ---@field events moonlet.ProfileEvent[] One for each op and line of the script that called it.
 local Profile = {}
 
---- Ends the measurement; `events` stays.
+--- Ends the measurement; the events stay.
+--- > p = ml.profile()
+--- > x = ml.ones(3):exp()
+--- > #p:stop().events > 0
+---   true
 ---@return moonlet.Profile self
 function Profile:stop()
   local _ <close> = self._guard
@@ -59,11 +65,13 @@ signature.add_choice("Grouping", { "op", "line" })
 local read_table = signature(
   'Profile:table(SortKey sort="self_time", Grouping by="op", int>=1? rows=nil)', "profile table")
 
---- A table of what was measured, dearest first: a row for each op, or for each op and line of the
---- script, and at most `rows` of them.
----@param sort? string "count", "total_time", "self_time", "bytes", "self_bytes" or "name"
----@param by? "op"|"line"
----@param rows? integer all of them unless given
+--- The profile as a text of one row for each op, or for each op and line of the script, the
+--- greatest first.
+--- > type(ml.profile(function() return ml.ones(9):sum() end):table { by = "line" })
+---   string
+---@param sort? string "self_time", "total_time", "count", "bytes", "self_bytes" or "name"
+---@param by? "op"|"line" "op" or "line"
+---@param rows? integer the most rows; all unless given
 ---@return string
 function Profile:table(...)
   local key, by, most = read_table(...)
@@ -97,14 +105,18 @@ local function measured(given, ...)
   return kept_open("profile", setmetatable({ _guard = guard, _events = events }, metatable), ...)
 end
 
---- Counts the ops that `f` calls, or those until the end of the block or `p:stop()`, with their
---- time and the bytes they allocate; the ops inside an op and those of backward too. With `sync` it
---- waits for CUDA devices around each op, so that its time is the op's own. `p.events` has the
---- numbers (`count`, `total_time`, `self_time`, ...), and `p:table { sort = "self_time" }` is text.
---- > print(ml.profile(function() return ml.randn(9, 9):softmax(1) end))
----@param options? {sync?: boolean} may be left out
----@param f? function
----@param ... any what f gets
+--- Profiles the ops that `f` calls, or those until the end of the block or `p:stop()`: how often
+--- each ran, its time and the bytes it allocated; the ops inside an op and those of backward too.
+--- `p.events` has the numbers, `p:table()` is text, and `print(p)` shows it.
+--- > p = ml.profile(function() return ml.ones(9, 9):softmax(1) end)
+--- > #p.events > 0
+---   true
+---@param options? {sync?: boolean}
+---@param options.sync? boolean whether CUDA devices are waited for around each op, so that
+---   times are the ops' own (default false)
+---@param f? function the function to run; without it the measurement lasts to `p:stop()` or the
+---   end of the block
+---@param ... any what `f` gets
 ---@return moonlet.Profile
 function profiler.profile(options, f, ...)
   return measured(read_profile:before_function(options, f, ...))

@@ -1,5 +1,6 @@
--- stdlib/progress.lua: a progress bar on stderr. It draws only on a terminal, at most ten times a
--- second, and fits its width: label, bar, count, rate, time left and the values it is given.
+-- stdlib/progress.lua: progress bars on stderr. A bar is drawn only on a terminal, at most ten
+-- times a second, and fits its width: label, bar, count, rate, time left and the values it is
+-- given.
 
 local numbers = require "moonlet.numbers"
 local options = require "moonlet.options"
@@ -10,7 +11,11 @@ local tostring = numbers.tostring
 
 local progress = {}
 
---- What `progress.new` makes: a bar, which ends by itself as a `<close>` variable.
+--- A progress bar, which `progress.new` makes; it ends by itself as a `<close>` variable.
+--- > for i in ml.progress.new { out = io.tmpfile(), tty = false }:over(3) do print(i) end
+---   1
+---   2
+---   3
 ---@class moonlet.progress.Bar
 local Bar = {}
 Bar.__index = Bar
@@ -51,9 +56,24 @@ local read_bar = signature([[progress.new(string? label=nil, number>=0? total=ni
   any? out=nil, string unit="it", bool lines=false, bool? tty=nil, int>=1? width=nil,
   bool? ascii=nil, function? clock=nil)]], "progress")
 
---- A bar. Options: `label`, `total` (count of steps, if known), `leave` (true; false wipes the
---- finished bar), `unit` ("it"), `lines` (without a terminal print one plain line when the bar is
---- done), and to override what is found out: `out` (a file), `tty`, `width`, `ascii`, `clock`.
+--- Makes a progress bar. It is drawn to stderr where that is a terminal.
+--- > bar = ml.progress.new { label = "epoch 1", total = 3, out = io.tmpfile(), tty = false }
+--- > for i = 1, 3 do bar:update() end
+--- > bar:close()
+--- > for i in ml.progress.new { out = io.tmpfile(), tty = false }:over(2) do print(i) end
+---   1
+---   2
+---@param label? string text in front of the bar
+---@param total? number number of steps, where it is known
+---@param leave? boolean whether the finished bar stays; false wipes it
+---@param out? any the file to draw to; stderr unless given
+---@param unit? string the name of a step
+---@param lines? boolean whether a line is printed when the bar is done, where there is no terminal
+---@param tty? boolean whether `out` is a terminal; found out unless given
+---@param width? integer width in columns; the terminal's unless given
+---@param ascii? boolean whether only ASCII characters are used; where the locale is not UTF-8
+---   unless given
+---@param clock? function gives the time in seconds; the system's unless given
 ---@return moonlet.progress.Bar
 function progress.new(...)
   local self = setmetatable(read_bar:table(...), Bar)
@@ -69,9 +89,11 @@ end
 
 local read_set = signature("Bar:set(dict values)", "progress: set")
 
---- Sets values to show at the end of the bar, such as `{ loss = 0.1 }`. New names appear in
---- alphabetical order after those already there. One-element tensors are read when drawn.
----@param values table
+--- Sets values to show at the end of the bar. New names appear in alphabetical order after those
+--- already there. Tensors of one element are read when the bar is drawn.
+--- > bar = ml.progress.new { out = io.tmpfile(), tty = false }
+--- > bar:set { loss = 0.1 }
+---@param values table numbers, strings or tensors of one element by name
 function Bar:set(...)
   local values, fresh = read_set(...), {}
   for name, value in pairs(values) do
@@ -85,9 +107,11 @@ end
 
 local read_update = signature("Bar:update(number n=1, dict? values=nil)", "progress: update")
 
---- Moves the bar on by `n` steps (1) and sets values to show.
----@param n? number
----@param values? table
+--- Advances the bar and sets values to show.
+--- > bar = ml.progress.new { out = io.tmpfile(), tty = false }
+--- > bar:update(1, { loss = 0.1 })
+---@param n? number number of steps
+---@param values? table values to show, as for `set`
 function Bar:update(...)
   if self.closed then options.fail("progress: update of a closed bar") end
   local n, values = read_update(...)
@@ -96,6 +120,8 @@ function Bar:update(...)
 end
 
 --- Ends the bar: draws it a last time and moves to the next line. Closing twice does nothing.
+--- > bar = ml.progress.new { out = io.tmpfile(), tty = false }
+--- > bar:close()
 function Bar:close()
   if self.closed then return end
   self.closed = true
@@ -243,12 +269,16 @@ local function length_of(iterable)
   return nil
 end
 
---- Iterates over `iterable` and moves the bar on by one for each item; the bar closes when the
---- loop ends or is left. Takes an array (its items come, without positions), an object with a
---- method `iter`, a callable iterator, an iterator function with its state, or an integer n.
----@param iterable any
----@param state? any
----@param control? any
+--- Iterates over `iterable` and advances the bar by one for each item; the bar closes when the loop
+--- ends or is left.
+--- > bar = ml.progress.new { out = io.tmpfile(), tty = false }
+--- > for x in bar:over { "a", "b" } do print(x) end
+---   a
+---   b
+---@param iterable any an array (its items come, without positions), an object with a method
+---   `iter`, an iterator function, or an integer n
+---@param state? any the state of an iterator function
+---@param control? any its first control variable
 function Bar:over(iterable, state, control)
   local step, own_state, own_control = iterator_of(iterable)
   if own_state ~= nil or own_control ~= nil then state, control = own_state, own_control end

@@ -96,11 +96,18 @@ end
 --- for `.npz`, is `numpy.savez_compressed`.
 ---
 --- What `ml.load` returns is saved as it is by `ml.save(path, ml.load(other))`.
----@param path string
----@param value any
----@param metadata? table<string, string>
----@param compressed? boolean (default false)
----@param max_shard_size? integer|string
+--- > path = os.tmpname() .. ".safetensors"
+--- > ml.save(path, { w = ml.tensor { 1.0, 2.0 } })
+--- > ml.load(path).w
+---   {1., 2.}
+---   Tensor (2,) float32
+---@param path string the file; the end of its name says the format
+---@param value any a tensor, or a table of tensors by name, nested where the format allows it
+---@param metadata? table<string, string> strings by name to store beside the tensors, for
+---   safetensors
+---@param compressed? boolean whether an `.npz` file is compressed
+---@param max_shard_size? integer|string bytes, or text such as "5GB", beyond which safetensors
+---   go to several files
 function serialize.save(...)
   local path, value, metadata, compressed, most = read_save(save_arguments(...))
   if value == nil then fail("save: 'value' is missing") end
@@ -253,12 +260,20 @@ end
 --- to the tensors stay in this process. `max_bytes`: what tensors and values of the file may take;
 --- a file may come from anybody, so this is 512 MiB, or 256 times the file's size where that is
 --- more, unless it is given.
----@param path string
----@param device? string
----@param mmap? boolean
----@param map_location? string
----@param dtype? string
----@param max_bytes? integer
+--- > path = os.tmpname() .. ".npy"
+--- > ml.save(path, ml.tensor { 1.0, 2.0 })
+--- > ml.load(path)
+---   {1., 2.}
+---   Tensor (2,) float32
+---   {}
+---   nil
+---@param path string the file; its bytes say the format
+---@param device? string the device of the tensors
+---@param mmap? boolean whether the file is mapped instead of copied
+---@param map_location? string PyTorch's name of `device`
+---@param dtype? string the dtype of quantised tensors of a GGUF file; float32 unless given
+---@param max_bytes? integer what tensors and values may take; 512 MiB, or 256 times the file,
+---   unless given
 ---@return any value
 ---@return table metadata
 ---@return table<string, string>? left_out

@@ -1,5 +1,7 @@
 -- stdlib/train.lua: ml.train: a training loop, and its parts for loops of one's own: early
--- stopping, checkpoints, logs. Each part is loaded when its name is first used.
+-- stopping, checkpoints, logs.
+
+-- Each part is loaded when its name is first used.
 
 local options = require "moonlet.options"
 

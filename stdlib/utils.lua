@@ -1,5 +1,6 @@
--- stdlib/utils.lua: ml.utils: helpers of training that belong to no model. Each part is loaded when
--- a name of it is first used.
+-- stdlib/utils.lua: ml.utils: activation checkpointing and TensorBoard.
+
+-- Each part is loaded when a name of it is first used.
 
 local options = require "moonlet.options"
 

@@ -18,7 +18,8 @@ local stdlib_docs = require "interp.gen.stdlib_docs"
 
 local reference = {}
 
-local meta_files = { "moonlet", "tensor", "autograd", "storage", "json", "numbers" }
+local meta_files = { "moonlet", "runtime", "tensor", "sparse", "autograd", "storage", "json",
+  "numbers" }
 
 local titles = {
   { "moonlet", "Module moonlet" }, { "tensor", "Tensors" },

@@ -4,32 +4,40 @@
 ---@class moonlet.json
 local json = {}
 
---- A value as JSON text. Tables are arrays, when they have items at 1 to n and nothing else, or
---- objects, whose keys come sorted; the empty table is an object, unless it was decoded from an array
---- or given to `json.array`. Integers and floats stay what they are (`1` and `1.0`). Options:
---- `indent`, so many spaces for each level, on lines of their own; `nan`, what becomes of nan and
---- infinities, which JSON does not have: "error" (the default), "null", or "literal", the `NaN` and
---- `Infinity` that Python writes and reads. Tables with a metatable, inside themselves or more than
---- 200 deep are errors.
---- > ml.json.encode({ loss = 0.5, sizes = { 2, 3 } }, { indent = 2 })
----@param value any
----@param options? table `indent` and `nan`
+--- Encodes a value as JSON text. Tables are arrays, when they have items at 1 to n and nothing
+--- else, or objects, whose keys come sorted; the empty table is an object, unless it was decoded
+--- from an array or given to `json.array`. Integers and floats stay what they are (`1` and `1.0`).
+--- > print(ml.json.encode({ loss = 0.5, sizes = { 2, 3 } }, { indent = 2 }))
+---   {
+---     "loss": 0.5,
+---     "sizes": [
+---       2,
+---       3
+---     ]
+---   }
+---@param value any a value of tables, strings, numbers and booleans, and `json.null`
+---@param options? table
+---@param options.indent? any that many spaces for each level, on lines of their own
+---@param options.nan? any what becomes of NaN and infinities: "error" (unless given), "null", or "literal", Python's `NaN` and `Infinity`
 ---@return string
+---@error for tables with a metatable, inside themselves or more than 200 deep
 function json.encode(value, options) end
 
---- The value of a JSON text: tables, strings, booleans, integers and floats, and `json.null`. What is
---- not JSON is an error that says where. Options: `max_bytes`, how much the values may take (no bound
---- unless given; it may stand alone instead of the options); `null`, a value for null in place of
---- `json.null`.
+--- Decodes a JSON text: tables, strings, booleans, integers and floats, and `json.null`.
 --- > ml.json.decode('{"lr": 1e-3, "sizes": [2, 3], "device": null}', { null = false })
----@param text string
----@param options? table|integer `max_bytes` and `null`
+---   {device = false, lr = 0.001, sizes = {2, 3}}
+---@param text string the text
+---@param options? table|integer
+---@param options.max_bytes? any the most bytes that the values may take, without limit unless given (also alone in place of the table)
+---@param options.null? any a value for null in place of `json.null`
 ---@return any
+---@error for what is not JSON, with its position
 function json.decode(text, options) end
 
---- Makes a table an array for `json.encode` also while it is empty, and returns it.
+--- Marks a table as an array for `json.encode` also while it is empty, and returns it.
 --- > ml.json.encode { layers = ml.json.array {} }
----@param list table
+---   {"layers":[]}
+---@param list table the table
 ---@return table list
 function json.array(list) end
 

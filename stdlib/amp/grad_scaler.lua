@@ -13,12 +13,27 @@ local function single(x)
   return (string.unpack("<f", string.pack("<f", x)))
 end
 
---- Scales losses so that gradients do not vanish in float16: `scaler:scale(loss):backward()`,
---- `scaler:step(optimizer)`, `scaler:update()`. `step` divides the gradients by the factor and,
---- where one is not finite, leaves the step out; `update` then makes the factor smaller by
---- `backoff_factor`, and greater by `growth_factor` after `growth_interval` steps without that.
---- Options: `device` ("cpu"), `init_scale` (65536), `growth_factor` (2), `backoff_factor` (0.5),
---- `growth_interval` (2000), `enabled` (true): without it, all but the step does nothing.
+--- Scales losses so that gradients do not underflow in float16: `scaler:scale(loss):backward()`,
+--- `scaler:step(optimizer)`, `scaler:update()`. `step` divides the gradients by the scale and skips
+--- the step where one is not finite; `update` then lowers the scale, and raises it after
+--- `growth_interval` steps without that.
+--- > net = ml.nn.Linear(2, 1)
+--- > opt, scaler = ml.optim.SGD(net:parameters(), 0.1), ml.amp.GradScaler()
+--- > scaler:scale(net(ml.ones(1, 2)):sum()):backward()
+--- > scaler:step(opt)
+---   nil
+--- > scaler:update()
+--- > scaler:get_scale()
+---   65536.0
+---@param device? any the type of device of the tensors, "cpu" or "cuda"
+---@param init_scale? number the scale at first
+---@param growth_factor? number what the scale is multiplied by to grow, greater than 1
+---@param backoff_factor? number what the scale is multiplied by after a gradient that was not
+---   finite, less than 1
+---@param growth_interval? integer after how many updates in a row with finite gradients the
+---   scale grows
+---@param enabled? boolean false makes all methods but `step` do nothing
+---@source Micikevicius and others, "Mixed precision training", 2018
 local GradScaler = class.strict(class("GradScaler"))
 
 local reader = signature('amp.GradScaler(AutocastDevice device="cpu", number init_scale=65536, '
@@ -78,9 +93,12 @@ end
 
 local read_scale = signature "GradScaler:scale(Tensor|table outputs)"
 
---- The tensor, or those of nested arrays, times the factor.
----@param outputs moonlet.Tensor|table
+--- Multiplies a tensor, or the tensors of nested arrays, by the scale.
+--- > ml.amp.GradScaler():scale(ml.tensor(2.0))
+---   131072.  Tensor () float32
+---@param outputs moonlet.Tensor|table a tensor, or arrays of tensors
 ---@return moonlet.Tensor|table
+---@shape outputs (*) -> (*)
 function GradScaler:scale(...)
   local outputs = read_scale(...)
   if not self._enabled then return outputs end
@@ -160,9 +178,16 @@ end
 
 local read_unscale = signature "GradScaler:unscale_(Optimizer optimizer)"
 
---- Divides the gradients of an optimiser's parameters by the factor, to clip or look at them before
---- `step`, which else does it. Once between two updates.
----@param optimizer moonlet.optim.Optimizer
+--- Divides the gradients of an optimiser's parameters by the scale, to clip or look at them before
+--- `step`, which otherwise does it. At most once between two updates.
+--- > w = ml.ones(2, { requires_grad = true })
+--- > opt, scaler = ml.optim.SGD({ w }, 0.1), ml.amp.GradScaler()
+--- > scaler:scale(w:sum()):backward()
+--- > scaler:unscale_(opt)
+--- > w.grad
+---   {1., 1.}
+---   Tensor (2,) float32
+---@param optimizer moonlet.optim.Optimizer the optimiser whose gradients are divided
 function GradScaler:unscale_(...)
   local optimizer = read_unscale(...)
   if not self._enabled then return end
@@ -187,10 +212,18 @@ end
 
 local read_step = signature "GradScaler:step(Optimizer optimizer, any... rest)"
 
---- Calls `optimizer:step(...)` with the gradients divided by the factor, unless one of them is not
---- finite. Returns what it returns. A closure is an error.
----@param optimizer moonlet.optim.Optimizer
----@param ... any for the optimiser
+--- Calls `optimizer:step(...)` with the gradients divided by the scale, unless one of them is not
+--- finite, and returns what it returns. A closure is an error.
+--- > w = ml.ones(1, { requires_grad = true })
+--- > opt, scaler = ml.optim.SGD({ w }, 0.1), ml.amp.GradScaler()
+--- > scaler:scale(w:sum()):backward()
+--- > scaler:step(opt)
+---   nil
+--- > w
+---   {0.9000}
+---   Tensor (1,) float32 requires_grad
+---@param optimizer moonlet.optim.Optimizer the optimiser
+---@param ... any further arguments of the optimiser's `step`
 ---@return any ...
 function GradScaler:step(optimizer, ...)
   read_step(optimizer)
@@ -232,9 +265,16 @@ end
 
 local read_update = signature "GradScaler:update(Tensor|number? new_scale=nil)"
 
---- Changes the factor by what the steps since the last update found, or sets it. To be called after
+--- Changes the scale by what the steps since the last update found, or sets it. It is called after
 --- the steps of all optimisers.
----@param new_scale? number|moonlet.Tensor
+--- > scaler = ml.amp.GradScaler()
+--- > scaler:scale(ml.ones(1))
+---   {65536.}
+---   Tensor (1,) float32
+--- > scaler:update(1024)
+--- > scaler:get_scale()
+---   1024.0
+---@param new_scale? number|moonlet.Tensor the new scale; computed from the steps unless given
 function GradScaler:update(...)
   local new_scale = read_update(...)
   if not self._enabled then return end
@@ -260,55 +300,85 @@ end
 
 local read_nothing = signature "GradScaler:get_scale()"
 
---- The factor; 1 where the scaler is not enabled.
+--- The scale; 1 where the scaler is not enabled.
+--- > ml.amp.GradScaler():get_scale()
+---   65536.0
 ---@return number
 function GradScaler:get_scale(...)
   read_nothing(...)
   return self._enabled and self._scale or 1.0
 end
 
---- What the factor is multiplied by to grow.
+--- What the scale is multiplied by to grow.
+--- > ml.amp.GradScaler():get_growth_factor()
+---   2
 ---@return number
 function GradScaler:get_growth_factor() return self._growth_factor end
 
 local read_growth = signature "GradScaler:set_growth_factor(number new_factor)"
 
---- Sets what the factor is multiplied by to grow, above 1.
----@param new_factor number
+--- Sets what the scale is multiplied by to grow.
+--- > scaler = ml.amp.GradScaler()
+--- > scaler:set_growth_factor(4)
+--- > scaler:get_growth_factor()
+---   4
+---@param new_factor number greater than 1
 function GradScaler:set_growth_factor(...)
   self._growth_factor = check_growth((read_growth(...)))
 end
 
---- What the factor is multiplied by when a gradient was not finite.
+--- What the scale is multiplied by after a gradient that was not finite.
+--- > ml.amp.GradScaler():get_backoff_factor()
+---   0.5
 ---@return number
 function GradScaler:get_backoff_factor() return self._backoff_factor end
 
 local read_backoff = signature "GradScaler:set_backoff_factor(number new_factor)"
 
---- Sets what the factor is multiplied by when a gradient was not finite, below 1.
----@param new_factor number
+--- Sets what the scale is multiplied by after a gradient that was not finite.
+--- > scaler = ml.amp.GradScaler()
+--- > scaler:set_backoff_factor(0.25)
+--- > scaler:get_backoff_factor()
+---   0.25
+---@param new_factor number less than 1
 function GradScaler:set_backoff_factor(...)
   self._backoff_factor = check_backoff((read_backoff(...)))
 end
 
---- After how many updates in a row without such a gradient the factor grows.
+--- After how many updates in a row with finite gradients the scale grows.
+--- > ml.amp.GradScaler():get_growth_interval()
+---   2000
 ---@return integer
 function GradScaler:get_growth_interval() return self._growth_interval end
 
 local read_interval = signature "GradScaler:set_growth_interval(int new_interval)"
 
---- Sets after how many updates in a row without such a gradient the factor grows.
----@param new_interval integer
+--- Sets after how many updates in a row with finite gradients the scale grows.
+--- > scaler = ml.amp.GradScaler()
+--- > scaler:set_growth_interval(100)
+--- > scaler:get_growth_interval()
+---   100
+---@param new_interval integer number of updates, at least 1
 function GradScaler:set_growth_interval(...)
   self._growth_interval = read_interval(...)
 end
 
---- Whether it does anything.
+--- Whether the scaler scales.
+--- > ml.amp.GradScaler { enabled = false }:is_enabled()
+---   false
 ---@return boolean
 function GradScaler:is_enabled() return self._enabled end
 
---- What the scaler has learned: `scale`, `growth_factor`, `backoff_factor`, `growth_interval` and
---- `_growth_tracker`, under PyTorch's names; an empty table where it is not enabled.
+--- The scaler's state under PyTorch's names: `scale`, `growth_factor`, `backoff_factor`,
+--- `growth_interval` and `_growth_tracker`; an empty table where it is not enabled.
+--- > ml.amp.GradScaler():state_dict()
+---   {
+---     _growth_tracker = 0,
+---     backoff_factor = 0.5,
+---     growth_factor = 2,
+---     growth_interval = 2000,
+---     scale = 65536.0
+---   }
 ---@return table
 function GradScaler:state_dict()
   if not self._enabled then return {} end
@@ -321,8 +391,12 @@ local read_state = signature("GradScaler:state(number scale, number growth_facto
   .. "number backoff_factor, int growth_interval, int _growth_tracker)", "load_state_dict")
 local read_load = signature "GradScaler:load_state_dict(dict state_dict)"
 
---- Takes over what `state_dict` gave. Nothing happens where the scaler is not enabled.
----@param state_dict table
+--- Takes over a state that `state_dict` gave. Does nothing where the scaler is not enabled.
+--- > scaler = ml.amp.GradScaler()
+--- > scaler:load_state_dict(ml.amp.GradScaler { init_scale = 1024 }:state_dict())
+--- > scaler:get_scale()
+---   1024.0
+---@param state_dict table the state
 function GradScaler:load_state_dict(...)
   local given = read_load(...)
   if not self._enabled then return end

@@ -46,13 +46,16 @@ end
 
 --- Runs `f`, or the rest of the block that holds the result with `<close>`, while each node of the
 --- tape remembers the line of the script that recorded it. An error in backward then names the node
---- and that line, with those that called it, and a gradient with a NaN is such an error unless
---- `check_nan = false`. It makes forward and backward slow: it is for finding mistakes. It must
---- hold for both: the graph of what was computed before has no lines.
---- > ml.autograd.detect_anomaly(function() return ml.ones(2):exp() end)
----@param options? {check_nan?: boolean} may be left out
----@param f? function
----@param ... any what f gets
+--- and that line with those that called it, and a NaN in a gradient is an error. Forward and
+--- backward must both run inside; both are slow there.
+--- > ml.autograd.detect_anomaly(function()
+---     local x = ml.zeros(1, { requires_grad = true })
+---     return (pcall(function() (x:sqrt() * 0):sum():backward() end))
+---   end)
+---   false
+---@param check_nan? boolean whether a NaN in a gradient is an error
+---@param f? function the function to run; without it the result is held as a `<close>` variable
+---@param ... any what `f` gets
 ---@return any ... its results, or the value to hold
 ---@see autograd.set_detect_anomaly
 function anomaly.detect_anomaly(options, f, ...)
@@ -63,11 +66,14 @@ end
 local read_set = signature("autograd.set_detect_anomaly(bool mode, bool check_nan=true)",
   "set_detect_anomaly")
 
---- Looks for anomalies as `detect_anomaly` does from now on, or stops to. Held as a `<close>`
---- variable it ends with the block, else it stays.
---- > local _ <close> = ml.autograd.set_detect_anomaly(true)
----@param mode boolean
----@param check_nan? boolean (default true)
+--- Turns the detection of anomalies, as `detect_anomaly` describes it, on or off. Held as a
+--- `<close>` variable the setting ends with the block, otherwise it stays.
+--- > guard = ml.autograd.set_detect_anomaly(true)
+--- > ml.autograd.is_anomaly_enabled()
+---   true
+--- > guard = ml.autograd.set_detect_anomaly(false)
+---@param mode boolean whether anomalies are looked for
+---@param check_nan? boolean whether a NaN in a gradient is an error
 ---@return any guard
 ---@see autograd.detect_anomaly
 function anomaly.set_detect_anomaly(...)
@@ -76,6 +82,8 @@ function anomaly.set_detect_anomaly(...)
 end
 
 --- Whether anomalies of backward are looked for here.
+--- > ml.autograd.is_anomaly_enabled()
+---   false
 ---@return boolean
 ---@see autograd.detect_anomaly
 function anomaly.is_anomaly_enabled()
@@ -83,6 +91,8 @@ function anomaly.is_anomaly_enabled()
 end
 
 --- Whether a NaN in a gradient counts as an anomaly here.
+--- > ml.autograd.detect_anomaly({ check_nan = false }, ml.autograd.is_anomaly_check_nan_enabled)
+---   false
 ---@return boolean
 ---@see autograd.detect_anomaly
 function anomaly.is_anomaly_check_nan_enabled()

@@ -349,21 +349,30 @@ local COMMON = "number>0 eps=1e-6, number>=0 atol=1e-5, number>=0 rtol=1e-3, "
 local read_gradcheck = signature("autograd.gradcheck(function f, Tensor|table inputs, " .. COMMON
   .. "bool check_forward_ad=false, bool check_backward_ad=true, bool fast_mode=false)", "gradcheck")
 
---- Whether the gradients of `f` at `inputs`, a tensor or an array of its arguments, are those that
---- central differences over `eps` give, within `atol + rtol * |numerical|`. Checked are the tensors
---- that require grad, best of float64. The error says where the Jacobians differ most; with
---- `raise_exception = false` the result is false instead. Of a complex output the real and the
---- imaginary part are checked each. `check_forward_ad` checks forward mode too, and
---- `check_batched_grad` gradients in `ml.func.vmap`; `fast_mode` compares products with random
---- vectors, for large real inputs. Backward runs twice, and must give the same within `nondet_tol`.
+--- Checks the gradients of `f` by the tape against central differences: returns true, or fails with
+--- an error that says where the Jacobians differ most. Checked are the inputs that require grad,
+--- best of float64. Of a complex output the real and the imaginary part are checked each.
 --- > x = ml.tensor({ 0.5, 2 }, { dtype = ml.float64, requires_grad = true })
 --- > ml.autograd.gradcheck(function(x) return x:exp() * x end, x)
----@param f fun(...): moonlet.Tensor ...
----@param inputs moonlet.Tensor|any[]
----@param eps? number
----@param atol? number
----@param rtol? number
+---   true
+---@param f fun(...): moonlet.Tensor gives a tensor, or several
+---@param inputs moonlet.Tensor|any[] a tensor, or an array of the arguments
+---@param eps? number step of the differences
+---@param atol? number absolute tolerance
+---@param rtol? number relative tolerance
+---@param raise_exception? boolean whether a difference is an error; otherwise the result is false
+---@param nondet_tol? number the largest difference between two runs of the same backward
+---@param check_undefined_grad? boolean whether gradients that are missing are checked to be
+---   taken as zeros
+---@param check_grad_dtypes? boolean whether gradients must have the dtypes of their inputs
+---@param check_batched_grad? boolean whether gradients are checked in `ml.func.vmap` too
+---@param check_forward_ad? boolean whether forward mode is checked too
+---@param check_backward_ad? boolean whether backward is checked
+---@param fast_mode? boolean whether products with random vectors are compared instead, for
+---   large real inputs
 ---@return boolean
+---@shape inputs (*), results (*)
+---@formula |J - N| <= atol + rtol |N|, N_ij = (f_i(x + eps e_j) - f_i(x - eps e_j)) / (2 eps)
 ---@see autograd.gradgradcheck
 function checks.gradcheck(...)
   local given = read_gradcheck:table(...)
@@ -413,17 +422,31 @@ local read_gradgradcheck = signature("autograd.gradgradcheck(function f, Tensor|
   .. "bool gen_non_contig_grad_outputs=false, bool check_fwd_over_rev=false, "
   .. "bool check_rev_over_rev=true, bool fast_mode=false)", "gradgradcheck")
 
---- Whether the gradients of the gradients of `f` are right: `gradcheck` of the backward of `f`, by
---- the inputs and by `grad_outputs`, the gradients that backward starts from (random ones unless
---- given, with `gen_non_contig_grad_outputs` with gaps between their elements).
---- `check_fwd_over_rev` checks forward mode through backward, `check_rev_over_rev` backward through
---- backward.
+--- Checks the second derivatives of `f`: `gradcheck` of its backward, with respect to the inputs
+--- and to the gradients that backward starts from.
 --- > x = ml.tensor({ 0.5, 2 }, { dtype = ml.float64, requires_grad = true })
 --- > ml.autograd.gradgradcheck(function(x) return x:exp() * x end, x)
----@param f fun(...): moonlet.Tensor ...
----@param inputs moonlet.Tensor|any[]
----@param grad_outputs? moonlet.Tensor|moonlet.Tensor[]
+---   true
+---@param f fun(...): moonlet.Tensor gives a tensor, or several
+---@param inputs moonlet.Tensor|any[] a tensor, or an array of the arguments
+---@param grad_outputs? moonlet.Tensor|moonlet.Tensor[] the gradients that backward starts from;
+---   random ones unless given
+---@param eps? number step of the differences
+---@param atol? number absolute tolerance
+---@param rtol? number relative tolerance
+---@param raise_exception? boolean whether a difference is an error; otherwise the result is false
+---@param nondet_tol? number the largest difference between two runs of the same backward
+---@param check_undefined_grad? boolean whether gradients that are missing are checked to be
+---   taken as zeros
+---@param check_grad_dtypes? boolean whether gradients must have the dtypes of their inputs
+---@param check_batched_grad? boolean whether gradients are checked in `ml.func.vmap` too
+---@param gen_non_contig_grad_outputs? boolean whether the random gradients are not contiguous
+---@param check_fwd_over_rev? boolean whether forward mode over backward is checked
+---@param check_rev_over_rev? boolean whether backward over backward is checked
+---@param fast_mode? boolean whether products with random vectors are compared instead, for
+---   large real inputs
 ---@return boolean
+---@shape inputs (*), results (*), grad_outputs (*)
 ---@see autograd.gradcheck
 function checks.gradgradcheck(...)
   local where, given = "gradgradcheck", read_gradgradcheck:table(...)

@@ -169,31 +169,40 @@ local read_function = signature("autograd.Function(function forward, function? b
   .. "function? setup_context=nil, function? jvp=nil, function? vmap=nil, "
   .. "bool generate_vmap_rule=false, string name=\"Function\")")
 
---- A function with a derivative of its own: `Cube(x)` or `Cube.apply(x)` runs `forward(ctx, x)`
---- without recording, and backward runs `backward(ctx, g)`. `forward` takes any arguments and gives
---- any number of results. `backward` gets a gradient for each result, nil for what is no tensor,
---- and gives one for each argument: nil for none and for what is no tensor, those missing at the
---- end are none. It is recorded itself under `create_graph`, so that a gradient made of ops can be
---- differentiated again.
+--- Makes a differentiable function with a backward of its own: `Cube(x)` or `Cube.apply(x)` runs
+--- `forward(ctx, x)` without recording, and the tape runs `backward(ctx, g)`. `forward` takes any
+--- arguments and gives any number of results. `backward` gets a gradient for each result, nil for
+--- what is no tensor, and gives one for each argument: nil for none and for what is no tensor;
+--- those missing at the end are none. It is recorded itself under `create_graph`, so that a
+--- gradient made of ops can be differentiated again.
 ---
 --- `ctx` is a `FunctionContext`: `ctx:save_for_backward(...)` keeps tensors, `ctx.saved_tensors`
---- gives them, and fields of the script's own keep anything else. It goes when its graph goes or
---- was used by a backward without `retain_graph`; a result of the call should be kept by
+--- gives them, and fields of the script's own keep anything else. It is freed with its graph, or
+--- after a backward without `retain_graph`; a result of the call must be kept by
 --- `save_for_backward` alone, since one in a field is never freed otherwise.
----
---- With `setup_context(ctx, inputs, outputs)` `forward` gets no context; it is called after it with
---- the arguments and the results as arrays with their length in `n`. `jvp(ctx, ...)` gets the
---- tangents of the arguments, nil for none, and gives those of the results; without it they are the
---- derivative of `backward`, which then has to be made of ops. `vmap(info, in_dims,
---- ...)` gets the values of a batch, and gives the results and the dimension of each that counts
---- its samples; without it the ops of `forward` and `backward` are run for the batch. The node of
---- the graph is called after `name`: "CubeBackward".
 --- > Cube = ml.autograd.Function {
 ---     name = "Cube",
 ---     forward = function(ctx, x) ctx:save_for_backward(x) return x ^ 3 end,
 ---     backward = function(ctx, g) return g * ctx.saved_tensors[1] ^ 2 * 3 end,
 ---   }
---- > y = Cube(ml.tensor({ 2.0 }, { requires_grad = true }))
+--- > x = ml.tensor({ 2.0 }, { requires_grad = true })
+--- > Cube(x):sum():backward()
+--- > x.grad
+---   {12.}
+---   Tensor (1,) float32
+---@param forward function `forward(ctx, ...)` gives the results, or `forward(...)` with
+---   `setup_context`
+---@param backward? function `backward(ctx, ...)` gives the gradients of the arguments from
+---   those of the results
+---@param setup_context? function `setup_context(ctx, inputs, outputs)`, called after `forward`
+---   with arrays
+---@param jvp? function `jvp(ctx, ...)` gives the tangents of the results from those of the
+---   arguments, nil for none; else `backward` is differentiated, which then must be made of ops
+---@param vmap? function `vmap(info, in_dims, ...)` gives the results for a batch and their
+---   batch dimensions
+---@param generate_vmap_rule? boolean whether the ops of `forward` and `backward` are run for a
+---   batch, as also without `vmap`
+---@param name? string the name of the node is "CubeBackward" for "Cube"
 ---@param definition table {forward, backward, setup_context, jvp, vmap, generate_vmap_rule, name}
 ---@return {apply: (fun(...): ...), name: string}
 ---@see autograd.once_differentiable
@@ -244,10 +253,17 @@ end
 local read_once = signature("autograd.once_differentiable(function backward)",
   "once_differentiable")
 
---- Marks a `backward` that is not made of differentiable ops: it runs without recording, and to
---- differentiate what it gave is an error instead of a wrong result.
+--- Marks a `backward` that is not made of differentiable ops: it runs without recording, and
+--- differentiating its result is an error instead of a wrong gradient.
 --- > backward = ml.autograd.once_differentiable(function(ctx, g) return g * 2 end)
----@param backward fun(ctx: moonlet.FunctionContext, ...): ...
+--- > forward = function(ctx, x) return x * 2 end
+--- > Double = ml.autograd.Function { forward = forward, backward = backward }
+--- > x = ml.ones(2, { requires_grad = true })
+--- > ml.grad(Double(x):sum(), x)
+---   {2., 2.}
+---   Tensor (2,) float32
+---@param backward fun(ctx: moonlet.FunctionContext, ...): ... the backward of an
+---   `autograd.Function`
 ---@return fun(ctx: moonlet.FunctionContext, ...): ...
 function functions.once_differentiable(...)
   local backward = read_once(...)

@@ -1,5 +1,5 @@
--- stdlib/autograd/functional.lua: ml.autograd.functional: products of a function's Jacobian and
--- Hessian with vectors, and these matrices whole.
+-- stdlib/autograd/functional.lua: ml.autograd.functional: Jacobians, Hessians and their products
+-- with vectors.
 
 local ml = require "moonlet"
 local options = require "moonlet.options"
@@ -158,19 +158,22 @@ local MATRIX = "bool create_graph=false, bool strict=false, bool vectorize=false
 
 local read_vjp = declare("vjp", PRODUCT)
 
---- The results of `func` and the product of the vector `v` with its Jacobian: the gradient that
---- backward gives when it starts from `v`. `inputs` is a tensor or an array of the arguments, and
---- the product comes in the same form; `v` has the shapes of the results and may be left out for a
---- single element. With `create_graph` both can be differentiated. An input that does not matter
---- has zeros, or with `strict` is an error.
---- > ml.autograd.functional.vjp(function(x) return x:exp() end, ml.zeros(2), ml.ones(2))
----@param func fun(...): moonlet.Tensor ...
----@param inputs moonlet.Tensor|moonlet.Tensor[]
----@param v? moonlet.Tensor|moonlet.Tensor[]
----@param create_graph? boolean
----@param strict? boolean
+--- The results of `func` and the vector-Jacobian product v^T J, as one reverse pass from `v` gives
+--- it. An input that does not matter has zeros.
+--- > outputs, vjp = ml.autograd.functional.vjp(ml.exp, ml.zeros(2), ml.tensor { 1.0, 3.0 })
+--- > vjp
+---   {1., 3.}
+---   Tensor (2,) float32
+---@param func fun(...): moonlet.Tensor gives a tensor, or several
+---@param inputs moonlet.Tensor|moonlet.Tensor[] a tensor, or an array of the arguments
+---@param v? moonlet.Tensor|moonlet.Tensor[] the vector, in the shapes of the results; 1 unless
+---   given, for a single element
+---@param create_graph? boolean whether the result can be differentiated again
+---@param strict? boolean whether an output that does not depend on an input is an error
 ---@return moonlet.Tensor|moonlet.Tensor[] outputs
 ---@return moonlet.Tensor|moonlet.Tensor[] vjp
+---@shape inputs (n), outputs (m), v (m) -> (n)
+---@formula vjp = v^T J, J_ij = dy_i / dx_j
 ---@see autograd.functional.jvp
 function functional.vjp(...)
   local given = read_vjp:table(...)
@@ -207,17 +210,22 @@ end
 
 local read_jvp = declare("jvp", PRODUCT)
 
---- The results of `func` and the product of its Jacobian with the vector `v`: the derivative along
---- `v`, by backward through backward. `v` has the shapes of the inputs and may be left out for a
---- single element; the product has the form of the results.
---- > ml.autograd.functional.jvp(function(x) return x:exp() end, ml.zeros(2), ml.ones(2))
----@param func fun(...): moonlet.Tensor ...
----@param inputs moonlet.Tensor|moonlet.Tensor[]
----@param v? moonlet.Tensor|moonlet.Tensor[]
----@param create_graph? boolean
----@param strict? boolean
+--- The results of `func` and the Jacobian-vector product J v, the directional derivative, computed
+--- by two reverse passes.
+--- > outputs, jvp = ml.autograd.functional.jvp(ml.exp, ml.zeros(2), ml.tensor { 1.0, 3.0 })
+--- > jvp
+---   {1., 3.}
+---   Tensor (2,) float32
+---@param func fun(...): moonlet.Tensor gives a tensor, or several
+---@param inputs moonlet.Tensor|moonlet.Tensor[] a tensor, or an array of the arguments
+---@param v? moonlet.Tensor|moonlet.Tensor[] the direction, in the shapes of the inputs; 1
+---   unless given, for a single element
+---@param create_graph? boolean whether the result can be differentiated again
+---@param strict? boolean whether an output that does not depend on an input is an error
 ---@return moonlet.Tensor|moonlet.Tensor[] outputs
 ---@return moonlet.Tensor|moonlet.Tensor[] jvp
+---@shape inputs (n), v (n), outputs (m) -> (m)
+---@formula jvp = J v, J_ij = dy_i / dx_j
 ---@see autograd.functional.vjp
 function functional.jvp(...)
   local given = read_jvp:table(...)
@@ -250,15 +258,22 @@ end
 
 local read_vhp = declare("vhp", PRODUCT)
 
---- The result of `func`, a single element, and the product of the vector `v` with its Hessian.
---- > ml.autograd.functional.vhp(function(x) return (x * x * x):sum() end, ml.ones(2), ml.ones(2))
----@param func fun(...): moonlet.Tensor
----@param inputs moonlet.Tensor|moonlet.Tensor[]
----@param v? moonlet.Tensor|moonlet.Tensor[] in the form of `inputs`
----@param create_graph? boolean
----@param strict? boolean
+--- The result of `func`, a single element, and the vector-Hessian product v^T H.
+--- > f = function(x) return (x * x * x):sum() end
+--- > output, vhp = ml.autograd.functional.vhp(f, ml.ones(2), ml.ones(2))
+--- > vhp
+---   {6., 6.}
+---   Tensor (2,) float32
+---@param func fun(...): moonlet.Tensor gives one element
+---@param inputs moonlet.Tensor|moonlet.Tensor[] a tensor, or an array of the arguments
+---@param v? moonlet.Tensor|moonlet.Tensor[] the vector, in the form of `inputs`; 1 unless
+---   given, for a single element
+---@param create_graph? boolean whether the result can be differentiated again
+---@param strict? boolean whether an output that does not depend on an input is an error
 ---@return moonlet.Tensor output
 ---@return moonlet.Tensor|moonlet.Tensor[] vhp
+---@shape inputs (n), v (n) -> (n)
+---@formula vhp = v^T H, H_ij = d^2 y / (dx_i dx_j)
 ---@see autograd.functional.hvp
 function functional.vhp(...)
   local given = read_vhp:table(...)
@@ -273,16 +288,23 @@ end
 
 local read_hvp = declare("hvp", PRODUCT)
 
---- The result of `func`, a single element, and the product of its Hessian with the vector `v`.
---- Where the second derivatives are continuous `vhp` gives the same and is faster.
---- > ml.autograd.functional.hvp(function(x) return (x * x * x):sum() end, ml.ones(2), ml.ones(2))
----@param func fun(...): moonlet.Tensor
----@param inputs moonlet.Tensor|moonlet.Tensor[]
----@param v? moonlet.Tensor|moonlet.Tensor[] in the form of `inputs`
----@param create_graph? boolean
----@param strict? boolean
+--- The result of `func`, a single element, and the Hessian-vector product H v. Where the second
+--- derivatives are continuous `vhp` gives the same and is faster.
+--- > f = function(x) return (x * x * x):sum() end
+--- > output, hvp = ml.autograd.functional.hvp(f, ml.ones(2), ml.ones(2))
+--- > hvp
+---   {6., 6.}
+---   Tensor (2,) float32
+---@param func fun(...): moonlet.Tensor gives one element
+---@param inputs moonlet.Tensor|moonlet.Tensor[] a tensor, or an array of the arguments
+---@param v? moonlet.Tensor|moonlet.Tensor[] the vector, in the form of `inputs`; 1 unless
+---   given, for a single element
+---@param create_graph? boolean whether the result can be differentiated again
+---@param strict? boolean whether an output that does not depend on an input is an error
 ---@return moonlet.Tensor output
 ---@return moonlet.Tensor|moonlet.Tensor[] hvp
+---@shape inputs (n), v (n) -> (n)
+---@formula hvp = H v, H_ij = d^2 y / (dx_i dx_j)
 ---@see autograd.functional.vhp
 function functional.hvp(...)
   local given = read_hvp:table(...)
@@ -422,20 +444,23 @@ signature.add_choice("JacobianStrategy", { "reverse-mode", "forward-mode" })
 
 local read_jacobian = declare("jacobian", MATRIX .. 'JacobianStrategy strategy="reverse-mode"')
 
---- The Jacobian of `func` at `inputs`, a tensor or an array of its arguments: of shape (those of
---- the output, those of the input). Several outputs give an array with one for each, several inputs
---- arrays in it: `J[output][input]`. `vectorize` makes all rows with one backward in
---- `ml.func.vmap`, with `strategy = "forward-mode"` all columns by forward mode. With
---- `create_graph` it can be differentiated; with `strict` an output that does not depend on an
---- input is an error.
+--- The Jacobian of `func` at `inputs`. Several outputs give an array with one for each, several
+--- inputs arrays in it: `J[output][input]`.
 --- > ml.autograd.functional.jacobian(function(x) return x:cumsum(1) end, ml.ones(3))
----@param func fun(...): moonlet.Tensor ...
----@param inputs moonlet.Tensor|moonlet.Tensor[]
----@param create_graph? boolean
----@param strict? boolean
----@param vectorize? boolean
----@param strategy? "reverse-mode"|"forward-mode"
+---   {{1., 0., 0.},
+---    {1., 1., 0.},
+---    {1., 1., 1.}}
+---   Tensor (3, 3) float32
+---@param func fun(...): moonlet.Tensor gives a tensor, or several
+---@param inputs moonlet.Tensor|moonlet.Tensor[] a tensor, or an array of the arguments
+---@param create_graph? boolean whether the result can be differentiated again
+---@param strict? boolean whether an output that does not depend on an input is an error
+---@param vectorize? boolean whether all rows are computed by one backward in `ml.func.vmap`
+---@param strategy? "reverse-mode"|"forward-mode" "reverse-mode", or with `vectorize` also
+---   "forward-mode", all columns at once
 ---@return moonlet.Tensor|table
+---@shape inputs (n), outputs (m) -> (m, n)
+---@formula J_ij = dy_i / dx_j
 ---@see autograd.functional.hessian
 function functional.jacobian(...)
   local given = read_jacobian:table(...)
@@ -449,18 +474,21 @@ end
 local read_hessian = declare("hessian",
   MATRIX .. 'JacobianStrategy outer_jacobian_strategy="reverse-mode"')
 
---- The second derivatives of `func`, which gives a single element, at `inputs`, a tensor or an
---- array of its arguments: of shape (those of the input twice), or `H[i][j]` of several inputs. It
---- is the Jacobian of a Jacobian; `vectorize` and `outer_jacobian_strategy` say how the outer one
---- is made.
+--- The Hessian of `func`, which gives a single element, at `inputs`; of several inputs `H[i][j]`.
 --- > ml.autograd.functional.hessian(function(x) return (x * x * x):sum() end, ml.ones(2))
----@param func fun(...): moonlet.Tensor
----@param inputs moonlet.Tensor|moonlet.Tensor[]
----@param create_graph? boolean
----@param strict? boolean
----@param vectorize? boolean
----@param outer_jacobian_strategy? "reverse-mode"|"forward-mode"
+---   {{6., 0.},
+---    {0., 6.}}
+---   Tensor (2, 2) float32
+---@param func fun(...): moonlet.Tensor gives one element
+---@param inputs moonlet.Tensor|moonlet.Tensor[] a tensor, or an array of the arguments
+---@param create_graph? boolean whether the result can be differentiated again
+---@param strict? boolean whether an output that does not depend on an input is an error
+---@param vectorize? boolean whether all rows of the outer Jacobian are computed by one backward
+---@param outer_jacobian_strategy? "reverse-mode"|"forward-mode" "reverse-mode" or
+---   "forward-mode" for the outer Jacobian
 ---@return moonlet.Tensor|table
+---@shape inputs (n) -> (n, n)
+---@formula H_ij = d^2 y / (dx_i dx_j)
 ---@see autograd.functional.jacobian
 function functional.hessian(...)
   local given = read_hessian:table(...)

@@ -1,5 +1,5 @@
--- stdlib/autograd/graph.lua: ml.autograd.graph: what the tape has recorded, seen and changed by
--- scripts: nodes, edges, hooks of several tensors, and the form in which tensors are kept.
+-- stdlib/autograd/graph.lua: ml.autograd.graph: the graph that the tape records: its nodes and
+-- edges, hooks of several tensors, and how tensors are saved for gradients.
 
 local ml = require "moonlet"
 local fail = require("moonlet.options").fail
@@ -24,13 +24,15 @@ Edge.__metatable = "GradientEdge"
 
 local read_edge = signature("graph.get_gradient_edge(Tensor tensor)", "get_gradient_edge")
 
---- The position of a tensor in the graph, without the tensor: `{ node =, output_nr = }`, outputs
---- counted from 1. A leaf's node is its "AccumulateGrad". `ml.grad`, `ml.autograd.backward` and
---- `backward` take such edges in the place of tensors, so that the data need not be kept for them.
+--- The edge of a tensor in the graph, without the tensor: `{ node =, output_nr = }`, outputs
+--- counted from 1. The node of a leaf is its "AccumulateGrad". `ml.grad`, `ml.autograd.backward`
+--- and `backward` take edges in place of tensors, so that the data need not be kept for them.
 --- > w = ml.ones(2, { requires_grad = true })
---- > edge = ml.autograd.graph.get_gradient_edge(w * 2)
----@param tensor moonlet.Tensor
+--- > ml.autograd.graph.get_gradient_edge(w * 2)
+---   edge to MulBackward, output 1
+---@param tensor moonlet.Tensor a tensor that requires grad
 ---@return {node: moonlet.Node, output_nr: integer}
+---@shape tensor (*)
 function graph.get_gradient_edge(...)
   local node, output = ml._gradient_edge((read_edge(...)))
   return setmetatable({ node = node, output_nr = output }, Edge)
@@ -39,10 +41,14 @@ end
 local read_increment = signature("graph.increment_version(Tensor|Tensor[] tensors)",
   "increment_version")
 
---- Counts a change in place that the tape could not see, as of memory that is shared with other
---- programs: a backward that needs what was there is then an error.
---- > ml.autograd.graph.increment_version(ml.ones(2))
----@param tensors moonlet.Tensor|moonlet.Tensor[]
+--- Counts an in-place change that the tape could not see, as of memory shared with other programs:
+--- a backward that needs the old values is then an error.
+--- > x = ml.ones(2)
+--- > ml.autograd.graph.increment_version(x)
+--- > x._version
+---   2
+---@param tensors moonlet.Tensor|moonlet.Tensor[] the tensors that were changed
+---@shape tensors (*)
 ---@see Tensor._version
 function graph.increment_version(...)
   local tensors = read_increment(...)
@@ -87,15 +93,22 @@ signature.add_choice("HookMode", { "all", "any" })
 local read_multi = signature("graph.register_multi_grad_hook(Tensor[] tensors, function hook, "
   .. "HookMode mode=\"all\")", "register_multi_grad_hook")
 
---- Calls `hook` once in each backward: with `mode` "all" when the gradients of all tensors that it
---- computes are there, with an array of them that has nil for the others and its length in `n`;
---- with "any" with the first one that is there. What `hook` returns is not used.
+--- Registers a hook that is called once in each backward. With `mode` "all" it is called when the
+--- gradients of all tensors that this backward computes are there, with an array of them that has
+--- nil for the others and its length in `n`; with "any" with the first one. What it returns is
+--- ignored. `handle.remove()` removes it.
 --- > a, b = ml.ones(2, { requires_grad = true }), ml.ones(2, { requires_grad = true })
---- > ml.autograd.graph.register_multi_grad_hook({ a, b }, function(grads) print(grads[1]) end)
----@param tensors moonlet.Tensor[]
----@param hook fun(gradients: table)
+--- > hook = function(grads) print(grads[2]) end
+--- > handle = ml.autograd.graph.register_multi_grad_hook({ a, b }, hook)
+--- > (a * b * 3):sum():backward()
+---   {3., 3.}
+---   Tensor (2,) float32
+---@param tensors moonlet.Tensor[] tensors that require grad
+---@param hook fun(gradients: table) gets the gradients
 ---@param options? {mode?: "all"|"any"}
+---@param options.mode? "all"|"any" "all" (unless given) or "any"
 ---@return {remove: fun()} handle
+---@shape tensors (*), gradients (*)
 ---@see Tensor.register_hook
 function graph.register_multi_grad_hook(...)
   local tensors, hook, mode = read_multi(...)

@@ -71,14 +71,19 @@ end
 
 local read_tree = signature("graph.tree(any y, int>=0 depth=32)", "tree")
 
---- The graph behind a tensor as text, a node in each line and below it what it passes gradients to,
---- for `print`. A node that several others lead to has a number and is shown in full once. Below
---- `depth` steps there are dots.
+--- The graph behind a tensor as text, a node on each line and below it those it passes gradients
+--- to. A node that several others lead to has a number and is shown in full once.
 --- > w = ml.ones(2, { requires_grad = true })
 --- > print(ml.autograd.graph.tree((w * w):sum()))
+---   SumBackward
+---   └─ MulBackward
+---      ├─ AccumulateGrad (2,) float32 #1
+---      └─ AccumulateGrad (2,) float32 #1, as above
 ---@param y moonlet.Tensor|moonlet.Node|table a tensor, a node or an edge
 ---@param options? {depth?: integer}
+---@param options.depth? integer how many steps are shown; dots stand for the rest (default 32)
 ---@return string
+---@shape y (*)
 ---@see autograd.graph.to_dot
 function picture.tree(...)
   local y, depth = read_tree(...)
@@ -87,12 +92,14 @@ function picture.tree(...)
   return table.concat(lines, "\n")
 end
 
---- The graph behind a tensor in the language of Graphviz, with arrows the way that gradients go:
---- `dot -Tsvg` draws it.
+--- The graph behind a tensor in the language of Graphviz, with arrows in the direction of
+--- gradients; `dot -Tsvg` draws it.
 --- > w = ml.ones(2, { requires_grad = true })
---- > text = ml.autograd.graph.to_dot((w * w):sum())
+--- > ml.autograd.graph.to_dot(w:sum()):match("digraph")
+---   digraph
 ---@param y moonlet.Tensor|moonlet.Node|table a tensor, a node or an edge
 ---@return string
+---@shape y (*)
 ---@see autograd.graph.tree
 function picture.to_dot(y)
   local root = node_of("to_dot", y)

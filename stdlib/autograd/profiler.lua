@@ -1,5 +1,5 @@
--- stdlib/autograd/profiler.lua: ml.autograd.profiler: what ops, nodes of backward and ranges of a
--- script cost, under PyTorch's names, and when each ran, for a browser.
+-- stdlib/autograd/profiler.lua: ml.autograd.profiler: time and memory of ops, nodes of backward and
+-- ranges of a script, under PyTorch's names, and traces for a browser.
 
 local columns = require "moonlet.columns"
 local json = require "moonlet.json"
@@ -183,15 +183,19 @@ local function measured(given, ...)
   return kept_open("profile", run, ...)
 end
 
---- Measures what `f` does, or what is done until the end of the block or `p:stop()`: each op, each
---- node that backward runs, and the ranges of `record_function`, with time, bytes and the line of
---- the script. With `sync` it waits for CUDA devices around each op. With `enabled = false` it does
---- nothing. `p:key_averages():table { sort_by = "self_cpu_time_total" }` is text,
---- `p:export_chrome_trace(path)` a file for chrome://tracing. `ml.profile` keeps less.
---- > print(ml.autograd.profiler.profile(function() return ml.randn(9, 9):softmax(1) end))
----@param options? {enabled?: boolean, sync?: boolean} may be left out
----@param f? function
----@param ... any what f gets
+--- Profiles what `f` does, or what is done until the end of the block or `p:stop()`: each op, each
+--- node that backward runs, and the ranges of `record_function`, with time, allocated bytes and the
+--- line of the script. `p:key_averages():table { sort_by = "self_cpu_time_total" }` is text, and
+--- `p:export_chrome_trace(path)` writes a file for chrome://tracing. `ml.profile` keeps less.
+--- > p = ml.autograd.profiler.profile(function() return ml.ones(9, 9):softmax(1) end)
+--- > p:total_average().count > 0
+---   true
+---@param enabled? boolean false measures nothing
+---@param sync? boolean whether CUDA devices are waited for around each op, so that times are
+---   the ops' own
+---@param f? function the function to run; without it the measurement lasts to `p:stop()` or the
+---   end of the block
+---@param ... any what `f` gets
 ---@return moonlet.autograd.profiler.Profile
 ---@see profile
 function profiler.profile(options, f, ...)
@@ -199,11 +203,12 @@ function profiler.profile(options, f, ...)
 end
 
 --- Runs `f`, or the rest of the block that holds the result with `<close>`, as a range with a name:
---- profiles show it with what ran inside. Without a profile it costs nearly nothing.
+--- profiles show it with what ran inside. Without a profile it costs next to nothing.
 --- > ml.autograd.profiler.record_function("loss", function() return ml.ones(3):sum() end)
----@param name string
----@param f? function
----@param ... any what f gets
+---   3.  Tensor () float32
+---@param name string the name of the range
+---@param f? function the function to run; without it the result is held as a `<close>` variable
+---@param ... any what `f` gets
 ---@return any ... its results, or the value to hold
 function profiler.record_function(name, f, ...)
   if type(name) ~= "string" then

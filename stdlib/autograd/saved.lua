@@ -16,19 +16,25 @@ local function check_function(where, name, f)
   end
 end
 
---- Runs `f`, or the rest of the block that holds the result with `<close>`, with `pack(tensor)` in
---- the position of each tensor that is saved for a gradient: what it returns, any value, is kept
---- instead, and `unpack(value)` gives such a tensor when the gradient is computed, each time it is.
---- Both run without recording; the tensor that `pack` gets has no history and must not be changed
---- in place. That the tensor was changed in place later is not found out. Of nested ones the
---- innermost counts.
---- > ml.autograd.graph.saved_tensors_hooks(function(t) return t:to(ml.bfloat16) end,
----     function(t) return t:to(ml.float32) end, function() return ml.ones(2):exp() end)
----@param pack fun(tensor: moonlet.Tensor): any
----@param unpack fun(value: any): moonlet.Tensor
----@param f? fun(...): ...
----@param ... any what f gets
+--- Runs `f`, or the rest of the block that holds the result with `<close>`, with hooks for what is
+--- saved for gradients: `pack(tensor)` gives what is kept in place of each saved tensor, any value,
+--- and `unpack(value)` gives the tensor each time a gradient needs it. Both run without recording;
+--- the tensor that `pack` gets must not be changed in place, and later in-place changes of it are
+--- not found. Of nested hooks the innermost count.
+--- > to_half = function(t) return t:to(ml.bfloat16) end
+--- > to_float = function(t) return t:to(ml.float32) end
+--- > x = ml.ones(2, { requires_grad = true })
+--- > y = ml.autograd.graph.saved_tensors_hooks(to_half, to_float, function() return x:exp() end)
+--- > ml.grad(y:sum(), x)
+---   {2.7188, 2.7188}
+---   Tensor (2,) float32
+---@param pack fun(tensor: moonlet.Tensor): any gives what is kept of a tensor
+---@param unpack fun(value: any): moonlet.Tensor gives the tensor again
+---@param f? fun(...): ... the function to run; without it the result is held as a `<close>`
+---   variable
+---@param ... any what `f` gets
 ---@return any ... its results, or the value to hold
+---@shape saved (*) -> unpacked (*)
 ---@see autograd.graph.save_on_cpu
 function saved.saved_tensors_hooks(pack, unpack, f, ...)
   check_function("saved_tensors_hooks", "pack", pack)
@@ -36,12 +42,16 @@ function saved.saved_tensors_hooks(pack, unpack, f, ...)
   return under("saved_tensors_hooks", ml._saved_tensors_hooks(pack, unpack), f, ...)
 end
 
---- Makes `saved_tensors_hooks`, and what is built on it, an error with that message inside of `f`
---- or the rest of the block.
---- > ml.autograd.graph.disable_saved_tensors_hooks("not here", function() end)
----@param message string
----@param f? fun(...): ...
----@param ... any what f gets
+--- Makes `saved_tensors_hooks`, and what is built on it, an error inside of `f` or the rest of the
+--- block.
+--- > id = function(t) return t end
+--- > ml.autograd.graph.disable_saved_tensors_hooks("not here", function()
+---     return (pcall(ml.autograd.graph.saved_tensors_hooks, id, id, id)) end)
+---   false
+---@param message string the error's message
+---@param f? fun(...): ... the function to run; without it the result is held as a `<close>`
+---   variable
+---@param ... any what `f` gets
 ---@return any ... its results, or the value to hold
 function saved.disable_saved_tensors_hooks(message, f, ...)
   if type(message) ~= "string" then
@@ -53,13 +63,20 @@ end
 
 local read_on_cpu = signature("graph.save_on_cpu(bool pin_memory=false)", "save_on_cpu")
 
---- Keeps what is saved for gradients in the memory of the CPU, and brings it back to its device
---- when it is needed: for models on a device whose memory is too small. With `pin_memory = true`
---- that memory is page-locked, where there is a CUDA device.
---- > ml.autograd.graph.save_on_cpu(nil, function() return ml.ones(2):exp() end)
+--- Runs `f`, or the rest of the block, with what is saved for gradients kept in the memory of the
+--- CPU and brought back to its device when it is needed: for models on a device whose memory is too
+--- small.
+--- > x = ml.ones(2, { requires_grad = true })
+--- > y = ml.autograd.graph.save_on_cpu(nil, function() return x:exp() end)
+--- > ml.grad(y:sum(), x)
+---   {2.7183, 2.7183}
+---   Tensor (2,) float32
 ---@param options? {pin_memory?: boolean}
----@param f? fun(...): ...
----@param ... any what f gets
+---@param options.pin_memory? boolean whether that memory is page-locked, where there is a CUDA
+---   device (default false)
+---@param f? fun(...): ... the function to run; without it the result is held as a `<close>`
+---   variable
+---@param ... any what `f` gets
 ---@return any ... its results, or the value to hold
 function saved.save_on_cpu(...)
   local function start(given, f, ...)
@@ -95,12 +112,18 @@ end
 
 local read_to_disk = signature("graph.save_to_disk(string? folder=nil)", "save_to_disk")
 
---- Keeps what is saved for gradients in files, written by `ml.save` to `folder`, or where the
---- system has its temporary files. A file is removed when the graph lets go of what is in it.
---- > ml.autograd.graph.save_to_disk(nil, function() return ml.ones(2):exp() end)
+--- Runs `f`, or the rest of the block, with what is saved for gradients kept in files. A file is
+--- removed when the graph frees what is in it.
+--- > x = ml.ones(2, { requires_grad = true })
+--- > y = ml.autograd.graph.save_to_disk(nil, function() return x:exp() end)
+--- > ml.grad(y:sum(), x)
+---   {2.7183, 2.7183}
+---   Tensor (2,) float32
 ---@param options? {folder?: string}
----@param f? fun(...): ...
----@param ... any what f gets
+---@param options.folder? string where the files go; the system's temporary folder unless given
+---@param f? fun(...): ... the function to run; without it the result is held as a `<close>`
+---   variable
+---@param ... any what `f` gets
 ---@return any ... its results, or the value to hold
 function saved.save_to_disk(...)
   local function start(given, f, ...)
@@ -148,17 +171,21 @@ local function value_of(entry)
   return entry.tensor
 end
 
---- Lets `f`, or the rest of the block, change in place what was saved for a gradient in it: it is
---- copied before. Changes after the block are found as ever.
+--- Runs `f`, or the rest of the block, so that tensors saved for a gradient in it may be changed
+--- in place: they are copied before. Changes after the block are errors in backward as ever.
 --- > ml.autograd.graph.allow_mutation_on_saved_tensors(function()
 ---     local w = ml.ones(2, { requires_grad = true })
 ---     local a = w * 2
 ---     local y = a:sin():sum()
 ---     a:zero_()
 ---     y:backward()
+---     return w.grad
 ---   end)
----@param f? fun(...): ...
----@param ... any what f gets
+---   {-0.8323, -0.8323}
+---   Tensor (2,) float32
+---@param f? fun(...): ... the function to run; without it the result is held as a `<close>`
+---   variable
+---@param ... any what `f` gets
 ---@return any ... its results, or the value to hold
 function saved.allow_mutation_on_saved_tensors(f, ...)
   local kept = setmetatable({}, Kept)

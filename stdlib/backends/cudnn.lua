@@ -18,12 +18,17 @@ for position, name in ipairs(NAMES) do POSITIONS[name] = position end
 local function settings() return { core._cudnn_settings() } end
 local function set(values) core._set_cudnn(table.unpack(values, 1, #NAMES)) end
 
---- Whether cuDNN 9 is there: where the loader looks, with CUDA's toolkit or in Python's packages.
---- Convolutions of CUDA devices run on kernels of Moonlet's own where it is not.
+--- Whether cuDNN 9 is found: by the loader, with the CUDA toolkit or in Python's packages. Without
+--- it convolutions on CUDA devices run on Moonlet's own kernels.
+--- > type(ml.backends.cudnn.is_available())
+---   boolean
 ---@return boolean
 function cudnn.is_available() return core._cudnn_version() ~= nil end
 
---- The version of the library as one number, 91900 for 9.19.0; nil where there is none.
+--- The version of cuDNN as one number, 91900 for 9.19.0; nil where there is none.
+--- > version = ml.backends.cudnn.version()
+--- > version == nil or math.type(version) == "integer"
+---   true
 ---@return integer?
 function cudnn.version() return core._cudnn_version() end
 
@@ -54,16 +59,20 @@ local function flagged(given, ...)
   return under("flags", setmetatable(guard, Guard), ...)
 end
 
---- Runs `f`, or the rest of the block that holds the result with `<close>`, under these settings.
---- What is left out has the value below, as in PyTorch, not the one that holds: `enabled` is false.
---- `benchmark` times the algorithms when a shape of convolution is new, at most `benchmark_limit`
---- of them (0: all), and takes the fastest; otherwise cuDNN guesses. With `deterministic` only
---- algorithms are taken that give the same result at each run. `allow_tf32` lets factors of float32
---- be rounded to TF32, of 10 bits of mantissa.
---- > ml.backends.cudnn.flags({ enabled = true, deterministic = true }, function() end)
----@param given? table<string, boolean|integer> these by name, or by position
----@param f? function
----@param ... any what f gets
+--- Runs `f`, or the rest of the block that holds the result with `<close>`, under these settings of
+--- cuDNN. What is left out has the default below, as in PyTorch, not the setting that holds.
+--- > ml.backends.cudnn.flags({ enabled = true, deterministic = true }, function()
+---     return ml.backends.cudnn.deterministic end)
+---   true
+---@param enabled? boolean whether convolutions go to cuDNN
+---@param benchmark? boolean whether the algorithms are timed when a shape is new, and the
+---   fastest is taken
+---@param benchmark_limit? integer the most algorithms that are timed; 0 for all
+---@param deterministic? boolean whether only algorithms are taken that give the same result at
+---   each run
+---@param allow_tf32? boolean whether float32 factors may be rounded to TF32, of 10 bits of mantissa
+---@param f? function the function to run; without it the result is held as a `<close>` variable
+---@param ... any what `f` gets
 ---@return any ... its results, or the value to hold
 function cudnn.flags(given, f, ...)
   return flagged(read_flags:before_function(given, f, ...))

@@ -1,5 +1,5 @@
--- stdlib/cuda/comm.lua: ml.cuda.comm: tensors sent to several devices, and brought together from
--- them. What is differentiable is recorded as the ops that it is made of.
+-- stdlib/cuda/comm.lua: ml.cuda.comm: communication between devices: broadcast, scatter, gather and
+-- sums. What is differentiable is recorded as the ops that it is made of.
 
 local ml = require "moonlet"
 local options = require "moonlet.options"
@@ -47,12 +47,15 @@ end
 local read_broadcast = signature(
   "cuda.comm.broadcast(Tensor tensor, table? devices=nil, Tensor[]? out=nil)", "comm.broadcast")
 
---- Copies of a tensor on several devices; where it is already, it is itself. Or copies it into the
+--- Copies a tensor to several devices; where it is already, it is itself. Or copies it into the
 --- tensors of `out`, which are returned.
----@param tensor moonlet.Tensor on a device or the CPU
----@param devices? (integer|string)[] this or `out`
----@param out? moonlet.Tensor[]
+--- > ml.cuda.comm.broadcast(ml.ones(2), { 0 })[1].device  -- needs cuda
+---   cuda:0
+---@param tensor moonlet.Tensor a tensor on a CUDA device or the CPU
+---@param devices? (integer|string)[] the devices; this or `out`
+---@param out? moonlet.Tensor[] the tensors to copy into
 ---@return moonlet.Tensor[]
+---@shape tensor (*) -> (*) for each device
 function comm.broadcast(...)
   local tensor, devices, out = read_broadcast(...)
   check_one("comm.broadcast", devices, out)
@@ -102,12 +105,16 @@ end
 local read_coalesced = signature("cuda.comm.broadcast_coalesced(Tensor[] tensors, table devices, "
   .. "int>=1 buffer_size=10485760)", "comm.broadcast_coalesced")
 
---- Copies of several tensors on several devices, small ones sent together. The first device is that
---- of the tensors, which are its copies.
----@param tensors moonlet.Tensor[]
----@param devices (integer|string)[]
----@param buffer_size? integer (default 10 MiB) the most bytes that are sent together
+--- Copies several tensors to several devices, small ones sent together. The first device is that of
+--- the tensors, which are its copies.
+--- > x = ml.ones(2, { device = "cuda:0" })  -- needs cuda
+--- > #ml.cuda.comm.broadcast_coalesced({ x }, { 0 })
+---   1
+---@param tensors moonlet.Tensor[] the tensors, on the first device
+---@param devices (integer|string)[] the devices
+---@param buffer_size? integer the most bytes that are sent together
 ---@return moonlet.Tensor[][] copies a list of tensors for each device
+---@shape each tensor (*) -> (*) for each device
 function comm.broadcast_coalesced(...)
   local tensors, devices, size = read_coalesced(...)
   local names = names_of("comm.broadcast_coalesced", devices)
@@ -150,9 +157,15 @@ local read_reduce = signature("cuda.comm.reduce_add(Tensor[] inputs, int|string?
   "comm.reduce_add")
 
 --- The sum of tensors of one shape on several devices.
----@param inputs moonlet.Tensor[]
----@param destination? integer|string where one of them is; the current device unless given
+--- > x = ml.ones(2, { device = "cuda:0" })  -- needs cuda
+--- > ml.cuda.comm.reduce_add({ x }):tolist()
+---   {1.0, 1.0}
+---@param inputs moonlet.Tensor[] the tensors
+---@param destination? integer|string the device of the sum, where one of them is; the current
+---   one unless given
 ---@return moonlet.Tensor
+---@shape each input (*) -> (*)
+---@formula y = sum_i x_i
 function comm.reduce_add(...)
   local inputs, destination = read_reduce(...)
   if #inputs == 0 then fail "comm.reduce_add: at least one tensor is expected" end
@@ -164,10 +177,16 @@ local read_reduce_coalesced = signature("cuda.comm.reduce_add_coalesced(table in
 
 --- The sums of the first tensors of all devices, of the second ones and so on; small ones are sent
 --- together.
----@param inputs moonlet.Tensor[][] a list of tensors for each device
----@param destination? integer|string one of these; the current device unless given
----@param buffer_size? integer (default 10 MiB) the most bytes that are sent together
+--- > x = ml.ones(2, { device = "cuda:0" })  -- needs cuda
+--- > ml.cuda.comm.reduce_add_coalesced({ { x } })[1]:tolist()
+---   {1.0, 1.0}
+---@param inputs moonlet.Tensor[][] an array of tensors for each device
+---@param destination? integer|string the device of the sums, one of these; the current one
+---   unless given
+---@param buffer_size? integer the most bytes that are sent together
 ---@return moonlet.Tensor[]
+---@shape each input (*) -> (*)
+---@formula y_j = sum_i x_ij
 function comm.reduce_add_coalesced(...)
   local inputs, given, size = read_reduce_coalesced(...)
   local where, out = "comm.reduce_add_coalesced", {}
@@ -209,16 +228,19 @@ end
 local read_scatter = signature("cuda.comm.scatter(Tensor tensor, table? devices=nil, "
   .. "int[]? chunk_sizes=nil, int dim=1, table? streams=nil, Tensor[]? out=nil)", "comm.scatter")
 
---- Cuts a tensor along a dimension into parts for several devices: of `chunk_sizes`, or as equal as
---- `ml.chunk` makes them, which may be fewer than devices. With `streams` each is copied in that of
---- its device. Or copies the parts into the tensors of `out`, by their sizes.
----@param tensor moonlet.Tensor on a device or the CPU
----@param devices? (integer|string)[] all unless given
----@param chunk_sizes? integer[]
----@param dim? integer (default 1)
----@param streams? moonlet.cuda.Stream[]
----@param out? moonlet.Tensor[] instead of `devices` and `chunk_sizes`
+--- Splits a tensor along a dimension into parts for several devices. Or copies the parts into the
+--- tensors of `out`, by their sizes.
+--- > ml.cuda.comm.scatter(ml.ones(4), { 0 })[1].shape  -- needs cuda
+---   (4,)
+---@param tensor moonlet.Tensor a tensor on a CUDA device or the CPU
+---@param devices? (integer|string)[] the devices; all unless given
+---@param chunk_sizes? integer[] the sizes of the parts; unless given as equal as `ml.chunk`
+---   makes them, which may be fewer than devices
+---@param dim? integer the dimension, counted from 1
+---@param streams? moonlet.cuda.Stream[] for each device the stream to copy in
+---@param out? moonlet.Tensor[] the tensors to copy into, in place of `devices` and `chunk_sizes`
 ---@return moonlet.Tensor[]
+---@shape tensor (n, *) -> (n_i, *) for each device
 function comm.scatter(...)
   local tensor, devices, sizes, dim, streams, out = read_scatter(...)
   if out then
@@ -244,12 +266,17 @@ end
 local read_gather = signature("cuda.comm.gather(Tensor[] tensors, int dim=1, "
   .. "int|string? destination=nil, Tensor? out=nil)", "comm.gather")
 
---- Tensors of several devices joined along a dimension.
----@param tensors moonlet.Tensor[]
----@param dim? integer (default 1)
----@param destination? integer|string -1 and "cpu" are the CPU; the current device unless given
----@param out? moonlet.Tensor instead of `destination`: where they are copied to
+--- Joins tensors of several devices along a dimension.
+--- > x = ml.ones(2, { device = "cuda:0" })  -- needs cuda
+--- > ml.cuda.comm.gather({ x, x }, 1, "cpu").shape
+---   (4,)
+---@param tensors moonlet.Tensor[] the tensors
+---@param dim? integer the dimension, counted from 1
+---@param destination? integer|string the device of the result, -1 or "cpu" for the CPU; the
+---   current one unless given
+---@param out? moonlet.Tensor the tensor to copy into, in place of `destination`
 ---@return moonlet.Tensor
+---@shape each tensor (n_i, *) -> (sum of n_i, *)
 function comm.gather(...)
   local tensors, dim, given, out = read_gather(...)
   if out and given ~= nil then fail "comm.gather: 'out' excludes 'destination'" end

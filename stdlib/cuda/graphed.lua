@@ -163,19 +163,23 @@ end
 local read = signature("cuda.make_graphed_callables(any callables, any[] sample_args, "
   .. "int>=1 num_warmup_iters=3, bool allow_unused_input=false, int>=1? pool=nil)")
 
---- Functions, or modules, whose forward pass is recorded as one graph and whose backward pass is
---- another. A call replays them, within a script that cannot be recorded as a whole. `callables` is
---- one function or module with an array of sample arguments, tensors of a CUDA device, or an array
---- of them with an array of such arrays; as their graphs share memory, they are called in that
---- order later. Each call takes tensors of the shapes, dtypes and devices of the samples; its
---- results are overwritten by the next one, and cannot be differentiated twice. A module is given
---- back itself: its `forward` replays while `training` is what it was, and its parameters get
---- gradients, but hooks of modules inside it are not called.
----@param callables function|Module|table
----@param sample_args table
----@param num_warmup_iters? integer runs before the recording (default 3)
+--- Functions, or modules, whose forward pass is recorded as one CUDA graph and whose backward pass
+--- is another. A call replays them, within a script that cannot be recorded as a whole. Each call
+--- takes tensors of the shapes, dtypes and devices of the samples; its results are overwritten by
+--- the next one, and cannot be differentiated twice. A module is returned itself: its `forward`
+--- replays while `training` is what it was, and its parameters get gradients, but hooks of modules
+--- inside it are not called.
+--- > x = ml.ones(2, { device = "cuda", requires_grad = true })  -- needs cuda
+--- > f = ml.cuda.make_graphed_callables(function(x) return x * 2 end, { x })
+--- > f(x):tolist()
+---   {2.0, 2.0}
+---@param callables function|Module|table a function or module, or an array of them, which are
+---   called in that order later
+---@param sample_args table an array of sample arguments, tensors of a CUDA device, or an array
+---   of such arrays
+---@param num_warmup_iters? integer number of runs before the recording
 ---@param allow_unused_input? boolean whether arguments or parameters may get no gradient
----@param pool? integer memory to share: `g:pool()` of a graph, or `graph_pool_handle()`
+---@param pool? integer the memory to use: `g:pool()` of a graph, or `graph_pool_handle()`
 ---@return function|Module|table one, or an array
 function graphed.make_graphed_callables(...)
   local callables, samples, times, allow_unused, pool = read(...)

@@ -23,57 +23,76 @@ local function counter(name, key)
 end
 
 --- The counters of a device's allocator, by PyTorch's names: `allocated_bytes.all.current`,
---- `.peak`, `.allocated` (the sum of what came), `.freed`, for `all`, `small_pool` (blocks of at
---- most 1 MiB) and `large_pool`; of `allocated_bytes` (what tensors hold, rounded up),
+--- `.peak`, `.allocated` (the sum of what was allocated), `.freed`, for `all`, `small_pool` (blocks
+--- of at most 1 MiB) and `large_pool`; of `allocated_bytes` (what tensors hold, rounded up),
 --- `requested_bytes` (not rounded), `active_bytes` (with what was freed while streams still use
 --- it), `reserved_bytes` (taken from the device), `inactive_split_bytes` (free parts of segments in
 --- use), and the numbers of blocks `allocation`, `active`, `segment`, `inactive_split`.
 --- `num_alloc_retries` counts how often the device had no more, `num_ooms` how often that was an
---- error, before and after Lua's garbage was collected.
----@param device? integer|string the current one unless given
+--- error, before and after a garbage collection.
+--- > x = ml.ones(1000, { device = "cuda" })  -- needs cuda
+--- > ml.cuda.memory_stats()["allocated_bytes.all.current"] >= 4000
+---   true
+---@param device? integer|string device, such as 0 or "cuda:0"; the current one unless given
 ---@return table<string, integer>
 memory.memory_stats = of_device("memory_stats", raw.statistics)
 
 --- The bytes that tensors hold on a device, rounded up as the allocator does.
----@param device? integer|string the current one unless given
+--- > x = ml.ones(1000, { device = "cuda" })  -- needs cuda
+--- > ml.cuda.memory_allocated() >= 4000
+---   true
+---@param device? integer|string device, such as 0 or "cuda:0"; the current one unless given
 ---@return integer
 memory.memory_allocated = counter("memory_allocated", "allocated_bytes.all.current")
 
 --- The most that `memory_allocated` has been since the last `reset_peak_memory_stats`.
----@param device? integer|string the current one unless given
+--- > ml.cuda.max_memory_allocated() >= ml.cuda.memory_allocated()  -- needs cuda
+---   true
+---@param device? integer|string device, such as 0 or "cuda:0"; the current one unless given
 ---@return integer
 memory.max_memory_allocated = counter("max_memory_allocated", "allocated_bytes.all.peak")
 
 --- The bytes that the allocator has taken from a device: what tensors hold and what it keeps.
----@param device? integer|string the current one unless given
+--- > ml.cuda.memory_reserved() >= ml.cuda.memory_allocated()  -- needs cuda
+---   true
+---@param device? integer|string device, such as 0 or "cuda:0"; the current one unless given
 ---@return integer
 memory.memory_reserved = counter("memory_reserved", "reserved_bytes.all.current")
 
 --- The most that `memory_reserved` has been since the last `reset_peak_memory_stats`.
----@param device? integer|string the current one unless given
+--- > ml.cuda.max_memory_reserved() >= ml.cuda.memory_reserved()  -- needs cuda
+---   true
+---@param device? integer|string device, such as 0 or "cuda:0"; the current one unless given
 ---@return integer
 memory.max_memory_reserved = counter("max_memory_reserved", "reserved_bytes.all.peak")
 
 --- Makes what is in use now the peak of all counters.
----@param device? integer|string the current one unless given
+--- > ml.cuda.reset_peak_memory_stats()  -- needs cuda
+---@param device? integer|string device, such as 0 or "cuda:0"; the current one unless given
 memory.reset_peak_memory_stats = of_device("reset_peak_memory_stats",
   function(device) raw.reset(device, true) end)
 
 --- Sets the counters `.allocated` and `.freed`, and those of events, to 0.
----@param device? integer|string the current one unless given
+--- > ml.cuda.reset_accumulated_memory_stats()  -- needs cuda
+---@param device? integer|string device, such as 0 or "cuda:0"; the current one unless given
 memory.reset_accumulated_memory_stats = of_device("reset_accumulated_memory_stats",
   function(device) raw.reset(device, false) end)
 
---- The free and the total bytes of a device, as `memory_info`.
----@param device? integer|string the current one unless given
+--- The free and the total memory of a device in bytes, as `memory_info`.
+--- > available, total = ml.cuda.mem_get_info()  -- needs cuda
+--- > available <= total
+---   true
+---@param device? integer|string device, such as 0 or "cuda:0"; the current one unless given
 ---@return integer available
 ---@return integer total
 memory.mem_get_info = of_device("mem_get_info", function(device)
   return ml.cuda.memory_info(device)
 end)
 
---- The share that `set_per_process_memory_fraction` was given; 1.0 before.
----@param device? integer|string the current one unless given
+--- The share of a device's memory that `set_per_process_memory_fraction` was given; 1.0 before.
+--- > ml.cuda.get_per_process_memory_fraction()  -- needs cuda
+---   1.0
+---@param device? integer|string device, such as 0 or "cuda:0"; the current one unless given
 ---@return number
 memory.get_per_process_memory_fraction = of_device("get_per_process_memory_fraction",
   function(device) return raw.fraction(device) end)
@@ -81,16 +100,19 @@ memory.get_per_process_memory_fraction = of_device("get_per_process_memory_fract
 local read_fraction = signature(
   "cuda.set_per_process_memory_fraction(number>=0<=1 fraction, int|string? device=nil)")
 
---- Bounds what the allocator takes from a device, to a share of all that it has; more is an error
+--- Limits what the allocator takes from a device, to a share of all its memory; more is an error,
 --- as when the device has no more.
----@param fraction number from 0 to 1
----@param device? integer|string the current one unless given
+--- > ml.cuda.set_per_process_memory_fraction(1)  -- needs cuda
+---@param fraction number the share, from 0 to 1
+---@param device? integer|string device, such as 0 or "cuda:0"; the current one unless given
 function memory.set_per_process_memory_fraction(...)
   local fraction, device = read_fraction(...)
   raw.fraction(raw.index(device, "cuda.set_per_process_memory_fraction"), fraction)
 end
 
---- Gives memory that is kept for the next tensors back, as `ml.memory.empty_cache`.
+--- Returns memory that is kept for further tensors to the devices and the system, as
+--- `ml.memory.empty_cache`.
+--- > ml.cuda.empty_cache()  -- needs cuda
 function memory.empty_cache() ml.memory.empty_cache() end
 
 -- --- the summary ---------------------------------------------------------------------------------
@@ -123,10 +145,13 @@ local SUMMARY_COLUMNS = {
 local read_summary = signature(
   "cuda.memory_summary(int|string? device=nil, bool abbreviated=false)")
 
---- The counters of a device as a table to read: now, at the peak, and the sums of what came and
---- went; of all blocks, and of large and small ones unless `abbreviated`.
----@param device? integer|string the current one unless given
----@param abbreviated? boolean
+--- The counters of a device as a table to read: now, at the peak, and the sums of what was
+--- allocated and freed.
+--- > type(ml.cuda.memory_summary())  -- needs cuda
+---   string
+---@param device? integer|string device, such as 0 or "cuda:0"; the current one unless given
+---@param abbreviated? boolean whether large and small blocks are left out, and only all blocks
+---   are shown
 ---@return string
 function memory.memory_summary(...)
   local device, abbreviated = read_summary(...)
@@ -154,14 +179,15 @@ local CONTEXT = { all = true, alloc = true, state = true }
 local read_record = signature('cuda.record_memory_history(string|bool enabled="all", '
   .. 'string|bool context="all", int>=1? max_entries=nil, bool clear_history=false)')
 
---- Records what the allocators do from now on, on all devices: with `enabled` "all" each event,
---- with "state" only the lines of the script that made the blocks in use; `false` ends it.
---- `context` says for what lines are kept: "all", "alloc" (not for frees), "state" or `false` for
---- none.
----@param enabled? "all"|"state"|boolean "all" unless given
----@param context? "all"|"alloc"|"state"|false "all" unless given
----@param max_entries? integer events that are kept on each device, the last ones; all unless given
----@param clear_history? boolean whether to forget what is recorded
+--- Records what the allocators do from now on, on all devices, for `memory_snapshot`.
+--- > ml.cuda.record_memory_history(false)  -- needs cuda
+---@param enabled? "all"|"state"|boolean "all" records each event, "state" only the lines of the
+---   script that made the blocks in use; false ends it
+---@param context? "all"|"alloc"|"state"|false what lines are kept for: "all", "alloc" (not for
+---   frees), "state", or false for none
+---@param max_entries? integer how many events are kept on each device, the last ones; all
+---   unless given
+---@param clear_history? boolean whether what is recorded is forgotten
 function memory.record_memory_history(...)
   local enabled, context, most, clear = read_record(...)
   local function refuse(name, value, wanted)
@@ -181,6 +207,8 @@ end
 --- (`address`, `size`, `requested_size`, `state`); and `device_traces`, by device the events since
 --- `record_memory_history`, which also gives blocks and events their `frames`: the lines
 --- (`filename`, `line`, `name`) of the script that made them, innermost first.
+--- > type(ml.cuda.memory_snapshot().segments)  -- needs cuda
+---   table
 ---@return {segments: table[], device_traces: table[][]}
 function memory.memory_snapshot()
   local segments, traces = raw.snapshot "cuda.memory_snapshot"
@@ -200,7 +228,8 @@ end
 local read_dump = signature 'cuda.dump_snapshot(string path="dump_snapshot.json")'
 
 --- Writes `memory_snapshot()` to a file, as JSON.
----@param path? string "dump_snapshot.json" unless given
+--- > ml.cuda.dump_snapshot(os.tmpname())  -- needs cuda
+---@param path? string the file
 function memory.dump_snapshot(...)
   local path = read_dump(...)
   system.write_file(path, written(memory.memory_snapshot()), "cuda.dump_snapshot")
@@ -209,8 +238,9 @@ end
 local read_page = signature 'cuda.memory_page(string path="memory.html")'
 
 --- Writes one HTML page that draws `memory_snapshot()`: segments with their blocks, the largest
---- ones, and the memory in use over the events that were recorded. It loads nothing from elsewhere.
----@param path? string "memory.html" unless given
+--- ones, and the memory in use over the recorded events. It loads nothing from elsewhere.
+--- > ml.cuda.memory_page(os.tmpname())  -- needs cuda
+---@param path? string the file
 function memory.memory_page(...)
   local path = read_page(...)
   local page = require "moonlet.cuda.memory_page"

@@ -37,13 +37,15 @@ local read = signature("cuda.prefetch(any loader, int|string? device=nil, int>=1
 
 --- The batches of a `DataLoader`, or of anything that `for` can go through by `iter()` or a call,
 --- on a device: while the script works on one, those after it are copied in a stream of their own.
---- The loader's `pin_memory = true` lets the copies go on beside the device's work. What the script
---- gets is there for the stream that is current then.
+--- The loader's `pin_memory = true` lets the copies run beside the device's work. A batch is ready
+--- for the stream that is current when it comes.
 --- > loader = ml.data.DataLoader(ml.data.TensorDataset(ml.ones(4, 2)), 2)
---- > for x in ml.cuda.prefetch(loader) do print(x.device) end
----@param loader any
----@param device? integer|string the current one unless given
----@param depth? integer (default 1) how many batches are copied ahead
+--- > for x in ml.cuda.prefetch(loader) do print(x.device) end  -- needs cuda
+---   cuda:0
+---   cuda:0
+---@param loader any the loader
+---@param device? integer|string device, such as 0 or "cuda:0"; the current one unless given
+---@param depth? integer how many batches are copied ahead
 ---@return fun(): ... to be used by `for`
 function prefetch.prefetch(...)
   local loader, device, depth = read(...)

@@ -12,19 +12,22 @@ local streams = {}
 
 local read_stream = signature("cuda.Stream(int|string? device=nil, int priority=0)", "Stream")
 
---- A queue of work of one device, which the device may do at the same time as that of others. It is
---- one of a pool of 32 for each device and priority, given out in turn and never taken down. The
---- default stream, 0, is where work goes unless another is current. Work that needs what other
---- streams make waits for events. Two objects of the same stream are equal.
---- > s = ml.cuda.Stream { priority = -1 }
+--- A queue of work of one device, which the device may do at the same time as that of other
+--- streams. It is one of a pool of 32 for each device and priority, given out in turn and never
+--- destroyed. The default stream, 0, is where work goes unless another is current. Work that needs
+--- what other streams make waits for events. Two objects of the same stream are equal.
+--- > s = ml.cuda.Stream { priority = -1 }  -- needs cuda
+--- > s.device
+---   cuda:0
 ---@class moonlet.cuda.Stream
----@field device string "cuda:0"
+---@field device string its device: "cuda:0"
 ---@field device_index integer the device's number
 ---@field stream_id integer its number among those of the device, 0 for the default stream
----@field priority integer lower ones come first
+---@field priority integer its priority; lower ones come first
 ---@field cuda_stream integer the runtime's handle, for code outside Lua
----@param device? integer|string the current one unless given
----@param priority? integer (default 0) 0 or less; beyond `Stream.priority_range()` its nearest end
+---@param device? integer|string device, such as 0 or "cuda:0"; the current one unless given
+---@param priority? integer 0 or less, lower ones first; beyond `Stream.priority_range()` its
+---   nearest end
 local Stream = class "Stream"
 streams.Stream = Stream
 
@@ -64,34 +67,45 @@ function Stream:__tostring()
 end
 
 --- The least and the greatest priority that streams can have: 0 and -3 on most devices.
+--- > least = ml.cuda.Stream.priority_range()  -- needs cuda
+--- > least
+---   0
 ---@return integer least
 ---@return integer greatest
 function Stream.priority_range() return core._priority_range() end
 
 --- Whether the device has done all work of the stream.
+--- > s = ml.cuda.Stream()  -- needs cuda
+--- > s:synchronize()
+--- > s:query()
+---   true
 ---@return boolean
 function Stream:query() return core._query(self.device_index, self.stream_id) end
 
 --- Waits until the device has done all work of the stream.
+--- > ml.cuda.Stream():synchronize()  -- needs cuda
 function Stream:synchronize() core._synchronize(self.device_index, self.stream_id) end
 
 local read_wait_event = signature("Stream:wait_event(Event event)")
 local read_wait_stream = signature("Stream:wait_stream(Stream stream)")
 local read_record_event = signature("Stream:record_event(Event? event=nil)")
 
---- Work put into the stream from now on waits for the event; the script does not.
----@param event moonlet.cuda.Event
+--- Makes work put into the stream from now on wait for an event; the script does not wait.
+--- > ml.cuda.Stream():wait_event(ml.cuda.current_stream():record_event())  -- needs cuda
+---@param event moonlet.cuda.Event the event
 function Stream:wait_event(...) read_wait_event(...):wait(self) end
 
---- Work put into the stream from now on waits for all that is in another stream now.
----@param stream moonlet.cuda.Stream
+--- Makes work put into the stream from now on wait for all work that another stream has now.
+--- > ml.cuda.Stream():wait_stream(ml.cuda.current_stream())  -- needs cuda
+---@param stream moonlet.cuda.Stream the other stream
 function Stream:wait_stream(...)
   local other = read_wait_stream(...)
   core._wait_stream(self.device_index, self.stream_id, other.device_index, other.stream_id)
 end
 
---- Records an event in the stream, a new one unless one is given.
----@param event? moonlet.cuda.Event
+--- Records an event in the stream and returns it.
+--- > event = ml.cuda.Stream():record_event()  -- needs cuda
+---@param event? moonlet.cuda.Event the event; a new one unless given
 ---@return moonlet.cuda.Event event
 function Stream:record_event(...)
   local event = read_record_event(...) or streams.Event()
@@ -101,14 +115,15 @@ end
 
 local read_event = signature("cuda.Event(bool enable_timing=false, bool blocking=false)", "Event")
 
---- A moment in a stream: that at which all work is done which was in it when `record` was called.
---- It belongs to the device of the first stream that records it. One that was never recorded has
---- happened.
---- > e = ml.cuda.Event { enable_timing = true }
+--- A moment in a stream: when all work is done that was in it when `record` was called. It belongs
+--- to the device of the first stream that records it. One that was never recorded has happened.
+--- > e = ml.cuda.Event { enable_timing = true }  -- needs cuda
+--- > e:query()
+---   true
 ---@class moonlet.cuda.Event
----@field device string|nil where it was recorded: "cuda:0"
----@param enable_timing? boolean (default false) whether `elapsed_time` can use it
----@param blocking? boolean (default false) whether `synchronize` sleeps instead of asking again
+---@field device string|nil the device it was recorded on: "cuda:0"; nil before
+---@param enable_timing? boolean whether `elapsed_time` can use it
+---@param blocking? boolean whether `synchronize` sleeps instead of polling
 local Event = class "Event"
 streams.Event = Event
 
@@ -137,30 +152,41 @@ local read_record = signature("Event:record(Stream? stream=nil)")
 local read_wait = signature("Event:wait(Stream? stream=nil)")
 local read_elapsed = signature("Event:elapsed_time(Event end_event)")
 
---- Records the event in a stream: it happens when all is done that the stream has now.
----@param stream? moonlet.cuda.Stream the current one unless given
+--- Records the event in a stream: it happens when all work is done that the stream has now.
+--- > ml.cuda.Event():record()  -- needs cuda
+---@param stream? moonlet.cuda.Stream the stream; the current one unless given
 function Event:record(...)
   local stream = read_record(...) or streams.current_stream()
   core._event_record(self._event, stream.device_index, stream.stream_id)
 end
 
---- Work put into a stream from now on waits for the event; the script does not.
----@param stream? moonlet.cuda.Stream the current one unless given
+--- Makes work put into a stream from now on wait for the event; the script does not wait.
+--- > ml.cuda.Event():wait()  -- needs cuda
+---@param stream? moonlet.cuda.Stream the stream; the current one unless given
 function Event:wait(...)
   local stream = read_wait(...) or streams.current_stream()
   core._event_wait(self._event, stream.device_index, stream.stream_id)
 end
 
 --- Whether the event has happened.
+--- > ml.cuda.Event():query()  -- needs cuda
+---   true
 ---@return boolean
 function Event:query() return core._event_query(self._event) end
 
 --- Waits until the event has happened.
+--- > ml.cuda.Event():synchronize()  -- needs cuda
 function Event:synchronize() core._event_synchronize(self._event) end
 
---- The milliseconds from this event to a later one. Both are made with `enable_timing = true`, on
---- one device, and have happened.
----@param end_event moonlet.cuda.Event
+--- The time from this event to a later one, in milliseconds. Both are made with `enable_timing =
+--- true`, on one device, and have happened.
+--- > a, b = ml.cuda.Event(true), ml.cuda.Event(true)  -- needs cuda
+--- > a:record()
+--- > b:record()
+--- > b:synchronize()
+--- > a:elapsed_time(b) >= 0
+---   true
+---@param end_event moonlet.cuda.Event the later event
 ---@return number
 function Event:elapsed_time(...)
   return core._event_elapsed(self._event, read_elapsed(...)._event)
@@ -171,41 +197,48 @@ local read_default = signature("cuda.default_stream(int|string? device=nil)", "d
 local read_set = signature("cuda.set_stream(Stream? stream=nil)", "set_stream")
 
 --- The stream that work of this coroutine goes to on a device. New coroutines begin with those of
---- who resumes them first.
----@param device? integer|string the current one unless given
+--- the coroutine that resumes them first.
+--- > ml.cuda.current_stream() == ml.cuda.default_stream()  -- needs cuda
+---   true
+---@param device? integer|string device, such as 0 or "cuda:0"; the current one unless given
 ---@return moonlet.cuda.Stream
 function streams.current_stream(...)
   local index = core._index(read_current(...), "current_stream")
   return stream_of(index, core._current_stream(index))
 end
 
---- The stream that work goes to on a device where no other is set. Its work and that of the streams
+--- The stream that work goes to on a device unless another is set. Its work and that of the streams
 --- of `ml.cuda.Stream` do not wait for each other.
----@param device? integer|string the current one unless given
+--- > ml.cuda.default_stream().stream_id  -- needs cuda
+---   0
+---@param device? integer|string device, such as 0 or "cuda:0"; the current one unless given
 ---@return moonlet.cuda.Stream
 function streams.default_stream(...)
   return stream_of(core._index(read_default(...), "default_stream"), 0)
 end
 
---- Makes a stream the current one of its device, and that device the current one, from now on. nil
---- changes nothing. `ml.cuda.stream` does so for a while.
----@param stream moonlet.cuda.Stream|nil
+--- Makes a stream the current one of its device, and that device the current one, from now on;
+--- `ml.cuda.stream` does so for a while.
+--- > ml.cuda.set_stream(ml.cuda.default_stream())  -- needs cuda
+---@param stream moonlet.cuda.Stream|nil the stream; nil changes nothing
 ---@see cuda.stream
 function streams.set_stream(...)
   local stream = read_set(...)
   if stream then core._set_stream(stream.device_index, stream.stream_id) end
 end
 
---- Runs `f`, or the rest of the block that holds the result with `<close>`, with that stream as the
---- current one of its device, and with that device as the current one. nil changes nothing. Tensors
---- made there belong to the stream: before another one uses them it waits (`Stream:wait_stream`),
---- and `x:record_stream(other)` keeps their memory from being used again too early.
---- > s = ml.cuda.Stream()
+--- Runs `f`, or the rest of the block that holds the result with `<close>`, with a stream as the
+--- current one of its device, and with that device as the current one. Tensors made there belong to
+--- the stream: before another stream uses them it waits (`Stream:wait_stream`), and
+--- `x:record_stream(other)` keeps their memory from being used again too early.
+--- > s = ml.cuda.Stream()  -- needs cuda
 --- > y = ml.cuda.stream(s, function() return ml.ones(3, { device = "cuda" }) * 2 end)
 --- > ml.cuda.current_stream():wait_stream(s)
----@param stream moonlet.cuda.Stream|nil
----@param f? function
----@param ... any what f gets
+--- > y:tolist()
+---   {2.0, 2.0, 2.0}
+---@param stream moonlet.cuda.Stream|nil the stream; nil changes nothing
+---@param f? function the function to run; without it the result is held as a `<close>` variable
+---@param ... any what `f` gets
 ---@return any ... its results, or the value to hold
 function streams.stream(stream, f, ...)
   if stream ~= nil and not class.is_instance(stream, Stream) then

@@ -1,6 +1,7 @@
--- stdlib/data/audio.lua: ml.data.audio: what sound is turned into before a network: spectrograms,
--- mel scales, decibels and cepstral coefficients, with torchaudio's names and numbers. Files and
--- other rates are loaded when they are first used.
+-- stdlib/data/audio.lua: ml.data.audio: features of sound: spectrograms, mel scales, decibels and
+-- cepstral coefficients, resampling and files, with torchaudio's names and numbers.
+
+-- Files and other rates are loaded when they are first used.
 
 local class = require "moonlet.class"
 local ml = require "moonlet"
@@ -27,12 +28,23 @@ local NORMALIZED = { [true] = "window", window = "window", frame_length = "frame
 local read_spectrogram = signature("data.audio.Spectrogram(int>=1 n_fft=400, " .. SPECTROGRAM
   .. ", bool onesided=true)")
 
---- The spectrum of sound (..., samples) over time, (..., frequencies, windows): its magnitude to
---- the `power` (2; `false` for complex numbers). Options: `n_fft` (400), `win_length` (`n_fft`),
---- `hop_length` (half of that), `pad`, zeros at both ends, `window_fn` (a function of the length;
---- `ml.hann_window`), `normalized` (false; true or "window" divides by the window's norm,
---- "frame_length" by the root of the length), `center` and `pad_mode` as `ml.stft` has them,
---- `onesided` (true).
+--- Spectrogram: the magnitude of the short-time Fourier transform of sound to a power.
+--- > ml.data.audio.Spectrogram(16)(ml.zeros(1, 64)).shape
+---   (1, 9, 9)
+---@param n_fft? integer size of the Fourier transform
+---@param win_length? integer length of the window; `n_fft` unless given
+---@param hop_length? integer samples from one window to the next; half of `win_length` unless given
+---@param pad? integer zeros added at both ends
+---@param window_fn? function window function of the length; `ml.hann_window` unless given
+---@param power? number|boolean exponent of the magnitude: 2 for power, 1 for magnitude; false
+---   for complex numbers
+---@param normalized? boolean|string true or "window" divides by the window's norm,
+---   "frame_length" by sqrt(n_fft)
+---@param center? boolean whether windows are centred, with padding at both ends
+---@param pad_mode? any padding for `center`: "reflect", "constant", "replicate" or "circular"
+---@param onesided? boolean whether frequencies are n_fft / 2 + 1 rather than n_fft
+---@shape sound (*, samples) -> (*, frequencies, windows)
+---@formula S = |STFT(x)|^power
 local Spectrogram = class("Spectrogram")
 audio.Spectrogram = Spectrogram
 
@@ -95,16 +107,24 @@ local read_banks = signature("data.audio.melscale_fbanks(int>=2 n_freqs, number>
   .. "number>0 f_max, int>=1 n_mels, int>=1 sample_rate, MelNorm norm=\"none\", "
   .. 'MelKind mel_scale="htk")')
 
---- Triangular filters (n_freqs, n_mels) from frequencies to a mel scale: "htk" or "slaney". `norm`
---- is "none", or "slaney" to give all filters one area.
----@param n_freqs integer
----@param f_min number
----@param f_max number
----@param n_mels integer
----@param sample_rate integer
----@param norm? string (default "none")
----@param mel_scale? string (default "htk")
+--- Triangular filters from linear frequencies to a mel scale.
+--- > ml.data.audio.melscale_fbanks(5, 0, 4000, 2, 8000)
+---   {{-0.0000,  0.0000},
+---    { 0.6759,  0.3241},
+---    { 0.0000,  0.9055},
+---    { 0.0000,  0.4528},
+---    { 0.0000,  0.0000}}
+---   Tensor (5, 2) float32
+---@param n_freqs integer number of frequencies, from 0 to sample_rate / 2
+---@param f_min number lowest frequency in hertz
+---@param f_max number highest frequency in hertz
+---@param n_mels integer number of filters
+---@param sample_rate integer the sample rate of the sound in hertz
+---@param norm? string "none", or "slaney" for filters of equal area
+---@param mel_scale? string "htk" or "slaney"
 ---@return Tensor
+---@shape -> (n_freqs, n_mels)
+---@formula mel = 2595 log10(1 + f / 700) for "htk"
 function audio.melscale_fbanks(...)
   local o = read_banks:table(...)
   if o.f_min >= o.f_max then
@@ -127,9 +147,17 @@ local MEL = 'number>=0 f_min=0, number? f_max=nil, MelNorm norm="none", MelKind 
 local read_mel = signature("data.audio.MelScale(int>=1 n_mels=128, int>=1 sample_rate=16000, "
   .. "int>=2 n_stft=201, " .. MEL .. ")")
 
---- A spectrum (..., n_stft, windows) on a mel scale, (..., n_mels, windows). Options: `n_mels`
---- (128), `sample_rate` (16000), `n_stft` (201), `f_min` (0), `f_max` (half of the rate), `norm`
---- and `mel_scale` as `audio.melscale_fbanks` has them.
+--- Maps spectra to a mel scale by triangular filters.
+--- > ml.data.audio.MelScale(8, 8000, 65)(ml.ones(65, 3)).shape
+---   (8, 3)
+---@param n_mels? integer number of filters
+---@param sample_rate? integer the sample rate of the sound in hertz
+---@param n_stft? integer number of frequencies of the spectra
+---@param f_min? number lowest frequency in hertz
+---@param f_max? number highest frequency in hertz; half of the sample rate unless given
+---@param norm? string "none", or "slaney" for filters of equal area
+---@param mel_scale? string "htk" or "slaney"
+---@shape spectra (*, n_stft, windows) -> (*, n_mels, windows)
 local MelScale = class("MelScale")
 audio.MelScale = MelScale
 
@@ -157,8 +185,26 @@ local MEL_SPECTROGRAM = "int>=1 sample_rate=16000, int>=1 n_fft=400, " .. SPECTR
   .. ", int>=1 n_mels=128, " .. MEL
 local read_mel_spectrogram = signature("data.audio.MelSpectrogram(" .. MEL_SPECTROGRAM .. ")")
 
---- The power spectrum of sound (..., samples) on a mel scale, (..., n_mels, windows). Options:
---- those of `audio.Spectrogram` and `audio.MelScale`.
+--- Power spectrogram of sound on a mel scale.
+--- > ml.data.audio.MelSpectrogram({ n_mels = 16 })(ml.zeros(1, 1600)).shape
+---   (1, 16, 9)
+---@param sample_rate? integer the sample rate of the sound in hertz
+---@param n_fft? integer size of the Fourier transform
+---@param win_length? integer length of the window; `n_fft` unless given
+---@param hop_length? integer samples from one window to the next; half of `win_length` unless given
+---@param pad? integer zeros added at both ends
+---@param window_fn? function window function of the length; `ml.hann_window` unless given
+---@param power? number|boolean exponent of the magnitude
+---@param normalized? boolean|string true or "window" divides by the window's norm,
+---   "frame_length" by sqrt(n_fft)
+---@param center? boolean whether windows are centred, with padding at both ends
+---@param pad_mode? any padding for `center`: "reflect", "constant", "replicate" or "circular"
+---@param n_mels? integer number of filters
+---@param f_min? number lowest frequency in hertz
+---@param f_max? number highest frequency in hertz; half of the sample rate unless given
+---@param norm? string "none", or "slaney" for filters of equal area
+---@param mel_scale? string "htk" or "slaney"
+---@shape sound (*, samples) -> (*, n_mels, windows)
 local MelSpectrogram = class("MelSpectrogram")
 audio.MelSpectrogram = MelSpectrogram
 
@@ -181,8 +227,15 @@ function MelSpectrogram:__call(x) return self.mel_scale(self.spectrogram(x)) end
 local read_level = signature(
   'data.audio.AmplitudeToDB(LevelKind stype="power", number>=0? top_db=nil)')
 
---- Decibels of a power (`stype` "power") or a magnitude. With `top_db` nothing is more than that
---- below the greatest of its spectrogram.
+--- Converts powers or magnitudes to decibels, from 1e-10 on.
+--- > ml.data.audio.AmplitudeToDB()(ml.tensor { 1.0, 100.0 })
+---   { 0., 20.}
+---   Tensor (2,) float32
+---@param stype? string "power" or "magnitude"
+---@param top_db? number how many decibels below the maximum of its spectrogram nothing falls;
+---   no limit unless given
+---@shape (*) -> (*)
+---@formula y = 10 log10(max(x, 1e-10)), or 20 log10 for "magnitude"
 local AmplitudeToDB = class("AmplitudeToDB")
 audio.AmplitudeToDB = AmplitudeToDB
 
@@ -203,10 +256,19 @@ end
 local read_mfcc = signature("data.audio.MFCC(int>=1 sample_rate=16000, int>=1 n_mfcc=40, "
   .. 'int dct_type=2, CosineNorm norm="ortho", bool log_mels=false, dict? melkwargs=nil)')
 
---- The mel-frequency cepstral coefficients of sound (..., samples): (..., n_mfcc, windows), the
---- cosine transform of the decibels of an `audio.MelSpectrogram`, of which `melkwargs` has the
---- options. Options: `sample_rate` (16000), `n_mfcc` (40), `norm` ("ortho" or "none"), `log_mels`
---- (false; true for logarithms instead of decibels). `dct_type` is 2.
+--- Mel-frequency cepstral coefficients of sound: the discrete cosine transform of a mel spectrogram
+--- in decibels.
+--- > ml.data.audio.MFCC({ n_mfcc = 13 })(ml.zeros(1, 1600)).shape
+---   (1, 13, 9)
+---@param sample_rate? integer the sample rate of the sound in hertz
+---@param n_mfcc? integer number of coefficients, at most that of mel filters
+---@param dct_type? integer type of the cosine transform, which is 2
+---@param norm? string "ortho" for an orthonormal transform, or "none"
+---@param log_mels? boolean whether natural logarithms take the place of decibels
+---@param melkwargs? table options of the `audio.MelSpectrogram`
+---@shape sound (*, samples) -> (*, n_mfcc, windows)
+---@source Davis and Mermelstein, "Comparison of parametric representations for monosyllabic
+---   word recognition", 1980
 local MFCC = class("MFCC")
 audio.MFCC = MFCC
 

@@ -59,12 +59,20 @@ end
 local read_new = signature("data.ByteLevelBPE(dict vocab, table merges, "
   .. "string[]? special_tokens=nil, bool add_prefix_space=false)")
 
---- A byte-level BPE tokenizer: `vocab` has the id of each token as in `vocab.json`, **from 0**, and
---- `merges` the lines of `merges.txt` in their order, "a b"; `data.read_tokenizer` makes one from
+--- Byte-level byte-pair-encoding (BPE) tokenizer, as of GPT-2. `data.read_tokenizer` makes one from
 --- files and `data.train_tokenizer` from texts. Ids that it gives and takes count **from 1**, as
---- all that index tensors hold: they are those of the files plus 1. `special_tokens` are never cut;
---- those that the vocabulary lacks get the next ids. `add_prefix_space` puts a space before a text
---- that begins with none. `#tokenizer` is the number of tokens.
+--- all that index tensors hold: they are those of the files plus 1. `#tokenizer` is the number of
+--- tokens.
+--- > tokenizer = ml.data.ByteLevelBPE({ a = 0, b = 1, ab = 2 }, { "a b" })
+--- > tokenizer:encode("abba")
+---   {3, 2, 1}
+---   Tensor (3,) int64
+---@param vocab table the id of each token as in `vocab.json`, **from 0**
+---@param merges table the lines of `merges.txt` in their order, such as "a b"
+---@param special_tokens? string[] tokens that are never cut; those not in `vocab` get the next ids
+---@param add_prefix_space? boolean whether a space is put before a text that begins with none
+---@source Sennrich, Haddow and Birch, "Neural machine translation of rare words with subword
+---   units", 2016
 local ByteLevelBPE = class("ByteLevelBPE")
 bpe.ByteLevelBPE = ByteLevelBPE
 
@@ -251,11 +259,15 @@ end
 
 local read_encode = signature "ByteLevelBPE:encode(string text, bool special=true)"
 
---- The ids of a text as a 1-D int64 tensor; they count from 1. Special tokens in the text are such
---- tokens, unless `special` is false: then they are text as any other.
----@param text string
----@param special? boolean (default true)
+--- Ids of the tokens of a text, from 1.
+--- > ml.data.ByteLevelBPE({ a = 0, b = 1, ab = 2 }, { "a b" }):encode("aab")
+---   {1, 3}
+---   Tensor (2,) int64
+---@param text string the text
+---@param special? boolean whether special tokens in the text are recognised; false treats them
+---   as any text
 ---@return Tensor
+---@shape -> (tokens)
 function ByteLevelBPE:encode(...)
   local text, special = read_encode(...)
   local out, at, positions = {}, 1, {}
@@ -273,10 +285,11 @@ end
 local read_decode = signature(
   "ByteLevelBPE:decode(Tensor|int[]|int ids, bool skip_special_tokens=true)")
 
---- The text of ids, which count from 1: the bytes of the tokens, which need not be whole UTF-8
---- characters. Special tokens are left out unless `skip_special_tokens` is false.
----@param ids Tensor|integer[]|integer
----@param skip_special_tokens? boolean (default true)
+--- Text of ids: the bytes of the tokens, which need not be whole UTF-8 characters.
+--- > ml.data.ByteLevelBPE({ a = 0, b = 1, ab = 2 }, { "a b" }):decode { 3, 2 }
+---   abb
+---@param ids Tensor|integer[]|integer ids from 1, a 1-D tensor, an array or one id
+---@param skip_special_tokens? boolean whether special tokens are left out
 ---@return string
 function ByteLevelBPE:decode(...)
   local ids, skip = read_decode(...)
@@ -296,15 +309,19 @@ end
 
 local read_id = signature "ByteLevelBPE:id_of(string token)"
 
---- The id, from 1, of a token as the files write it ("Ġthe"), or nil.
----@param token string
+--- Id, from 1, of a token as the files write it ("Ġthe"), or nil.
+--- > ml.data.ByteLevelBPE({ a = 0, b = 1, ab = 2 }, { "a b" }):id_of("ab")
+---   3
+---@param token string the token
 ---@return integer?
 function ByteLevelBPE:id_of(...) return self.ids[read_id(...)] end
 
 local read_token = signature "ByteLevelBPE:token_of(int id)"
 
---- The token of an id, from 1, as the files write it, or nil.
----@param id integer
+--- Token of an id, from 1, as the files write it, or nil.
+--- > ml.data.ByteLevelBPE({ a = 0, b = 1, ab = 2 }, { "a b" }):token_of(3)
+---   ab
+---@param id integer the id
 ---@return string?
 function ByteLevelBPE:token_of(...) return self.tokens[read_token(...)] end
 
@@ -322,7 +339,11 @@ local read_save = signature "ByteLevelBPE:save(string path)"
 
 --- Writes the tokenizer as a `tokenizer.json`, whole or not at all, which `data.read_tokenizer` and
 --- Hugging Face's tokenizers read. Ids in the file count from 0.
----@param path string
+--- > path = os.tmpname()
+--- > ml.data.train_tokenizer({ "low lower lowest" }, 270):save(path)
+--- > #ml.data.read_tokenizer(path)
+---   260
+---@param path string the file
 function ByteLevelBPE:save(...)
   local path = read_save(...)
   local vocab, added, null = {}, {}, json.null
@@ -430,19 +451,19 @@ end
 local read_file = signature("data.read_tokenizer(string path, string? merges=nil, "
   .. "string[]? special_tokens=nil, bool add_prefix_space=false, int>=1? max_bytes=nil)")
 
---- A tokenizer from a `tokenizer.json`, or a byte-level BPE from a `vocab.json` and its
---- `merges.txt`: `data.read_tokenizer("vocab.json", "merges.txt", { special_tokens = {
---- "<|endoftext|>" } })`. A file of plain byte-level BPE, as that of GPT-2, becomes a
---- `data.ByteLevelBPE`, all others, such as those of BERT, T5, Llama and Qwen, a `data.Tokenizer`.
---- What a file asks for and is not known here is an error. Regular expressions in a file want
---- PCRE2, and the error says so where it is not installed. `special_tokens` and `add_prefix_space`
---- are for `merges.txt`; see `data.ByteLevelBPE`. Reading takes at most `max_bytes`, as in
---- `ml.load`.
----@param path string
----@param merges? string
----@param special_tokens? string[]
----@param add_prefix_space? boolean (default false)
----@param max_bytes? integer
+--- Reads a tokenizer from a `tokenizer.json`, or a byte-level BPE from a `vocab.json` and its
+--- `merges.txt`. A file of plain byte-level BPE, as that of GPT-2, gives a `data.ByteLevelBPE`, all
+--- others, such as those of BERT, T5, Llama and Qwen, a `data.Tokenizer`. What a file asks for and
+--- is not implemented is an error; regular expressions in a file need PCRE2.
+--- > path = os.tmpname()
+--- > ml.data.train_tokenizer({ "low lower lowest" }, 270):save(path)
+--- > ml.data.read_tokenizer(path):decode(ml.data.read_tokenizer(path):encode("lower"))
+---   lower
+---@param path string `tokenizer.json` or `vocab.json`
+---@param merges? string `merges.txt`, for a `vocab.json`
+---@param special_tokens? string[] tokens that are never cut, for a `vocab.json`
+---@param add_prefix_space? boolean whether a space is put before a text, for a `vocab.json`
+---@param max_bytes? integer the most bytes that reading may take, as in `ml.load`
 ---@return data.ByteLevelBPE|data.Tokenizer
 function bpe.read_tokenizer(...)
   local path, merges, special, prefix, max_bytes = read_file(...)

@@ -136,16 +136,20 @@ end
 local read_train = signature("data.train_tokenizer(table|function texts, int>=1 vocab_size=30000, "
   .. "int>=0 min_frequency=2, string[]? special_tokens=nil, bool add_prefix_space=false)")
 
---- A byte-level BPE tokenizer from texts, an array of strings or a function that gives one after
---- the other. Its tokens are the special ones, the 256 bytes and then merges, as long as there are
---- fewer than `vocab_size` (30000) and a pair is met `min_frequency` (2) times. The result is that
---- of Hugging Face's `ByteLevelBPETokenizer`.
----@param texts string[]|fun(): string?
----@param vocab_size? integer (default 30000)
----@param min_frequency? integer (default 2)
----@param special_tokens? string[]
----@param add_prefix_space? boolean (default false)
+--- Trains a byte-level BPE tokenizer: its tokens are the special ones, the 256 bytes and then
+--- merges of the most frequent pairs. The result is that of Hugging Face's `ByteLevelBPETokenizer`.
+--- > tokenizer = ml.data.train_tokenizer({ "low lower lowest" }, 270)
+--- > #tokenizer:encode("lowest")
+---   4
+---@param texts string[]|fun(): string? an array of strings, or a function that gives one after
+---   the other and at the end nil
+---@param vocab_size? integer the most tokens
+---@param min_frequency? integer how often a pair must occur to be merged
+---@param special_tokens? string[] tokens that are never cut; they get the first ids
+---@param add_prefix_space? boolean whether a space is put before a text that begins with none
 ---@return data.ByteLevelBPE
+---@source Sennrich, Haddow and Birch, "Neural machine translation of rare words with subword
+---   units", 2016
 function train.train_tokenizer(...)
   local o = read_train:table(...)
   local special = o.special_tokens or {}

@@ -94,12 +94,18 @@ end
 
 local read_collate = signature "data.default_collate(table batch)"
 
---- Puts an array of examples together: tensors are stacked; numbers become a tensor, of int64 for
---- integers and of float64 for others; booleans one of bool; strings an array. Tables by name, and
---- arrays of one length, hold these or further tables, whose values are put together by their names
---- and positions. Where the examples are arrays of fields, these are returned as several values.
----@param batch any[]
+--- Collates an array of examples into a batch. Tensors are stacked; integers become an int64
+--- tensor, other numbers float64, booleans bool; strings become an array. Tables by name, and
+--- arrays of one length, are collated by names and positions. Where the examples are arrays of
+--- fields, the fields are several results.
+--- > ml.data.default_collate { { ml.tensor{1, 2}, "a" }, { ml.tensor{3, 4}, "b" } }
+---   {{1, 2},
+---    {3, 4}}
+---   Tensor (2, 2) int64
+---   {"a", "b"}
+---@param batch any[] an array of examples of the same kind
 ---@return any ...
+---@shape tensors (*) -> (b, *)
 function collate.default_collate(...)
   local examples = read_collate(...)
   if #examples == 0 then fail "default_collate: the batch has no examples" end
@@ -124,8 +130,10 @@ end
 local read_convert = signature "data.default_convert(dict|any data)"
 
 --- What a loader without batches does to a field: tensors, numbers, strings and objects stay as
---- they are, and tables are copied, with what is in them.
----@param data any
+--- they are; tables are copied, with what is in them.
+--- > ml.data.default_convert { 1, "a" }
+---   {1, "a"}
+---@param data any the field
 ---@return any
 function collate.default_convert(...)
   local function convert(value)

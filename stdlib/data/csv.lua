@@ -208,48 +208,66 @@ local read_table = signature("data.read_table(string path, any? header=nil, "
   .. "string[]? true_values=nil, string[]? false_values=nil)")
   :alias("sep", "separator"):alias("delimiter", "separator"):alias("skip_rows", "skiprows")
 
---- A CSV file as a `data.Table`, also gzipped, with pandas' rules and names of options. A column in
---- which all fields are whole numbers becomes an int64 tensor, one of numbers a tensor of the
---- default dtype, or float64 where float32 would lose digits of numbers written without an exponent
---- or their range; NaN is what is missing, also in a column of whole numbers, which is a floating
---- one then. `true` and `false` make a bool tensor, all else an array of texts as they are in the
---- file, with "" for what is missing; so do whole numbers that none of these holds. Lines that are
---- too short end with missing fields; blank lines do not count, nor do lines of remarks in front of
---- the header that begin with "#" and have another number of fields; columns of one name are "a",
---- "a.1", ..., one without a name is "Unnamed: 2", counted from 0, as in pandas. Rows that are
---- longer than the header begin with their names, which are `t.index`.
+--- Reads a CSV file, also gzipped, as a `data.Table`, with the rules and names of options of
+--- pandas.
 ---
---- Options, of how the file is written: `header` (true, or false without one: the columns are
---- called "1", "2", ...; or the line, from 1, that it is in; or an array of such lines, whose names
---- are joined by "_"), `names` (for the columns; then there is no header unless `header` says so),
---- `separator` (also `sep`: ","; "%s+" or `delim_whitespace = true` for runs of blanks, "auto"
---- finds it), `quotechar` ('"'), `doublequote` (true: a doubled quote in quotes is one), `quoting =
---- 3` (quotes are letters), `escapechar`, `comment` (a character; from there on a line does not
---- count; "" keeps remarks, too), `decimal` ("."), `thousands` (none, but "1,234" in quotes is a
---- number), `skipinitialspace`, `skip_blank_lines` (true), `encoding` ("utf-8", "latin-1",
---- "cp1252", "utf-16").
----
---- Which part: `skiprows` (a number of lines, or an array of lines from 1), `skipfooter`, `nrows`,
---- `usecols` (names, or positions from 1), `index_col` (columns that name the rows: `t.index`;
---- false: rows do not begin with names), `on_bad_lines` ("error", "warn" or "skip" lines that are
---- too long), `max_bytes`, what reading may take, as in `ml.load`.
----
---- What fields mean: `na_values` (further ones that are missing: a text, a number, an array, or a
---- table of arrays by column), `keep_default_na` (true: "", "NA", "N/A", "NaN", "null", "None",
---- "#N/A" and the rest of pandas' list are missing), `missing` (the whole list, in place of both),
---- `types` (a table such as `{ zip = "text", age = "number" }` of what those columns must be:
---- "number", "text", "bool", "date" or a dtype), `dtype` (of all numbers, a floating one; or a
---- table as `types`), `true_values`, `false_values`, `parse_dates` (columns of dates: seconds since
---- 1970 in UTC, as `os.date` takes them; int64, or float64 with NaN; `data.date_fields` takes them
---- apart), `dayfirst` (01/02/2020 is in February), `date_format` (as of `strftime`).
---- `data.read_csv` reads a matrix of numbers.
----@param path string
----@param header? boolean|integer|integer[]
----@param separator? string
----@param missing? string[]
----@param types? table<string, string>
----@param dtype? string|table<string, string>
----@param max_bytes? integer
+--- A column of integers becomes an int64 tensor, one of numbers a tensor of the default dtype, or
+--- of float64 where float32 would lose digits of numbers written without an exponent or their
+--- range; missing fields are NaN, for which a column of integers becomes floating. `true` and
+--- `false` make a bool tensor, all else an array of texts as they are in the file, with "" for what
+--- is missing. Short lines end with missing fields. Lines before the header that begin with "#" and
+--- have another number of fields do not count. Columns of one name are "a", "a.1", ...; one without
+--- a name is "Unnamed: 2", counted from 0. Rows longer than the header begin with their names,
+--- which are `t.index`.
+--- > path = os.tmpname()
+--- > file = io.open(path, "w")
+--- > _ = file:write("name,age\nAda,36\nAlan,41\n") and file:close()
+--- > ml.data.read_table(path):column "age"
+---   {36, 41}
+---   Tensor (2,) int64
+---@param path string the file
+---@param header? boolean|integer|integer[] true, false (columns are called "1", "2", ...), the
+---   header's line from 1, or such lines
+---@param separator? string what stands between fields, also `sep`; "%s+" for runs of blanks,
+---   "auto" finds it
+---@param missing? string[] all texts that stand for a missing field, in place of `na_values`
+---   and the default ones
+---@param types? table<string, string> type by column: "number", "text", "bool", "date" or a dtype
+---@param dtype? string|table<string, string> floating dtype of all numbers, or a table like `types`
+---@param max_bytes? integer the most bytes that reading may take, as in `ml.load`
+---@param names? string[] names for the columns; then the file has no header unless `header` says so
+---@param usecols? string|integer|string[]|integer[] the columns that are read, by names or
+---   positions from 1; all unless given
+---@param skiprows? integer|integer[] how many lines are left out at the start, or an array of
+---   lines from 1
+---@param skipfooter? integer how many lines are left out at the end
+---@param nrows? integer the most rows that are read
+---@param na_values? string|number|table|table further missing fields: a text, a number, an
+---   array, or a table of arrays by column
+---@param keep_default_na? boolean whether "", "NA", "NaN", "null" and the rest of pandas' list
+---   are missing
+---@param comment? string character from which on a line does not count; "" keeps lines that
+---   begin with "#"
+---@param decimal? string the decimal point
+---@param thousands? string separator of thousands; none unless given, but "1,234" in quotes is
+---   a number
+---@param quotechar? string the quote; " unless given
+---@param escapechar? string character after which the next one stands for itself
+---@param doublequote? boolean whether a doubled quote inside quotes is one quote
+---@param quoting? integer 3 reads quotes as letters; others as 0, pandas' QUOTE_MINIMAL
+---@param skipinitialspace? boolean whether blanks behind a separator are left out
+---@param skip_blank_lines? boolean whether blank lines do not count
+---@param delim_whitespace? boolean whether runs of blanks separate fields
+---@param on_bad_lines? string what lines with too many fields do: "error", "warn" or "skip"
+---@param encoding? string "utf-8", "latin-1", "cp1252" or "utf-16"
+---@param index_col? boolean|string|integer|string[]|integer[] columns that name the rows,
+---   `t.index`; false if rows do not begin with names
+---@param parse_dates? string|integer|string[]|integer[] columns of dates, read as seconds since
+---   1970 in UTC; see `data.date_fields`
+---@param dayfirst? boolean whether 01/02/2020 is in February
+---@param date_format? string format of dates, as of `strftime`
+---@param true_values? string[] texts that are true
+---@param false_values? string[] texts that are false
 ---@return data.Table
 function files.read_table(...)
   local o = read_table:table(...)
@@ -279,21 +297,57 @@ local read_csv = signature("data.read_csv(any? path=nil, any? header=nil, "
   .. FORMAT .. ")")
   :alias("sep", "separator"):alias("delimiter", "separator"):alias("skip_rows", "skiprows")
 
---- A CSV file of numbers as a `(rows, columns)` tensor. Options: `header` (false; true takes the
---- names of the columns from the first line), `separator` (","), `dtype` (the default dtype; where
---- float32 would lose digits of a number that is written without an exponent, int64 if all are
---- whole and else float64), `max_bytes`, what reading may take, as in `ml.load`; and those of
---- `data.read_table` that say how the file is written, which part is read, and what is missing. A
---- bad field and a line of another length are errors that name the line and column; so are missing
---- fields unless `keep_default_na = true`, `na_values` or `missing` makes NaN of them.
---- `data.read_table` reads files with text or with columns of different kinds.
----@param path string
----@param header? boolean|integer|integer[]
----@param separator? string
----@param dtype? string
----@param max_bytes? integer
+--- Reads a CSV file of numbers, also gzipped, as one tensor. Without `dtype` it is of the default
+--- dtype; where float32 would lose digits of a number written without an exponent, int64 if all are
+--- integers and otherwise float64. Missing fields are errors unless `keep_default_na = true`,
+--- `na_values` or `missing` makes NaN of them. `data.read_table` reads files with text or with
+--- columns of different types.
+--- > path = os.tmpname()
+--- > file = io.open(path, "w")
+--- > _ = file:write("a,b\n1,2\n3,4\n") and file:close()
+--- > ml.data.read_csv(path, { header = true })
+---   {{1., 2.},
+---    {3., 4.}}
+---   Tensor (2, 2) float32
+---   {"a", "b"}
+---@param path string the file
+---@param header? boolean|integer|integer[] true reads the columns' names from the first line;
+---   false unless given
+---@param separator? string what stands between fields, also `sep`; "%s+" for runs of blanks,
+---   "auto" finds it
+---@param dtype? string the result's dtype
+---@param max_bytes? integer the most bytes that reading may take, as in `ml.load`
+---@param missing? string[] all texts that stand for a missing field, in place of `na_values`
+---   and the default ones
+---@param names? string[] names for the columns; then the file has no header unless `header` says so
+---@param usecols? string|integer|string[]|integer[] the columns that are read, by names or
+---   positions from 1; all unless given
+---@param skiprows? integer|integer[] how many lines are left out at the start, or an array of
+---   lines from 1
+---@param skipfooter? integer how many lines are left out at the end
+---@param nrows? integer the most rows that are read
+---@param na_values? string|number|table|table further missing fields: a text, a number, an
+---   array, or a table of arrays by column
+---@param keep_default_na? boolean whether "", "NA", "NaN", "null" and the rest of pandas' list
+---   are missing
+---@param comment? string character from which on a line does not count; "" keeps lines that
+---   begin with "#"
+---@param decimal? string the decimal point
+---@param thousands? string separator of thousands; none unless given, but "1,234" in quotes is
+---   a number
+---@param quotechar? string the quote; " unless given
+---@param escapechar? string character after which the next one stands for itself
+---@param doublequote? boolean whether a doubled quote inside quotes is one quote
+---@param quoting? integer 3 reads quotes as letters; others as 0, pandas' QUOTE_MINIMAL
+---@param skipinitialspace? boolean whether blanks behind a separator are left out
+---@param skip_blank_lines? boolean whether blank lines do not count
+---@param delim_whitespace? boolean whether runs of blanks separate fields
+---@param on_bad_lines? string what lines with too many fields do: "error", "warn" or "skip"
+---@param encoding? string "utf-8", "latin-1", "cp1252" or "utf-16"
 ---@return Tensor values
 ---@return string[]? names
+---@shape -> (rows, columns)
+---@error for a field that is no number and for a line of another length, with the line and column
 function files.read_csv(...)
   local o = read_csv:table(...)
   local to = to_reader("read_csv", o, o.header or false, false)
@@ -305,14 +359,20 @@ end
 local write_csv = signature("data.write_csv(string path, any values, string[]? header=nil, "
   .. 'string separator=",")')
 
---- Writes a tensor of one or two dimensions, or a `data.Table`, as CSV, whole or not at all. What
---- is missing in a table is an empty field, and dates are written as 2020-01-31 12:30:00; texts are
---- put in quotes where that is needed. Options: `header` (an array of names, one for each column;
---- of a table its own), `separator` (",").
----@param path string
----@param values Tensor|data.Table
----@param header? string[]
----@param separator? string
+--- Writes a tensor, or a `data.Table`, as a CSV file, whole or not at all. What is missing in a
+--- table is an empty field, and dates are written as 2020-01-31 12:30:00; texts are quoted where
+--- needed.
+--- > path = os.tmpname()
+--- > ml.data.write_csv(path, ml.tensor { { 1, 2 }, { 3, 4 } }, { header = { "a", "b" } })
+--- > io.open(path):read("a")
+---   a,b
+---   1,2
+---   3,4
+---@param path string the file
+---@param values Tensor|data.Table a tensor of one or two dimensions, or a table
+---@param header? string[] a name for each column; a table has its own
+---@param separator? string what stands between fields
+---@shape values (rows, columns) or (rows)
 function files.write_csv(...)
   local path, values, header, separator = write_csv(...)
   if not class.is_instance(values, Table) then
@@ -332,12 +392,15 @@ end
 local read_date_fields = signature "data.date_fields(Tensor seconds)"
 local DATE_FIELDS = { "year", "month", "day", "hour", "min", "sec", "wday", "yday" }
 
---- The parts of dates, which are seconds since 1970 in UTC, as `data.read_table` makes of columns
---- in `parse_dates`: a table of tensors with the names of Lua's `os.date "*t"`: `year`, `month`,
---- `day`, `hour`, `min`, `sec`, `wday` (Sunday is 1) and `yday`; int64, or float64 with NaN for a
---- date that is missing.
----@param seconds Tensor a 1-D tensor, int64 or float64
+--- Splits dates, seconds since 1970 in UTC as `data.read_table` makes of columns in `parse_dates`,
+--- into a table of tensors with the names of Lua's `os.date "*t"`: `year`, `month`, `day`, `hour`,
+--- `min`, `sec`, `wday` (Sunday is 1) and `yday`; int64, or float64 with NaN for a missing date.
+--- > ml.data.date_fields(ml.tensor { 86400 }).day
+---   {2}
+---   Tensor (1,) int64
+---@param seconds Tensor 1-D tensor, int64 or float64
 ---@return table<string, Tensor>
+---@shape seconds (n) -> (n) for each field
 function files.date_fields(...)
   local all, out = io.date_fields(read_date_fields(...)), {}
   for i, name in ipairs(DATE_FIELDS) do out[name] = all[i]:clone() end

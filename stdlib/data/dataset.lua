@@ -9,11 +9,16 @@ local fail = options.fail
 
 local dataset = {}
 
---- The base of data sets: a subclass has `get(i)`, which returns the fields of example i, and
---- `size()`. `set[i]` is a table of the fields; `get_batch(positions)`, with a 1-D tensor of
---- positions, may be given where a whole batch can be read at once. `a + b` is a `ConcatDataset`.
---- Where a data set is wanted, an array of examples is one too: each an array of fields, or the
---- one field itself.
+--- The base class of map-style data sets. A subclass has `get(i)`, which returns the fields of
+--- example i, counted from 1, and `size()`. `#set` is the number of examples and `set[i]` an array
+--- of the fields; `get_batch(positions)`, for a 1-D tensor of positions, may be given where a whole
+--- batch can be read at once. `a + b` is a `ConcatDataset`. An array of examples, each an array of
+--- fields or the one field itself, may be given wherever a data set is expected.
+--- > Squares = ml.class("Squares", ml.data.Dataset)
+--- > function Squares:size() return 5 end
+--- > function Squares:get(i) return ml.tensor(i), ml.tensor(i * i) end
+--- > #Squares(), Squares()[3][2]
+---   5	9  Tensor () int64
 local Dataset = class("Dataset")
 dataset.Dataset = Dataset
 
@@ -32,10 +37,14 @@ end
 
 signature.add_type("Dataset", "a data set", to_dataset)
 
---- How many examples there are; every data set defines it.
+--- Number of examples, as `#set`; every data set defines it.
+--- > ml.data.TensorDataset(ml.zeros(5, 2)):size()
+---   5
 ---@return integer
 function Dataset:size() fail("%s: has no method size", class.name(class.of(self))) end
---- The fields of example i; every data set defines it.
+--- Fields of example `i`, counted from 1, as several results; every data set defines it.
+--- > ml.data.TensorDataset(ml.tensor{10, 20}, ml.tensor{1, 2}):get(2)
+---   20  Tensor () int64	2  Tensor () int64
 ---@return any ...
 function Dataset:get() fail("%s: has no method get", class.name(class.of(self))) end
 
@@ -90,7 +99,12 @@ function dataset.reads_batches(set)
   return false
 end
 
---- Tensors whose first dimension counts the examples: `data.TensorDataset(images, labels)`.
+--- Data set over tensors whose first dimension counts the examples: example i has `x[i]` of each.
+--- > set = ml.data.TensorDataset(ml.tensor{10, 20, 30}, ml.tensor{1, 2, 1})
+--- > #set, set[2]
+---   3	{20  Tensor () int64, 2  Tensor () int64}
+---@param ... any tensors of the same size in the first dimension
+---@shape tensors (n, *) -> examples (*)
 local TensorDataset = class("TensorDataset", Dataset)
 dataset.TensorDataset = TensorDataset
 
@@ -119,7 +133,12 @@ function TensorDataset:get(i)
   return table.unpack(out)
 end
 
---- The examples at a 1-D tensor of positions, field by field.
+--- The examples at several positions, as one tensor for each field.
+--- > ml.data.TensorDataset(ml.tensor{10, 20, 30}):get_batch(ml.tensor{3, 1})
+---   {30, 10}
+---   Tensor (2,) int64
+---@param positions moonlet.Tensor 1-D int64 tensor of positions, from 1
+---@shape positions (b) -> (b, *) for each field
 function TensorDataset:get_batch(positions)
   local out = {}
   for f, tensor in ipairs(self.tensors) do
@@ -130,7 +149,12 @@ end
 
 local read_subset = signature "data.Subset(Dataset dataset, Tensor|int[] indices)"
 
---- The examples of `dataset` at an array or 1-D tensor of positions, `indices`.
+--- Data set of the examples of another one at given positions.
+--- > set = ml.data.Subset(ml.data.TensorDataset(ml.tensor{10, 20, 30}), {3, 1})
+--- > #set, set[1]
+---   2	{30  Tensor () int64}
+---@param dataset any the whole data set
+---@param indices moonlet.Tensor|integer[] positions from 1, a 1-D tensor or an array
 local Subset = class("Subset", Dataset)
 dataset.Subset = Subset
 
@@ -163,9 +187,19 @@ function Subset:get(i) return self.set:get(self.positions[i]:item()) end
 
 local read_stack = signature "data.StackDataset(dict|Dataset... datasets)"
 
---- Data sets side by side: example i of `data.StackDataset(a, b)` has a field for each, that of its
---- example i (an array, where an example of it has several fields); `data.StackDataset { image = a,
---- class = b }` gives one field, a table by these names.
+--- Data sets side by side. Example i of `data.StackDataset(a, b)` has a field for each, its example
+--- i (an array where that has several fields); `data.StackDataset { image = a, class = b }` gives
+--- one field, a table by these names. All must have the same number of examples.
+--- > D = ml.data
+--- > a, b = D.TensorDataset(ml.tensor{10, 20}), D.TensorDataset(ml.tensor{1, 2})
+--- > D.StackDataset { image = a, class = b }[2]
+---   {
+---     {
+---       class  ()  int64  2
+---       image  ()  int64  20
+---     }
+---   }
+---@param ... table|any data sets, or one table of data sets by name
 local StackDataset = class("StackDataset", Dataset)
 dataset.StackDataset = StackDataset
 
@@ -209,7 +243,12 @@ function StackDataset:get(i)
   return table.unpack(out, 1, #self.sets)
 end
 
---- Data sets one after the other: `data.ConcatDataset { a, b }`.
+--- Concatenation of data sets: the examples of the first, then those of the next. `a + b` makes
+--- one.
+--- > a = ml.data.TensorDataset(ml.tensor{10, 20})
+--- > #ml.data.ConcatDataset { a, a }
+---   4
+---@param datasets any[] an array of data sets
 local ConcatDataset = class("ConcatDataset", Dataset)
 dataset.ConcatDataset = ConcatDataset
 
@@ -271,12 +310,16 @@ end
 local read_split = signature(
   "data.random_split(Dataset dataset, number[]>=0 lengths, Generator? generator=nil)")
 
---- Cuts a data set at random into subsets of the sizes, or fractions, given, such as one to train
---- on and one to test on: `data.random_split(set, { 0.8, 0.2 })` is an array of two. The random
---- numbers are those of `ml.manual_seed`, or of `generator`.
----@param dataset table
----@param lengths number[]
----@param generator? Generator
+--- Splits a data set at random into subsets without overlap, such as one to train on and one to
+--- test on. Lengths are numbers of examples whose sum is that of the data set, or fractions whose
+--- sum is 1; what rounding leaves goes to the first subsets, one each.
+--- > set = ml.data.TensorDataset(ml.zeros(10))
+--- > train, test = table.unpack(ml.data.random_split(set, {0.8, 0.2}))
+--- > #train, #test
+---   8	2
+---@param dataset table the data set to split
+---@param lengths number[] sizes or fractions
+---@param generator? Generator random number generator; the default one unless given
 ---@return table[]
 function dataset.random_split(...)
   local set, sizes, generator = read_split(...)

@@ -27,21 +27,25 @@ end
 local read_image = signature('data.read_image(string path, string mode="unchanged", '
   .. "bool apply_exif_orientation=false, bool all_frames=false, int>=1? max_bytes=nil)")
 
---- A PNG, JPEG, BMP, GIF or WebP file as a tensor of (channels, height, width): uint8, and int32
---- from 0 to 65535 for a PNG file of 16 bits, which is a float from 0 to 1 divided by 65535. `mode`
---- is "unchanged", for the channels that the file has, or "gray", "gray_alpha", "rgb" or
---- "rgb_alpha". Of a GIF or an animated WebP this is the first frame; with `all_frames` it is all
---- of them as they are shown one after the other, (frames, channels, height, width), and 1 of other
---- files. `apply_exif_orientation` turns the picture as the camera was held. WebP wants libwebp,
---- and the error says so where it is not installed. A file that is cut off, or whose PNG checksums
---- are wrong, is an error. Decoding takes at most `max_bytes`, as in `ml.load`: 512 MiB, or 256
---- times the file's size where that is more.
----@param path string
----@param mode? string (default "unchanged")
----@param apply_exif_orientation? boolean (default false)
----@param all_frames? boolean (default false)
----@param max_bytes? integer
+--- Reads a PNG, JPEG, BMP, GIF or WebP file. Pictures are uint8, from 0 to 255; a PNG file of 16
+--- bits is int32, from 0 to 65535. Of a GIF or an animated WebP file this is the first frame. WebP
+--- needs libwebp.
+--- > path = os.tmpname()
+--- > ml.data.write_png(ml.tensor({ { { 0, 128 }, { 255, 64 } } }, { dtype = ml.uint8 }), path)
+--- > ml.data.read_image(path)
+---   {{{  0, 128},
+---     {255,  64}}}
+---   Tensor (1, 2, 2) uint8
+---@param path string the file
+---@param mode? string "unchanged" (the file's channels), "gray", "gray_alpha", "rgb" or "rgb_alpha"
+---@param apply_exif_orientation? boolean whether the picture is rotated as the camera was held
+---@param all_frames? boolean whether all frames come, as they are shown, along a new first
+---   dimension
+---@param max_bytes? integer the most bytes that decoding may take; 512 MiB or 256 times the
+---   file unless given
 ---@return Tensor
+---@shape -> (channels, height, width), or (frames, channels, height, width) with `all_frames`
+---@error for a file that is cut off or whose PNG checksums are wrong, and for WebP without libwebp
 function files.read_image(...)
   local path, mode, apply, all, max_bytes = read_image(...)
   local channels = MODES[mode] or fail("data.read_image: 'mode' must be unchanged, gray, "
@@ -73,11 +77,16 @@ end
 local read_png = signature(
   "data.write_png(Tensor input, string filename, int>=0<=9 compression_level=6)")
 
---- Writes a uint8 tensor of (channels, height, width) as a PNG file, whole or not at all: 1 channel
---- is gray, 2 gray and alpha, 3 RGB, 4 RGB and alpha.
----@param input Tensor
----@param filename string
----@param compression_level? integer (default 6)
+--- Writes an image as a PNG file, whole or not at all: one channel is gray, 2 gray and alpha, 3
+--- RGB, 4 RGB and alpha.
+--- > path = os.tmpname()
+--- > ml.data.write_png(ml.zeros { 3, 4, 5, dtype = ml.uint8 }, path)
+--- > ml.data.read_image(path).shape
+---   (3, 4, 5)
+---@param input Tensor uint8 image
+---@param filename string the file
+---@param compression_level? integer zlib's level, from 0 (none) to 9 (smallest)
+---@shape input (channels, height, width)
 function files.write_png(...)
   local input, filename, level = read_png(...)
   local pixels = pixels_of("data.write_png", input, { true, true, true, true, text = "1 to 4" })
@@ -87,11 +96,15 @@ end
 local read_jpeg = signature(
   "data.write_jpeg(Tensor input, string filename, int>=1<=100 quality=75)")
 
---- Writes a uint8 tensor of (channels, height, width) as a JPEG file, whole or not at all: 1
---- channel is gray, 3 RGB.
----@param input Tensor
----@param filename string
----@param quality? integer (default 75)
+--- Writes an image as a JPEG file, whole or not at all: one channel is gray, 3 RGB.
+--- > path = os.tmpname()
+--- > ml.data.write_jpeg(ml.zeros { 3, 8, 8, dtype = ml.uint8 }, path)
+--- > ml.data.read_image(path).shape
+---   (3, 8, 8)
+---@param input Tensor uint8 image
+---@param filename string the file
+---@param quality? integer from 1 (smallest) to 100 (best)
+---@shape input (channels, height, width)
 function files.write_jpeg(...)
   local input, filename, quality = read_jpeg(...)
   local pixels = pixels_of("data.write_jpeg", input, { true, [3] = true, text = "1 or 3" })

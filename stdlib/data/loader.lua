@@ -13,23 +13,45 @@ local loader = {}
 
 local function weak() return setmetatable({}, { __mode = "k" }) end
 
---- `data.DataLoader(set, { batch_size = 64, shuffle = true })`. `for x, y in loader do` and
---- `for x, y in loader:iter() do` go through the set once; `#loader` is the number of batches.
---- `for i, batch in ipairs(loader) do` counts them; a batch of several fields is an array there.
---- Options: `batch_size` (1; `false` for the examples themselves, as PyTorch's `None`), `shuffle`,
---- `sampler`, `batch_sampler` (in the place of those three and `drop_last`), `collate_fn` (a
---- function from an array of examples, each an array of fields, to the batch; without batches, from
---- the array of the fields of one; `data.default_collate`), `drop_last`, `generator`, `num_workers`
---- (0): how many threads read batches ahead, each with an interpreter of its own and a copy of the
---- data set, whose tensors share their memory, the size of which is fixed from then on. What reads
---- the data may start workers too, four levels deep. The batches, and the random numbers of what
---- reads them, are the same for any number of workers. With workers: `prefetch_factor` (2; batches
---- ahead of each), `persistent_workers` (kept for the next pass), `worker_init_fn` (called in each
---- with its number, from 1), `timeout` (seconds to wait for a batch; 0: for ever), `in_order`
---- (true; false gives batches as they come). `pin_memory`: batches in page-locked memory, where
---- there is a CUDA device; `pin_memory_device` may name it. A loop that ends early ends the
---- threads at once with `loader:iter()`, and with the loader itself when that is used again or
---- collected.
+--- Iterates over a data set in batches: `for x, y in loader do` and `for x, y in loader:iter() do`
+--- make one pass, `for i, batch in ipairs(loader) do` counts the batches (one of several fields is
+--- an array there), and `#loader` is their number.
+---
+--- Workers are threads with an interpreter of their own and a copy of the data set, whose tensors
+--- share memory; tensors' sizes are fixed from then on. Batches, and the random numbers of what
+--- reads them, are the same for any number of workers. What reads the data may start workers too,
+--- four levels deep. A loop that ends early ends the threads at once with `loader:iter()`, and
+--- otherwise when the loader is used again or collected.
+--- > set = ml.data.TensorDataset(ml.tensor{1, 2, 3, 4, 5})
+--- > for x in ml.data.DataLoader(set, {batch_size = 2}) do print(x) end
+---   {1, 2}
+---   Tensor (2,) int64
+---   {3, 4}
+---   Tensor (2,) int64
+---   {5}
+---   Tensor (1,) int64
+---@param dataset any a data set, or an array of examples
+---@param batch_size? integer|boolean examples in a batch; false for single examples, as
+---   PyTorch's `None`
+---@param shuffle? boolean whether the order is random, drawn anew at each pass
+---@param sampler? any gives the order of examples in place of `shuffle`
+---@param batch_sampler? any gives batches of positions, in place of the three before and
+---   `drop_last`
+---@param num_workers? integer number of threads that read batches ahead; 0 reads in the script
+---   itself
+---@param collate_fn? function makes a batch of an array of examples; `data.default_collate`
+---   unless given
+---@param pin_memory? boolean puts batches into page-locked memory, where there is a CUDA device
+---@param drop_last? boolean whether a last batch with fewer examples is left out
+---@param timeout? number seconds to wait for a batch of a worker; 0 for ever
+---@param worker_init_fn? function called in each worker with its number, from 1
+---@param multiprocessing_context? any refused: workers are threads, so there is no way of
+---   starting them to choose
+---@param generator? moonlet.Generator random number generator; the default one unless given
+---@param prefetch_factor? integer batches read ahead by each worker; 2 unless given
+---@param persistent_workers? boolean whether workers are kept for the next pass
+---@param pin_memory_device? string the CUDA device to pin for
+---@param in_order? boolean whether batches come in order; false gives them as they are ready
 local DataLoader = class.strict(class("DataLoader"), { "batches", "collate_fn", "generator" })
 local field_of = DataLoader.__index
 loader.DataLoader = DataLoader
@@ -135,8 +157,14 @@ local function source_of(self)
     in_batches = self.in_batches, drop_last = self.drop_last, pin = self.pin_memory }
 end
 
---- One pass: an iterator that gives the fields of each batch. With workers there are the other
---- values that `for` takes too, so that it ends their threads.
+--- One pass: an iterator that gives the fields of each batch. With workers, `for` also takes a
+--- closing value from it, so that leaving the loop ends their threads.
+--- > loader = ml.data.DataLoader(ml.data.TensorDataset(ml.tensor{1, 2, 3}), 2)
+--- > for x in loader:iter() do print(x) end
+---   {1, 2}
+---   Tensor (2,) int64
+---   {3}
+---   Tensor (1,) int64
 ---@return fun(): ...
 function DataLoader:iter()
   local next_positions = self.batches and self.batches:iter()

@@ -105,11 +105,19 @@ end
 local read_class = signature(ARGUMENTS:format(
   "data.audio.Resample(int>=1 orig_freq=16000, int>=1 new_freq=16000,"))
 
---- Sound (..., samples) of the rate `orig_freq` at the rate `new_freq`: (..., ceil(new_freq *
---- samples / orig_freq)). Differentiable. Options: `resampling_method` ("sinc_interp_hann" or
---- "sinc_interp_kaiser", the window), `lowpass_filter_width` (6), the zero crossings of the sinc
---- function to each side: more is sharper and slower, `rolloff` (0.99), the part of the lower
---- rate's frequencies that is kept, `beta` (14.77), of the Kaiser window.
+--- Changes the sample rate of sound by windowed sinc interpolation, differentiably. The weights are
+--- kept for further calls.
+--- > ml.data.audio.Resample(8000, 4000)(ml.zeros(1, 100)).shape
+---   (1, 50)
+---@param orig_freq? integer sample rate of the argument in hertz
+---@param new_freq? integer sample rate of the result in hertz
+---@param resampling_method? any the window: "sinc_interp_hann" or "sinc_interp_kaiser"
+---@param lowpass_filter_width? integer zero crossings of the sinc function to each side; more
+---   are sharper and slower
+---@param rolloff? number share of the lower rate's frequencies that is kept, in (0, 1]
+---@param beta? number parameter of the Kaiser window; 14.77 unless given
+---@shape sound (*, samples) -> (*, ceil(new_freq * samples / orig_freq))
+---@source Smith, "Digital audio resampling", 2002
 local Resample = class("Resample")
 resample.Resample = Resample
 
@@ -124,15 +132,19 @@ function Resample:__call(x) return apply("Resample", self, x) end
 local read_resample = signature(ARGUMENTS:format(
   "data.audio.resample(Tensor waveform, int>=1 orig_freq, int>=1 new_freq,"))
 
---- Sound at another rate, as `audio.Resample` gives it, which keeps its weights for many calls.
----@param waveform Tensor (..., samples)
----@param orig_freq integer
----@param new_freq integer
----@param resampling_method? string (default "sinc_interp_hann")
----@param lowpass_filter_width? integer (default 6)
----@param rolloff? number (default 0.99)
----@param beta? number
+--- Changes the sample rate of sound; see `audio.Resample`, which keeps its weights for many calls.
+--- > ml.data.audio.resample(ml.zeros(1, 100), 8000, 16000).shape
+---   (1, 200)
+---@param waveform Tensor floats
+---@param orig_freq integer sample rate of the argument in hertz
+---@param new_freq integer sample rate of the result in hertz
+---@param resampling_method? string the window: "sinc_interp_hann" or "sinc_interp_kaiser"
+---@param lowpass_filter_width? integer zero crossings of the sinc function to each side; more
+---   are sharper and slower
+---@param rolloff? number share of the lower rate's frequencies that is kept, in (0, 1]
+---@param beta? number parameter of the Kaiser window; 14.77 unless given
 ---@return Tensor
+---@shape waveform (*, samples) -> (*, ceil(new_freq * samples / orig_freq))
 function resample.resample(...)
   local x, orig, new, method, width, rolloff, beta = read_resample(...)
   return apply("resample", prepare({}, "resample", orig, new, method, width, rolloff, beta), x)

@@ -9,8 +9,16 @@ local fail = options.fail
 
 local sampler = {}
 
---- The base of samplers: a subclass has `size()`, and `order()` or an `iter()` of its own. Where a
---- sampler is wanted, an array of positions, or of the arrays of positions of batches, is one too.
+--- The base class of samplers, which give the order in which examples are read. A subclass has
+--- `size()`, and `order()`, a 1-D tensor of positions, or an `iter()` of its own. An array of
+--- positions, or of arrays of positions for batches, may be given wherever a sampler is expected.
+--- > Backwards = ml.class("Backwards", ml.data.Sampler)
+--- > function Backwards:size() return 3 end
+--- > function Backwards:order() return ml.tensor{3, 2, 1} end
+--- > for i in Backwards():iter() do print(i) end
+---   3
+---   2
+---   1
 local Sampler = class("Sampler")
 sampler.Sampler = Sampler
 
@@ -33,11 +41,17 @@ end, true)
 
 function Sampler.__len(self) return self:size() end
 
---- How many positions one pass has, as `#sampler`; every sampler defines it.
+--- Number of positions in one pass, as `#sampler`; every sampler defines it.
+--- > #ml.data.SequentialSampler(5)
+---   5
 ---@return integer
 function Sampler:size() fail("%s: has no method size", class.name(class.of(self))) end
 
---- `for position in s:iter() do`.
+--- Iterator over the positions of one pass: `for position in sampler:iter() do`.
+--- > for i in ml.data.SequentialSampler(3):iter() do print(i) end
+---   1
+---   2
+---   3
 function Sampler:iter()
   local order, i = self:order():totable(), 0
   return function()
@@ -60,18 +74,28 @@ end
 
 local read_sequential = signature "data.SequentialSampler(Source data_source)"
 
---- From the first to the last; `data_source` is a data set or a count.
+--- Sampler that goes through the examples in order.
+--- > ml.data.SequentialSampler(4):order()
+---   {1, 2, 3, 4}
+---   Tensor (4,) int64
+---@param data_source any a data set, or the number of examples
 local SequentialSampler = class("SequentialSampler", Sampler)
 sampler.SequentialSampler = SequentialSampler
 
 function SequentialSampler:init(...) self.count = read_sequential(...) end
 
---- How many positions one pass has, as `#sampler`.
+--- Number of positions in one pass, as `#sampler`.
+--- > ml.data.SequentialSampler(4):size()
+---   4
 ---@return integer
 function SequentialSampler:size() return self.count end
 
---- The positions of one pass, drawn anew where the sampler is random.
+--- The positions of one pass, from 1.
+--- > ml.data.SequentialSampler(4):order()
+---   {1, 2, 3, 4}
+---   Tensor (4,) int64
 ---@return Tensor
+---@shape -> (n)
 function SequentialSampler:order()
   if self.count == 0 then return ml.zeros { 0, dtype = ml.int64 } end
   return ml.arange(self.count)
@@ -80,9 +104,17 @@ end
 local read_random = signature("data.RandomSampler(Source data_source, bool replacement=false, "
   .. "int>=0? num_samples=nil, Generator? generator=nil)")
 
---- In a new random order at each pass. Options: `replacement` (false), `num_samples` (without
---- replacement, more of them than there are examples are several orders, one after the other),
---- `generator`.
+--- Sampler of a random order, drawn anew at each pass.
+--- > ml.data.RandomSampler(5):order():sort()
+---   {1, 2, 3, 4, 5}
+---   Tensor (5,) int64
+---   {2, 4, 5, 3, 1}
+---   Tensor (5,) int64
+---@param data_source any a data set, or the number of examples
+---@param replacement? boolean whether an example may be drawn several times
+---@param num_samples? integer positions in one pass; more than there are examples repeat whole
+---   orders
+---@param generator? moonlet.Generator random number generator; the default one unless given
 local RandomSampler = class("RandomSampler", Sampler)
 sampler.RandomSampler = RandomSampler
 
@@ -95,12 +127,17 @@ function RandomSampler:init(...)
   end
 end
 
---- How many positions one pass has, as `#sampler`.
+--- Number of positions in one pass, as `#sampler`.
+--- > ml.data.RandomSampler(5):size()
+---   5
 ---@return integer
 function RandomSampler:size() return self.num_samples end
 
---- The positions of one pass, drawn anew where the sampler is random.
+--- The positions of one pass, drawn anew at each call.
+--- > ml.data.RandomSampler(5):order().shape
+---   (5,)
 ---@return Tensor
+---@shape -> (num_samples)
 function RandomSampler:order()
   if self.num_samples == 0 then return ml.zeros { 0, dtype = ml.int64 } end
   if self.replacement then
@@ -119,7 +156,14 @@ end
 local read_subset = signature(
   "data.SubsetRandomSampler(Tensor|int[]>=1 indices, Generator? generator=nil)")
 
---- The positions of an array or a 1-D tensor, `indices`, in a new random order at each pass.
+--- Sampler of given positions in a random order, drawn anew at each pass.
+--- > ml.data.SubsetRandomSampler({7, 9}):order():sort()
+---   {7, 9}
+---   Tensor (2,) int64
+---   {1, 2}
+---   Tensor (2,) int64
+---@param indices moonlet.Tensor|integer[] positions from 1, a 1-D tensor or an array
+---@param generator? moonlet.Generator random number generator; the default one unless given
 local SubsetRandomSampler = class("SubsetRandomSampler", Sampler)
 sampler.SubsetRandomSampler = SubsetRandomSampler
 
@@ -133,12 +177,17 @@ function SubsetRandomSampler:init(...)
   self.indices, self.generator = indices, generator
 end
 
---- How many positions one pass has, as `#sampler`.
+--- Number of positions in one pass, as `#sampler`.
+--- > ml.data.SubsetRandomSampler({7, 9}):size()
+---   2
 ---@return integer
 function SubsetRandomSampler:size() return #self.indices end
 
---- The positions of one pass, drawn anew where the sampler is random.
+--- The positions of one pass, drawn anew at each call.
+--- > ml.data.SubsetRandomSampler({7, 9}):order().shape
+---   (2,)
 ---@return Tensor
+---@shape -> (n)
 function SubsetRandomSampler:order()
   if #self.indices == 0 then return self.indices end
   return self.indices:index_select(1, ml.randperm(#self.indices, { generator = self.generator }))
@@ -147,12 +196,20 @@ end
 local read_distributed = signature("data.DistributedSampler(Source dataset, int>=1 num_replicas, "
   .. "int>=0 rank, bool shuffle=true, int seed=0, bool drop_last=false)")
 
---- The part of a data set that one of `num_replicas` processes takes: every `num_replicas`-th
---- position, from that of its `rank` on. Ranks are the processes' names and count from 0, as
---- launchers do and `cuda:0`. All take as many: the first positions are taken again to fill up, or
---- the last are left out with `drop_last`. Options: `shuffle` (true; by `seed` and the epoch, so
---- that all processes draw the same order), `seed` (0), `drop_last`. Both numbers must be given, as
---- there is no process group to ask.
+--- Sampler of the part of a data set that one of several processes takes: every `num_replicas`-th
+--- position, from that of its `rank` on. All processes take equally many: the first positions are
+--- repeated to fill up, or with `drop_last` the last are left out. The order depends on `seed` and
+--- the epoch alone, so that all processes draw the same. Ranks are names of processes and count
+--- from 0, as launchers do. Both numbers must be given, as there is no process group to ask.
+--- > ml.data.DistributedSampler(5, 2, 0, {shuffle = false}):order()
+---   {1, 3, 5}
+---   Tensor (3,) int64
+---@param dataset any a data set, or the number of examples
+---@param num_replicas integer number of processes
+---@param rank integer number of this process, from 0 to num_replicas - 1
+---@param shuffle? boolean whether the order is random
+---@param seed? integer seed of the order, the same in all processes
+---@param drop_last? boolean whether the last positions are left out rather than the first repeated
 local DistributedSampler = class("DistributedSampler", Sampler)
 sampler.DistributedSampler = DistributedSampler
 
@@ -167,18 +224,26 @@ function DistributedSampler:init(...)
     or (o.dataset + o.num_replicas - 1) // o.num_replicas
 end
 
---- How many positions one pass has, as `#sampler`.
+--- Number of positions in one pass, as `#sampler`.
+--- > ml.data.DistributedSampler(5, 2, 0):size()
+---   3
 ---@return integer
 function DistributedSampler:size() return self.num_samples end
 
 local read_epoch = signature "DistributedSampler:set_epoch(int epoch)"
 
---- Says which epoch comes next; without it every pass has the same order.
----@param epoch integer
+--- Sets the epoch that the next pass is of; without it every pass has the same order.
+--- > sampler = ml.data.DistributedSampler(5, 2, 0)
+--- > sampler:set_epoch(2)
+---@param epoch integer number of the epoch
 function DistributedSampler:set_epoch(...) self.epoch = read_epoch(...) end
 
---- The positions of one pass, drawn anew where the sampler is random.
+--- The positions of one pass.
+--- > ml.data.DistributedSampler(4, 2, 1, {shuffle = false}):order()
+---   {2, 4}
+---   Tensor (2,) int64
 ---@return Tensor
+---@shape -> (positions)
 function DistributedSampler:order()
   local total = self.num_samples * self.num_replicas
   if total == 0 then return ml.zeros { 0, dtype = ml.int64 } end
@@ -192,8 +257,15 @@ end
 local read_weighted = signature("data.WeightedRandomSampler(Tensor|number[]>=0 weights, "
   .. "int>=1 num_samples, bool replacement=true, Generator? generator=nil)")
 
---- Draws `num_samples` positions with probabilities proportional to `weights`. Options:
---- `replacement` (true), `generator`.
+--- Sampler that draws positions with probabilities proportional to weights.
+--- > ml.data.WeightedRandomSampler({0, 1, 0}, 4):order()
+---   {2, 2, 2, 2}
+---   Tensor (4,) int64
+---@param weights moonlet.Tensor|number[] nonnegative numbers, one for each example
+---@param num_samples integer number of positions in one pass
+---@param replacement? boolean whether an example may be drawn several times
+---@param generator? moonlet.Generator random number generator; the default one unless given
+---@formula P(i) = w_i / sum_j w_j
 local WeightedRandomSampler = class("WeightedRandomSampler", Sampler)
 sampler.WeightedRandomSampler = WeightedRandomSampler
 
@@ -207,12 +279,18 @@ function WeightedRandomSampler:init(...)
   self.replacement, self.generator = replacement, generator
 end
 
---- How many positions one pass has, as `#sampler`.
+--- Number of positions in one pass, as `#sampler`.
+--- > ml.data.WeightedRandomSampler({0, 1, 0}, 4):size()
+---   4
 ---@return integer
 function WeightedRandomSampler:size() return self.num_samples end
 
---- The positions of one pass, drawn anew where the sampler is random.
+--- The positions of one pass, drawn anew at each call.
+--- > ml.data.WeightedRandomSampler({1, 0}, 2):order()
+---   {1, 1}
+---   Tensor (2,) int64
 ---@return Tensor
+---@shape -> (num_samples)
 function WeightedRandomSampler:order()
   return ml.multinomial(self.weights, self.num_samples, self.replacement,
     { generator = self.generator })
@@ -221,8 +299,12 @@ end
 local read_batch = signature(
   "data.BatchSampler(Sampler sampler, int>=1 batch_size, bool drop_last=false)")
 
---- Cuts the order of another sampler into batches: tensors of `batch_size` positions; the last may
---- be shorter, or is left out with `drop_last`.
+--- Sampler of batches: cuts the order of another sampler into tensors of `batch_size` positions.
+--- > #ml.data.BatchSampler(ml.data.SequentialSampler(5), 2)
+---   3
+---@param sampler any the sampler of positions
+---@param batch_size integer positions in a batch
+---@param drop_last? boolean whether a last batch with fewer examples is left out
 local BatchSampler = class("BatchSampler", Sampler)
 sampler.BatchSampler = BatchSampler
 
@@ -230,7 +312,9 @@ function BatchSampler:init(...)
   self.source, self.batch_size, self.drop_last = read_batch(...)
 end
 
---- How many batches one pass has, as `#sampler`.
+--- Number of batches in one pass, as `#sampler`.
+--- > ml.data.BatchSampler(ml.data.SequentialSampler(5), 2, true):size()
+---   2
 ---@return integer
 function BatchSampler:size()
   local count = #self.source
@@ -253,7 +337,13 @@ local function gather_batches(self)
   end
 end
 
---- `for positions in s:iter() do`: tensors, or arrays where the other sampler has an `iter` alone.
+--- Iterator over the batches of one pass, `for positions in sampler:iter() do`: 1-D tensors, or
+--- arrays where the other sampler has only an `iter`.
+--- > for p in ml.data.BatchSampler(ml.data.SequentialSampler(3), 2):iter() do print(p) end
+---   {1, 2}
+---   Tensor (2,) int64
+---   {3}
+---   Tensor (1,) int64
 function BatchSampler:iter()
   if not self.source.order then return gather_batches(self) end
   local order, batches, b = self.source:order(), self:size(), 0

@@ -13,19 +13,21 @@ local OURS = { RIFF = "WAVE", RF64 = "WAVE", BW64 = "WAVE", riff = "\xa5\xd6\x28
 local read_load = signature("data.audio.load(string path, int>=0 frame_offset=0, "
   .. "int>=-1 num_frames=-1, bool channels_first=true, int>=1? max_bytes=nil)")
 
---- A file of sound as a float32 tensor of (channels, samples) from -1 to 1, and the samples per
---- second. WAV files are read on every machine, as `data.read_wav` does; FLAC, Ogg (Vorbis, Opus),
---- MP3, AIFF and AU where libsndfile is installed, and else the error says so. Options:
---- `frame_offset` (0), the samples of each channel that are left out before the first one,
---- `num_frames` (-1, all), how many are read at most, `channels_first` (true; false for (samples,
---- channels)), `max_bytes`, what reading may take, as in `ml.load`.
----@param path string
----@param frame_offset? integer (default 0)
----@param num_frames? integer (default -1)
----@param channels_first? boolean (default true)
----@param max_bytes? integer
+--- Reads a file of sound as float32 samples from -1 to 1, and the sample rate in hertz. WAV files
+--- are read on every machine, as `data.read_wav` does; FLAC, Ogg (Vorbis, Opus), MP3, AIFF and AU
+--- where libsndfile is installed, and otherwise the error says so.
+--- > path = os.tmpname()
+--- > ml.data.write_wav(path, ml.zeros(2, 100), 8000)
+--- > ml.data.audio.load(path, { num_frames = 10 }).shape
+---   (2, 10)
+---@param path string the file
+---@param frame_offset? integer samples of each channel that are left out before the first one
+---@param num_frames? integer the most samples of each channel; -1 for all
+---@param channels_first? boolean (channels, samples), or with false (samples, channels)
+---@param max_bytes? integer the most bytes that reading may take, as in `ml.load`
 ---@return Tensor waveform
 ---@return integer sample_rate
+---@shape -> waveform (channels, samples), sample_rate
 function sound_file.load(...)
   local path, offset, count, channels_first, max_bytes = read_load(...)
   local head = io.read_bytes(path, 0, 12, "audio.load")

@@ -15,12 +15,17 @@ local SHOWN_VALUES = 4
 
 local read_columns = signature "data.Table(table columns)"
 
---- Named columns of one length, as `data.read_table` returns them: each a 1-D tensor of numbers,
---- with NaN for what is missing, or an array of texts, with "" for it. `data.Table { { "age", { 31,
---- 58 } }, { "city", { "Bern", "" } } }` makes one; whole numbers become int64, others the default
---- dtype, or float64 where float32 would lose digits of large ones. `#t` is the number of rows,
---- `t.names` the array of the columns' names, `t.index` a table of the rows' names where the file
---- has any, and `print(t)` says what is in each.
+--- Table of named columns of one length, as `data.read_table` returns. A column is a 1-D tensor of
+--- numbers, with NaN for what is missing, or an array of texts, with "" for it; integers become
+--- int64, other numbers the default dtype, or float64 where float32 would lose digits. `#t` is the
+--- number of rows, `t.names` the array of the columns' names, and `t.index` a table of the rows'
+--- names where the file has any.
+--- > t = ml.data.Table { { "age", { 31, 58 } }, { "city", { "Bern", "" } } }
+--- > #t, t:column "age"
+---   2
+---   {31, 58}
+---   Tensor (2,) int64
+---@param columns table an array of `{ name, values }`
 local Table = class "Table"
 tables.Table = Table
 
@@ -93,9 +98,13 @@ end
 
 local read_column = signature "Table:column(string name)"
 
---- A column: a 1-D tensor of numbers, or an array of texts.
----@param name string
+--- Column of a name: a 1-D tensor of numbers, or an array of texts.
+--- > ml.data.Table { { "age", { 31, 58 } } }:column "age"
+---   {31, 58}
+---   Tensor (2,) int64
+---@param name string the column's name
 ---@return Tensor|string[]
+---@shape -> (rows)
 function Table:column(...)
   local name = read_column(...)
   local column = self.columns[name]
@@ -124,12 +133,17 @@ local function common_dtype(columns)
   return whole and ml.int64 or ml.float64
 end
 
---- Columns of numbers side by side, a tensor (rows, columns): those named, or all there are. Its
---- dtype is `dtype`, or the default one; where float32 would lose digits of whole numbers, or a
---- column is float64, it is float64, and int64 if all columns are whole.
----@param names? string[]
----@param dtype? string
+--- Columns of numbers side by side as one tensor. Without `dtype` it is of the default dtype, of
+--- float64 where float32 would lose digits of integers or a column is float64, and of int64 if all
+--- columns are.
+--- > ml.data.Table { { "x", { 1, 2 } }, { "y", { 3, 4 } } }:tensor()
+---   {{1., 3.},
+---    {2., 4.}}
+---   Tensor (2, 2) float32
+---@param names? string[] the columns; all columns of numbers unless given
+---@param dtype? string the result's dtype
 ---@return Tensor
+---@shape -> (rows, columns)
 function Table:tensor(...)
   local names, dtype = read_names(...)
   local parts = {}
@@ -217,12 +231,18 @@ end
 local read_categories = signature(
   "data.Categories(string[] values, string? unknown=nil, bool sort=true)")
 
---- The different texts of an array as positions from 1, for `nn.Embedding`, `ml.one_hot` and class
---- targets: `data.Categories(t:column "city", { unknown = "other" })`. `c.names` is the array of
---- them and `#c` their number. What is missing ("") is none of them. With `unknown`, a last
---- category of that name stands for whatever is missing or not among the others; without, that is
---- an error. They are sorted by their bytes, or stay in the order they come in with `sort = false`.
---- `data.Categories(names)` with saved `c.names` makes them again.
+--- Numbers the different texts of an array from 1, for `nn.Embedding`, `ml.one_hot` and class
+--- targets. `c.names` is the array of them and `#c` their number. What is missing ("") is none of
+--- them. `data.Categories(names)` with saved `c.names` makes them again.
+--- > c = ml.data.Categories({ "dog", "cat", "dog" })
+--- > c:encode { "cat", "dog" }
+---   {1, 2}
+---   Tensor (2,) int64
+---@param values string[] the texts
+---@param unknown? string name of a last category for what is missing or not known; otherwise
+---   that is an error
+---@param sort? boolean whether categories are sorted by their bytes; false keeps the order they
+---   come in
 local Categories = class "Categories"
 tables.Categories = Categories
 
@@ -248,9 +268,12 @@ end
 
 local read_encode = signature "Categories:encode(string[]|string values)"
 
---- The positions of texts: a 1-D int64 tensor for an array, an integer for one text.
----@param values string[]|string
+--- Numbers of texts: a 1-D int64 tensor for an array, an integer for one text.
+--- > ml.data.Categories({ "dog", "cat" }):encode("dog")
+---   2
+---@param values string[]|string an array of texts, or one text
 ---@return Tensor|integer
+---@shape -> (n)
 function Categories:encode(...)
   local values = read_encode(...)
   local list, out = type(values) == "table" and values or { values }, {}
@@ -266,8 +289,10 @@ end
 
 local read_decode = signature "Categories:decode(Tensor|int[]|int positions)"
 
---- The texts at positions: an array for an array or a 1-D tensor, a text for one position.
----@param positions Tensor|integer[]|integer
+--- Texts of numbers: an array for an array or a 1-D tensor, a text for one number.
+--- > ml.data.Categories({ "dog", "cat" }):decode { 2, 1 }
+---   {"dog", "cat"}
+---@param positions Tensor|integer[]|integer numbers from 1
 ---@return string[]|string
 function Categories:decode(...)
   local positions = read_decode(...)

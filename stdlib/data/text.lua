@@ -18,8 +18,15 @@ local LINE_BYTES, CHARACTER_BYTES = 32, 40
 local read_lines = signature(
   "data.TextLines(string path, function? transform=nil, int>=1? max_bytes=nil)")
 
---- The lines of a text file, also gzipped, without their ends ("\n" or "\r\n"); `transform` is a
---- function of the line. Reading takes at most `max_bytes`, as in `ml.load`.
+--- Data set of the lines of a text file, also gzipped, without their ends ("\n" or "\r\n").
+--- > path = os.tmpname()
+--- > file = io.open(path, "w")
+--- > _ = file:write("one\ntwo\n") and file:close()
+--- > ml.data.TextLines(path)[2]
+---   {"two"}
+---@param path string the file
+---@param transform? function function of the line
+---@param max_bytes? integer the most bytes that reading may take, as in `ml.load`
 local TextLines = class("TextLines", dataset.Dataset)
 text.TextLines = TextLines
 
@@ -59,13 +66,24 @@ local read_characters = signature("data.CharDataset(string path, int>=1 block_si
   .. "number[2]>=0<=1 part={0, 1}, int>=1? stride=nil, Vocabulary? vocabulary=nil, "
   .. "int>=1? max_bytes=nil)")
 
---- Windows of the characters of a text file in UTF-8, also gzipped, to predict each next one:
---- example i is the ids of `block_size` characters, from 1, and those one further. Options: `part`,
---- the shares of the text between which the windows lie, `{ 0, 0.9 }` for training and `{ 0.9, 1 }`
---- for validation; `stride`, from one window's start to the next (`block_size`); `vocabulary`, the
---- `data.Categories` that numbers the characters, which are those of the whole text unless given;
---- `max_bytes`, what reading may take, as in `ml.load`.
---- `set.vocabulary` is what was used and `set.ids` all ids of the part.
+--- Data set of windows of the characters of a text file in UTF-8, also gzipped, for predicting the
+--- next character: example i is the ids of `block_size` characters, from 1, and those of the
+--- characters one further. `set.vocabulary` numbers the characters, and `set.ids` are all ids of
+--- the part.
+--- > path = os.tmpname()
+--- > file = io.open(path, "w")
+--- > _ = file:write("banana") and file:close()
+--- > ml.data.CharDataset(path, 3)[1]
+---   {{2, 1, 3}  Tensor (3,) int64, {1, 3, 1}  Tensor (3,) int64}
+---@param path string the file
+---@param block_size integer characters in a window
+---@param part? number|number[] shares of the text between which windows lie: `{ 0, 0.9 }` to
+---   train, `{ 0.9, 1 }` to test
+---@param stride? integer characters from one window's start to the next; `block_size` unless given
+---@param vocabulary? any the `data.Categories` that numbers characters; those of the text
+---   unless given
+---@param max_bytes? integer the most bytes that reading may take, as in `ml.load`
+---@shape -> ids (block_size), next (block_size)
 local CharDataset = class("CharDataset", dataset.Dataset)
 text.CharDataset = CharDataset
 
@@ -91,10 +109,21 @@ function CharDataset:get(i)
   return window[{ { 1, -2 } }], window[{ { 2, -1 } }]
 end
 
---- The examples at a 1-D tensor of positions.
----@param positions Tensor
+--- The examples at several positions.
+--- > path = os.tmpname()
+--- > file = io.open(path, "w")
+--- > _ = file:write("banana") and file:close()
+--- > ml.data.CharDataset(path, 2):get_batch(ml.tensor { 1, 2 })
+---   {{2, 1},
+---    {3, 1}}
+---   Tensor (2, 2) int64
+---   {{1, 3},
+---    {1, 3}}
+---   Tensor (2, 2) int64
+---@param positions Tensor 1-D tensor of positions, from 1
 ---@return Tensor ids (examples, block_size)
 ---@return Tensor next those one further
+---@shape positions (b) -> ids (b, block_size), next (b, block_size)
 function CharDataset:get_batch(positions)
   local windows = self.windows:index_select(1, positions:to "cpu")
   return windows[{ {}, { 1, -2 } }], windows[{ {}, { 2, -1 } }]
@@ -102,17 +131,29 @@ end
 
 local read_encode = signature "CharDataset:encode(string text)"
 
---- The ids of a text's characters, from 1; one that is not in the vocabulary is an error.
----@param text string in UTF-8
+--- Ids of the characters of a text, from 1; a character that is not in the vocabulary is an error.
+--- > path = os.tmpname()
+--- > file = io.open(path, "w")
+--- > _ = file:write("banana") and file:close()
+--- > ml.data.CharDataset(path, 2):encode("nab")
+---   {3, 1, 2}
+---   Tensor (3,) int64
+---@param text string text in UTF-8
 ---@return Tensor
+---@shape -> (characters)
 function CharDataset:encode(...)
   return self.vocabulary:encode(characters_of("encode: the text", (read_encode(...))))
 end
 
 local read_decode = signature "CharDataset:decode(Tensor|int[]|int ids)"
 
---- The text that ids stand for.
----@param ids Tensor|integer[]|integer
+--- Text of ids.
+--- > path = os.tmpname()
+--- > file = io.open(path, "w")
+--- > _ = file:write("banana") and file:close()
+--- > ml.data.CharDataset(path, 2):decode { 3, 1, 2 }
+---   nab
+---@param ids Tensor|integer[]|integer ids from 1, a 1-D tensor, an array or one id
 ---@return string
 function CharDataset:decode(...)
   local ids = read_decode(...)
@@ -134,12 +175,19 @@ signature.add_choice("TokenKind", { "uint8", "int16", "uint16", "int32", "uint32
 local read_tokens = signature("data.TokenFile(string path, int>=1 block_size, "
   .. 'TokenKind dtype="uint16", int>=1? stride=nil, int>=0 skip=0)')
 
---- Windows of a mapped file of token ids, to predict each next one: example i is `block_size` ids,
---- from 1, and those one further. **The file counts from 0, tensors from 1**: 1 is added to each.
---- Options: `dtype` of the file's numbers ("uint16", or uint8, int16, int32, uint32, int64),
---- `stride`, from one window's start to the next (`block_size`; 1 for windows at every position,
---- for a `RandomSampler`), `skip`, how many numbers of the file come before the first token. `#set`
---- is the number of windows and `set.count` that of tokens.
+--- Data set of windows of a memory-mapped file of token ids, for predicting the next token: example
+--- i is `block_size` ids, from 1, and those one further. **The file counts from 0, tensors from
+--- 1**: 1 is added to each. `#set` is the number of windows and `set.count` that of tokens.
+--- > path = os.tmpname()
+--- > ml.data.write_tokens(path, { 5, 6, 7, 8 })
+--- > ml.data.TokenFile(path, 3)[1]
+---   {{5, 6, 7}  Tensor (3,) int64, {6, 7, 8}  Tensor (3,) int64}
+---@param path string the file
+---@param block_size integer tokens in a window
+---@param dtype? any the file's numbers: "uint8", "int16", "uint16", "int32", "uint32" or "int64"
+---@param stride? integer tokens from one window's start to the next; `block_size` unless given
+---@param skip? integer how many numbers of the file come before the first token
+---@shape -> ids (block_size), next (block_size)
 local TokenFile = class("TokenFile", dataset.Dataset)
 text.TokenFile = TokenFile
 
@@ -164,10 +212,16 @@ function TokenFile:size() return (self.count - self.block_size - 1) // self.stri
 
 local read_range = signature "TokenFile:tokens(int>=1 first, int>=1 last)"
 
---- The ids at the positions `first` to `last` as an int64 tensor; ids count from 1.
----@param first integer
----@param last integer
+--- The ids at the positions from `first` to `last`, both included.
+--- > path = os.tmpname()
+--- > ml.data.write_tokens(path, { 5, 6, 7, 8 })
+--- > ml.data.TokenFile(path, 2):tokens(2, 4)
+---   {6, 7, 8}
+---   Tensor (3,) int64
+---@param first integer first position, from 1
+---@param last integer last position
 ---@return Tensor
+---@shape -> (last - first + 1)
 function TokenFile:tokens(...)
   local first, last = read_range(...)
   if last < first or last > self.count then
@@ -191,11 +245,16 @@ end
 local read_write = signature(
   'data.write_tokens(string path, Tensor|int[]>=1 ids, TokenKind dtype="uint16")')
 
---- Writes token ids, which count from 1, for `data.TokenFile`, whole or not at all: the numbers in
---- the file count from 0, as other programs want them. `dtype` is that of the file.
----@param path string
----@param ids Tensor|integer[]
----@param dtype? string (default "uint16")
+--- Writes token ids for `data.TokenFile`, whole or not at all. Ids count from 1, the numbers in the
+--- file from 0, as other programs expect.
+--- > path = os.tmpname()
+--- > ml.data.write_tokens(path, { 1, 2, 300 })
+--- > ml.data.TokenFile(path, 1).count
+---   3
+---@param path string the file
+---@param ids Tensor|integer[] ids from 1, a 1-D tensor or an array
+---@param dtype? string the file's numbers: "uint8", "int16", "uint16", "int32", "uint32" or "int64"
+---@shape ids (n)
 function text.write_tokens(...)
   local path, ids, dtype = read_write(...)
   if type(ids) == "table" then ids = ml.tensor(ids, { dtype = ml.int64 }) end

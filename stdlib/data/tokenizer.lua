@@ -94,10 +94,19 @@ end
 
 local read_new = signature "data.Tokenizer(dict file)"
 
---- A tokenizer of any kind, of what a `tokenizer.json` holds; `data.read_tokenizer` makes one from
---- the file: BPE, WordPiece, Unigram or whole words, with the file's normalizer, cuts, special
---- tokens, truncation and padding. Ids count **from 1**: they are those of the file plus 1.
---- `#tokenizer` is the largest.
+--- Tokenizer of what a `tokenizer.json` holds: BPE, WordPiece, Unigram or whole words, with the
+--- file's normalizer, pre-tokenizer, special tokens, truncation and padding. `data.read_tokenizer`
+--- makes one from the file. Ids count **from 1**: they are those of the file plus 1. `#tokenizer`
+--- is the largest.
+--- > tokenizer = ml.data.Tokenizer { model = { type = "WordLevel", unk_token = "?",
+---   vocab = { ["?"] = 0, a = 1, b = 2 } }, pre_tokenizer = { type = "Whitespace" } }
+--- > tokenizer:encode("a b c")
+---   {2, 3, 1}
+---   Tensor (3,) int64
+---   name            shape  dtype
+---   attention_mask  (3,)   int64
+---   type_ids        (3,)   int64
+---@param file table the contents of a `tokenizer.json`, as `json.decode` gives them
 local Tokenizer = class("Tokenizer")
 tokenizer.Tokenizer = Tokenizer
 
@@ -194,17 +203,25 @@ end
 local read_encode = signature("Tokenizer:encode(string text, bool special=true, "
   .. "bool add_special_tokens=true, string? pair=nil)")
 
---- The ids of a text as a 1-D int64 tensor, and a table with `type_ids` and `attention_mask`, which
---- are as long. Type 1 is that of the text, 2 that of the `pair`, a second text, where the
---- tokenizer tells them apart; the mask is 1, and 0 for padding. All ids count from 1. With
---- `add_special_tokens` the tokens that the file says are put around texts. Special tokens in the
---- text are such tokens, unless `special` is false.
----@param text string
----@param special? boolean (default true)
----@param add_special_tokens? boolean (default true)
----@param pair? string
+--- Ids of the tokens of a text, from 1, and a table with `type_ids` and `attention_mask` of the
+--- same length. Type 1 is that of the text and 2 that of `pair`, where the tokenizer tells them
+--- apart; the mask is 1, and 0 for padding.
+--- > tokenizer = ml.data.Tokenizer { model = { type = "WordLevel", unk_token = "?",
+---   vocab = { ["?"] = 0, a = 1, b = 2 } }, pre_tokenizer = { type = "Whitespace" } }
+--- > tokenizer:encode("b a")
+---   {3, 2}
+---   Tensor (2,) int64
+---   name            shape  dtype
+---   attention_mask  (2,)   int64
+---   type_ids        (2,)   int64
+---@param text string the text
+---@param special? boolean whether special tokens in the text are recognised
+---@param add_special_tokens? boolean whether the tokens of the file's post-processor are put
+---   around the text
+---@param pair? string a second text
 ---@return Tensor ids
 ---@return table encoding
+---@shape -> (tokens)
 function Tokenizer:encode(...)
   local text, special, adds, pair = read_encode(...)
   local ids, types = encode_whole(self, text, pair, special, adds)
@@ -232,16 +249,26 @@ end
 local read_batch = signature("Tokenizer:encode_batch(string[] texts, bool special=true, "
   .. "bool add_special_tokens=true, string[]? pairs=nil, string? pad_token=nil)")
 
---- The ids of texts as an int64 tensor of (texts, tokens), and a table with `type_ids` and
---- `attention_mask` of that shape, as `encode` gives them, filled up to the longest text with the
---- file's padding or `pad_token`.
----@param texts string[]
----@param special? boolean (default true)
----@param add_special_tokens? boolean (default true)
+--- Ids of several texts, padded to the longest, and a table with `type_ids` and `attention_mask` of
+--- that shape, as `encode` gives them.
+--- > tokenizer = ml.data.Tokenizer { model = { type = "WordLevel", unk_token = "?",
+---   vocab = { ["?"] = 0, a = 1, b = 2 } }, pre_tokenizer = { type = "Whitespace" } }
+--- > tokenizer:encode_batch({ "b", "a b" }, { pad_token = "?" })
+---   {{3, 1},
+---    {2, 3}}
+---   Tensor (2, 2) int64
+---   name            shape   dtype
+---   attention_mask  (2, 2)  int64
+---   type_ids        (2, 2)  int64
+---@param texts string[] the texts
+---@param special? boolean whether special tokens in the texts are recognised
+---@param add_special_tokens? boolean whether the tokens of the file's post-processor are put
+---   around each text
 ---@param pairs? string[] the second texts
----@param pad_token? string
+---@param pad_token? string the token to pad with, in place of the file's padding
 ---@return Tensor ids
 ---@return table encoding
+---@shape -> (texts, tokens)
 function Tokenizer:encode_batch(...)
   local texts, special, adds, seconds, pad_token = read_batch(...)
   if #texts == 0 then fail "encode_batch: there are no texts" end
@@ -273,10 +300,13 @@ end
 local read_decode = signature(
   "Tokenizer:decode(Tensor|int[]|int ids, bool skip_special_tokens=true)")
 
---- The text of ids, which count from 1. Special tokens are left out unless `skip_special_tokens` is
---- false.
----@param ids Tensor|integer[]|integer
----@param skip_special_tokens? boolean (default true)
+--- Text of ids.
+--- > tokenizer = ml.data.Tokenizer { model = { type = "WordLevel", unk_token = "?",
+---   vocab = { ["?"] = 0, a = 1, b = 2 } }, pre_tokenizer = { type = "Whitespace" } }
+--- > tokenizer:decode { 2, 3 }
+---   a b
+---@param ids Tensor|integer[]|integer ids from 1, a 1-D tensor, an array or one id
+---@param skip_special_tokens? boolean whether special tokens are left out
 ---@return string
 function Tokenizer:decode(...)
   local ids, skip = read_decode(...)
@@ -291,15 +321,23 @@ end
 
 local read_id = signature "Tokenizer:id_of(string token)"
 
---- The id, from 1, of a token as the file writes it, or nil.
----@param token string
+--- Id, from 1, of a token as the file writes it, or nil.
+--- > tokenizer = ml.data.Tokenizer { model = { type = "WordLevel", unk_token = "?",
+---   vocab = { ["?"] = 0, a = 1, b = 2 } }, pre_tokenizer = { type = "Whitespace" } }
+--- > tokenizer:id_of("b")
+---   3
+---@param token string the token
 ---@return integer?
 function Tokenizer:id_of(...) return id_of(self, read_id(...)) end
 
 local read_token = signature "Tokenizer:token_of(int id)"
 
---- The token of an id, from 1, as the file writes it, or nil.
----@param id integer
+--- Token of an id, from 1, as the file writes it, or nil.
+--- > tokenizer = ml.data.Tokenizer { model = { type = "WordLevel", unk_token = "?",
+---   vocab = { ["?"] = 0, a = 1, b = 2 } }, pre_tokenizer = { type = "Whitespace" } }
+--- > tokenizer:token_of(3)
+---   b
+---@param id integer the id
 ---@return string?
 function Tokenizer:token_of(...) return token_of(self, read_token(...)) end
 

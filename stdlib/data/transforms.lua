@@ -1,4 +1,6 @@
--- stdlib/data/transforms.lua: ml.data.transforms: changes of images, for training and before it.
+-- stdlib/data/transforms.lua: ml.data.transforms: transforms of images, for preprocessing and
+-- augmentation.
+
 -- Each part is loaded when one of its names is first used.
 
 local options = require "moonlet.options"

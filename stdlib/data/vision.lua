@@ -24,14 +24,15 @@ local function hold(self, o, images, targets, classes)
   end
 end
 
---- The number of pictures, as `#set`.
+--- Number of pictures, as `#set`.
 ---@return integer
 function Pictures:size() return #self.images end
 
---- The picture i and its class, from 1.
----@param i integer
+--- The picture of example `i`, from 1, and its class, from 1.
+---@param i integer position, from 1
 ---@return Tensor
 ---@return integer
+---@shape -> picture (channels, height, width), class
 function Pictures:get(i)
   local image, target = self.images[i], self.targets[i]:item()
   if self.transform then image = self.transform(image) end
@@ -85,10 +86,17 @@ end
 local read_mnist = signature("data.MNIST(string root, bool train=true, function? transform=nil, "
   .. "function? target_transform=nil)")
 
---- The handwritten digits of `root/MNIST/raw`, or of `root` itself: example i is a uint8 picture
---- (1, 28, 28) and its class, from 1: the digit plus 1. `classes` has the names. Options: `train`
---- (true; false for the test files), `transform` and `target_transform`, functions of the picture
---- and of the class. A missing file is an error that says which files to put where.
+--- The MNIST handwritten digits, from `root/MNIST/raw` or `root` itself: 60,000 to train and 10,000
+--- to test. Example i is a uint8 picture and its class, the digit plus 1; `classes` has the names.
+--- An error says which files to put where if they are missing.
+--- > ok, set = pcall(ml.data.MNIST, "data", { train = false })  -- varies
+---@param root string the folder of the files, which may be gzipped
+---@param train? boolean the training examples, or with false the test examples
+---@param transform? function function of the picture, such as one of `data.transforms`
+---@param target_transform? function function of the class
+---@shape -> picture (1, 28, 28), class
+---@source LeCun, Bottou, Bengio and Haffner, "Gradient-based learning applied to document
+---   recognition", 1998
 local MNIST = class("MNIST", Pictures)
 vision.MNIST = MNIST
 
@@ -97,7 +105,15 @@ function MNIST:init(...) load_idx(self, read_mnist:table(...), "MNIST", DIGITS) 
 local read_fashion = signature("data.FashionMNIST(string root, bool train=true, "
   .. "function? transform=nil, function? target_transform=nil)")
 
---- The pictures of clothes of `root/FashionMNIST/raw`, or of `root` itself; else as `data.MNIST`.
+--- The Fashion-MNIST pictures of clothes, from `root/FashionMNIST/raw` or `root` itself: as
+--- `data.MNIST`, with classes such as "Trouser".
+--- > ok, set = pcall(ml.data.FashionMNIST, "data", { train = false })  -- varies
+---@param root string the folder of the files, which may be gzipped
+---@param train? boolean the training examples, or with false the test examples
+---@param transform? function function of the picture, such as one of `data.transforms`
+---@param target_transform? function function of the class
+---@shape -> picture (1, 28, 28), class
+---@source Xiao, Rasul and Vollgraf, "Fashion-MNIST", 2017
 local FashionMNIST = class("FashionMNIST", Pictures)
 vision.FashionMNIST = FashionMNIST
 
@@ -145,9 +161,16 @@ end
 local read_cifar10 = signature("data.CIFAR10(string root, bool train=true, "
   .. "function? transform=nil, function? target_transform=nil)")
 
---- CIFAR-10 in its binary version, from `root/cifar-10-batches-bin` or `root` itself: example i is
---- a uint8 picture (3, 32, 32) and its class from 1; `classes` has the names. Options as
---- `data.MNIST`'s.
+--- The CIFAR-10 pictures in the binary version, from `root/cifar-10-batches-bin` or `root` itself:
+--- 50,000 to train and 10,000 to test. Example i is a uint8 picture and its class from 1; `classes`
+--- has the names.
+--- > ok, set = pcall(ml.data.CIFAR10, "data", { train = false })  -- varies
+---@param root string the folder of the files
+---@param train? boolean the training examples, or with false the test examples
+---@param transform? function function of the picture, such as one of `data.transforms`
+---@param target_transform? function function of the class
+---@shape -> picture (3, 32, 32), class
+---@source Krizhevsky, "Learning multiple layers of features from tiny images", 2009
 local CIFAR10 = class("CIFAR10", Pictures)
 vision.CIFAR10 = CIFAR10
 
@@ -165,8 +188,16 @@ end
 local read_cifar100 = signature("data.CIFAR100(string root, bool train=true, "
   .. "function? transform=nil, function? target_transform=nil, bool coarse=false)")
 
---- CIFAR-100 in its binary version, from `root/cifar-100-binary` or `root` itself, as
---- `data.CIFAR10`. With `coarse` the classes are the 20 groups instead of the 100.
+--- The CIFAR-100 pictures in the binary version, from `root/cifar-100-binary` or `root` itself.
+--- Example i is a uint8 picture and its class from 1; `classes` has the names.
+--- > ok, set = pcall(ml.data.CIFAR100, "data", { train = false })  -- varies
+---@param root string the folder of the files
+---@param train? boolean the training examples, or with false the test examples
+---@param transform? function function of the picture, such as one of `data.transforms`
+---@param target_transform? function function of the class
+---@param coarse? boolean whether the classes are the 20 groups rather than the 100
+---@shape -> picture (3, 32, 32), class
+---@source Krizhevsky, "Learning multiple layers of features from tiny images", 2009
 local CIFAR100 = class("CIFAR100", Pictures)
 vision.CIFAR100 = CIFAR100
 
@@ -223,12 +254,20 @@ local read_folder = signature("data.ImageFolder(string root, function? transform
   .. "function? is_valid_file=nil, bool allow_empty=false)")
 
 --- Pictures in a folder for each class: `root/cat/1.png`, `root/dog/a/2.png`. Classes are the
---- folders in the order of their names, from 1: `classes` is the array of these, `class_to_idx` the
---- positions by name, `samples` the array of `{ path, class }` and `targets` that of the classes.
---- Example i is the picture and its class. Options: `transform`, `target_transform`, `loader` (a
---- function of the path; `data.read_image(path, "rgb")`, of 16 bits the upper 8), `extensions`
---- (png, jpg, jpeg, bmp, gif, webp) or `is_valid_file` (a function of the path) for which files
---- count, `allow_empty` (false) for classes without files.
+--- folders in the order of their names, from 1: `classes` is the array of them, `class_to_idx` the
+--- classes by name, `samples` the array of `{ path, class }` and `targets` that of the classes.
+--- > ok, set = pcall(ml.data.ImageFolder, "pictures")  -- varies
+---@param root string the folder
+---@param transform? function function of the picture, such as one of `data.transforms`
+---@param target_transform? function function of the class
+---@param loader? function reads a path; unless given `data.read_image(path, "rgb")`, of 16 bits
+---   the upper 8
+---@param extensions? string[] endings of files that count; png, jpg, jpeg, bmp, gif and webp
+---   unless given
+---@param is_valid_file? function function of the path that says whether it counts, in place of
+---   `extensions`
+---@param allow_empty? boolean whether a class may have no pictures
+---@shape -> picture (3, height, width), class
 local ImageFolder = class("ImageFolder", dataset.Dataset)
 vision.ImageFolder = ImageFolder
 

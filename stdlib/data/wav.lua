@@ -129,15 +129,21 @@ function wav.read_part(op, path, offset, wanted, max_bytes)
   end)
 end
 
---- A WAV file as a float32 tensor of (channels, samples) from -1 to 1, and the samples per second:
---- whole numbers of 8 to 32 bits, floats of 32 and 64, mu-law, A-law, and ADPCM of Microsoft and
---- the IMA; extensible files of these, RF64 and Wave64. A file that was written to a pipe, and so
---- does not say how long it is, is read to its end. Reading takes at most `max_bytes`, as in
---- `ml.load`. `data.audio.load` reads other sound, too.
----@param path string
----@param max_bytes? integer
+--- Reads a WAV file of integers of 8 to 32 bits, floats of 32 or 64, mu-law, A-law, or ADPCM of
+--- Microsoft and the IMA; also extensible files of these, RF64 and Wave64. Samples are float32 from
+--- -1 to 1; the second result is the sample rate in hertz. A file that does not say how long it is,
+--- as one written to a pipe, is read to its end. `data.audio.load` reads other formats, too.
+--- > path = os.tmpname()
+--- > ml.data.write_wav(path, ml.tensor { 0.0, 0.5, -0.5 }, 8000)
+--- > ml.data.read_wav(path)
+---   {{ 0.0000,  0.5000, -0.5000}}
+---   Tensor (1, 3) float32
+---   8000
+---@param path string the file
+---@param max_bytes? integer the most bytes that reading may take, as in `ml.load`
 ---@return Tensor samples
 ---@return integer rate
+---@shape -> samples (channels, samples), rate
 function wav.read_wav(...)
   local path, max_bytes = read_wav(...)
   local found, rate = wav.read_part("read_wav", path, 0, -1, max_bytes)
@@ -183,14 +189,18 @@ local function check(samples, rate, bits, floating)
   end
 end
 
---- Writes floats from -1 to 1 of shape (channels, samples) or (samples,) as a WAV file, whole or
---- not at all. `rate` is the number of samples per second, `bits` 8, 16, 24 or 32, or with
---- `floating` 32 or 64. What is outside of -1 to 1 is cut, but in floats.
----@param path string
----@param samples Tensor
----@param rate integer
----@param bits? integer (default 16)
----@param floating? boolean (default false)
+--- Writes sound as a WAV file, whole or not at all. Integers are clipped to [-1, 1], floats are
+--- not.
+--- > path = os.tmpname()
+--- > ml.data.write_wav(path, ml.zeros(2, 100), 8000)
+--- > ml.data.read_wav(path).shape
+---   (2, 100)
+---@param path string the file
+---@param samples Tensor floats from -1 to 1
+---@param rate integer the sample rate of the sound in hertz
+---@param bits? integer bits of a sample: 8, 16, 24 or 32, or with `floating` 32 or 64
+---@param floating? boolean whether samples are written as floats
+---@shape samples (channels, samples) or (samples)
 function wav.write_wav(...)
   local path, samples, rate, bits, floating = read_write(...)
   check(samples, rate, bits, floating)

@@ -13,9 +13,11 @@ local info
 
 local read_info = signature "data.get_worker_info()"
 
---- What a data set asks in a worker, to take its part of the examples: a table with `id`, which
---- counts from 1 (PyTorch's from 0), `num_workers`, `seed` (the epoch's base seed plus the id) and
---- `dataset`, the worker's own copy. Nil in the script itself.
+--- Returns a table that tells a data set in a worker which one it is, so that it can take its part
+--- of the examples: `id`, from 1 (PyTorch's counts from 0), `num_workers`, `seed` (the base seed of the
+--- epoch plus the id) and `dataset`, the worker's own copy. Returns nil in the script itself.
+--- > ml.data.get_worker_info()
+---   nil
 ---@return {id: integer, num_workers: integer, seed: integer, dataset: table}?
 function worker.get_worker_info(...)
   read_info(...)

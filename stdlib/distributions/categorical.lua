@@ -13,10 +13,19 @@ local categorical = {}
 local PROBS = "Tensor? probs=nil, Tensor? logits=nil"
 local CONSTRAINTS = { probs = constraints.simplex, logits = constraints.real_vector }
 
---- `Categorical(probs)`, or `Categorical{ logits = x }`: one of the categories 1 to K, for the K
---- numbers along the last dimension; they need not be normalised.
+--- Categorical distribution over the categories 1 to K, the positions along the last dimension of
+--- the parameter.
 --- > d = ml.distributions.Categorical(ml.tensor { 0.2, 0.5, 0.3 })
 --- > d:log_prob(ml.tensor { 1, 3 }):exp()
+---   {0.2000, 0.3000}
+---   Tensor (2,) float32
+---@param probs? moonlet.Tensor probabilities, normalised along the last dimension; give `probs`
+---   or `logits`
+---@param logits? moonlet.Tensor unnormalised log probabilities, in place of `probs`
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape probs (*, K) -> samples (sample_shape, *)
+---@formula P(i) = p_i / sum_j p_j = exp(logits_i) / sum_j exp(logits_j)
 local Categorical = distribution.define("Categorical", PROBS, { "probs", "logits" })
 categorical.Categorical = Categorical
 logits.define_categories(Categorical)
@@ -92,7 +101,18 @@ function categorical.take(self, o)
 end
 categorical.forward_fields = forward_fields
 
---- `OneHotCategorical(probs)`, or with `logits`: a 1 in the place of the category, among zeros.
+--- Categorical distribution whose samples are one-hot vectors: 1 at the position of the category, 0
+--- elsewhere.
+--- > ml.distributions.OneHotCategorical(ml.tensor { 0.2, 0.5, 0.3 }).mode
+---   {0., 1., 0.}
+---   Tensor (3,) float32
+---@param probs? moonlet.Tensor probabilities, normalised along the last dimension; give `probs`
+---   or `logits`
+---@param logits? moonlet.Tensor unnormalised log probabilities, in place of `probs`
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape probs (*, K) -> samples (sample_shape, *, K)
+---@formula P(x) = prod_i p_i^(x_i)
 local OneHotCategorical = distribution.define("OneHotCategorical", PROBS)
 categorical.OneHotCategorical = OneHotCategorical
 forward_fields(OneHotCategorical)
@@ -128,8 +148,19 @@ function OneHotCategorical:_values(expand)
   return expand and values:expand(shapes.join({ n }, batch, { n })) or values
 end
 
---- The same with an `rsample` whose gradient is that of the probabilities (Bengio, Leonard and
---- Courville, "Estimating or propagating gradients through stochastic neurons", 2013).
+--- One-hot categorical distribution whose `rsample` has the straight-through gradient: that of the
+--- probabilities, as if the samples were these.
+--- > ml.distributions.OneHotCategoricalStraightThrough(ml.tensor { 0.0, 1.0 }):rsample()
+---   {0., 1.}
+---   Tensor (2,) float32
+---@param probs? moonlet.Tensor probabilities, normalised along the last dimension; give `probs`
+---   or `logits`
+---@param logits? moonlet.Tensor unnormalised log probabilities, in place of `probs`
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape probs (*, K) -> samples (sample_shape, *, K)
+---@source Bengio, Leonard and Courville, "Estimating or propagating gradients through
+---   stochastic neurons", 2013
 local StraightThrough = distribution.define("OneHotCategoricalStraightThrough", PROBS, nil,
   OneHotCategorical)
 categorical.OneHotCategoricalStraightThrough = StraightThrough
@@ -140,8 +171,19 @@ function StraightThrough:_rsample(shape, generator)
   return drawn + (self.probs - self.probs:detach())
 end
 
---- `Multinomial(total_count, probs)`, or with `logits`: how often each category comes in
---- `total_count` draws.
+--- Multinomial distribution: how often each of K categories occurs in `total_count` independent
+--- draws.
+--- > ml.distributions.Multinomial(10, ml.tensor { 0.2, 0.8 }).mean
+---   {2., 8.}
+---   Tensor (2,) float32
+---@param total_count? integer number of draws n, a nonnegative integer
+---@param probs? moonlet.Tensor probabilities, normalised along the last dimension; give `probs`
+---   or `logits`
+---@param logits? moonlet.Tensor unnormalised log probabilities, in place of `probs`
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape probs (*, K) -> samples (sample_shape, *, K)
+---@formula P(x) = n! / prod_i x_i! prod_i p_i^(x_i)
 local Multinomial = distribution.define("Multinomial", "int>=0 total_count=1, " .. PROBS)
 categorical.Multinomial = Multinomial
 forward_fields(Multinomial)

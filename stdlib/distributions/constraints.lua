@@ -1,5 +1,5 @@
--- stdlib/distributions/constraints.lua: ml.distributions.constraints: the regions that parameters
--- and samples lie in. Each has `check`, `event_dim`, how many of a tensor's last dimensions make
+-- stdlib/distributions/constraints.lua: ml.distributions.constraints: the sets that parameters and
+-- samples must be in. Each has `check`, `event_dim`, how many of a tensor's last dimensions make
 -- one value, and `is_discrete`.
 
 local class = require "moonlet.class"
@@ -12,9 +12,13 @@ local fail = options.fail
 
 local constraints = {}
 
---- The base of constraints: a class of one's own has a method `check`.
+--- The base class of constraints: sets of values that parameters or samples must be in. A class of
+--- one's own has a method `check`.
+--- > ml.distributions.constraints.positive:check(ml.tensor { -1.0, 2.0 })
+---   {false,  true}
+---   Tensor (2,) bool
 ---@field event_dim integer How many of the last dimensions make one value.
----@field is_discrete boolean Whether the values are whole numbers.
+---@field is_discrete boolean Whether the values are integers.
 local Constraint = class("Constraint")
 constraints.Constraint = Constraint
 Constraint.__index = properties.index
@@ -27,10 +31,13 @@ end)
 
 local read_check = signature "Constraint:check(Tensor value)"
 
---- For each value of the tensor whether it satisfies the constraint: a bool tensor without the
---- dimensions of one value.
----@param value Tensor
+--- Whether each value of a tensor satisfies the constraint.
+--- > ml.distributions.constraints.unit_interval:check(ml.tensor { 0.5, 1.5 })
+---   { true, false}
+---   Tensor (2,) bool
+---@param value Tensor the values
 ---@return Tensor
+---@shape value (*, event) -> (*)
 function Constraint:check(...)
   local value = read_check(...)
   if not self._check then fail("%s: has no check", class.name(class.of(self))) end
@@ -120,16 +127,28 @@ end
 
 function Dependent:__tostring() return "Dependent()" end
 
---- Stands in `arg_constraints` for what no check can tell. Called, it makes one that says more:
---- `constraints.dependent{ is_discrete = false, event_dim = 0 }`.
+--- Stands in `arg_constraints` and `support` for a constraint that depends on the distribution's
+--- parameters. Called, it makes one that says more: `constraints.dependent{ is_discrete = false,
+--- event_dim = 0 }`.
+--- > ml.distributions.constraints.is_dependent(ml.distributions.constraints.dependent)
+---   true
 constraints.dependent = Dependent()
 
 local read_property = signature("distributions.constraints.dependent_property(function f, "
   .. "bool? is_discrete=nil, int>=0? event_dim=nil)")
 
---- What a class has as its field `support`, or another, that depends on the object: `f(object)`
---- gives it. `Mine.support = constraints.dependent_property(function(d) return .. end)`.
----@param f fun(self: table): any
+--- A class's `support` or other field that depends on the object: `f(object)` gives its value.
+--- > D = ml.distributions
+--- > Mine = ml.class("Mine", D.Distribution)
+--- > get = function(d) return D.constraints.less_than(d.top) end
+--- > Mine.support = D.constraints.dependent_property(get)
+--- > d = Mine()
+--- > d.top = 3
+--- > d.support
+---   LessThan(upper_bound=3)
+---@param f fun(self: table): any gives the value for an object of the class
+---@param is_discrete? boolean whether the values are integers
+---@param event_dim? integer how many of the last dimensions make one value
 ---@return table
 function constraints.dependent_property(...)
   local o = read_property:table(...)
@@ -138,8 +157,11 @@ end
 
 local read_is_dependent = signature "distributions.constraints.is_dependent(any constraint)"
 
---- Whether a constraint is known only of an object: `constraints.dependent`, or a property.
----@param constraint any
+--- Whether a constraint is known only for an object: `constraints.dependent`, or a dependent
+--- property.
+--- > ml.distributions.constraints.is_dependent(ml.distributions.constraints.real)
+---   false
+---@param constraint any any value
 ---@return boolean
 function constraints.is_dependent(...)
   local value = read_is_dependent(...)
@@ -148,8 +170,14 @@ end
 
 -- Of others.
 
---- `constraints.independent(base_constraint, reinterpreted_batch_ndims)`: one value is what the
---- base has in that many further dimensions, and all of it must satisfy the base.
+--- Treats further dimensions as part of one value; all of it must satisfy the base constraint.
+--- > C = ml.distributions.constraints
+--- > C.independent(C.positive, 1):check(ml.tensor { { 1.0, 2.0 }, { 1.0, -2.0 } })
+---   { true, false}
+---   Tensor (2,) bool
+---@param base_constraint moonlet.distributions.constraints.Constraint the constraint of each
+---   element
+---@param reinterpreted_batch_ndims integer how many further dimensions make one value
 local Independent = define("IndependentConstraint", "independent",
   "Constraint base_constraint, int>=0 reinterpreted_batch_ndims", function(self, value)
     local found, count = self.base_constraint:check(value), self.reinterpreted_batch_ndims
@@ -168,8 +196,13 @@ function Independent:__tostring()
     self.reinterpreted_batch_ndims)
 end
 
---- `constraints.MixtureSameFamilyConstraint(base_constraint)`: what lies in the support of each
---- component of a mixture.
+--- The support of a mixture: what lies in the support of each component.
+--- > C = ml.distributions.constraints
+--- > C.MixtureSameFamilyConstraint(C.positive):check(ml.tensor { 1.0, -1.0 })
+---   { true, false}
+---   Tensor (2,) bool
+---@param base_constraint moonlet.distributions.constraints.Constraint the constraint of the
+---   components
 local Mixture = define("MixtureSameFamilyConstraint", "MixtureSameFamilyConstraint",
   "Constraint base_constraint", function(self, value)
     local event_dim = self.event_dim
@@ -188,14 +221,24 @@ end
 -- Numbers.
 
 --- The numbers 0 and 1.
+--- > ml.distributions.constraints.boolean:check(ml.tensor { 0.0, 0.5, 1.0 })
+---   { true, false,  true}
+---   Tensor (3,) bool
 constraints.boolean = single("Boolean", 0, function(_, value) return is_bit(value) end, true)
 
---- Vectors with a single 1 among zeros.
+--- One-hot vectors: a single 1, and 0 elsewhere.
+--- > ml.distributions.constraints.one_hot:check(ml.tensor { 0.0, 1.0, 0.0 })
+---   true  Tensor () bool
 constraints.one_hot = single("OneHot", 1, function(_, value)
   return is_bit(value):all(-1):logical_and(value:sum(-1):eq(1))
 end, true)
 
---- `constraints.integer_interval(lower_bound, upper_bound)`: whole numbers; both ends belong to it.
+--- Integers from a lower to an upper bound, both included.
+--- > ml.distributions.constraints.integer_interval(1, 6):check(ml.tensor { 0.0, 3.0, 3.5 })
+---   {false,  true, false}
+---   Tensor (3,) bool
+---@param lower_bound moonlet.Tensor|number the least integer
+---@param upper_bound moonlet.Tensor|number the greatest integer
 local IntegerInterval = define("IntegerInterval", "integer_interval", LOWER .. ", " .. UPPER,
   function(self, value)
     local inside = at_least(value, self.lower_bound):logical_and(at_most(value, self.upper_bound))
@@ -210,49 +253,96 @@ local IntegerGreaterThan = define("IntegerGreaterThan", "integer_greater_than", 
   end)
 IntegerGreaterThan.is_discrete = true
 
---- The whole numbers from 0.
+--- Integers of at least 0.
+--- > ml.distributions.constraints.nonnegative_integer:check(ml.tensor { -1.0, 0.0, 1.5 })
+---   {false,  true, false}
+---   Tensor (3,) bool
 constraints.nonnegative_integer = IntegerGreaterThan(0)
 
---- The whole numbers from 1.
+--- Integers of at least 1.
+--- > ml.distributions.constraints.positive_integer:check(ml.tensor { 0.0, 1.0 })
+---   {false,  true}
+---   Tensor (2,) bool
 constraints.positive_integer = IntegerGreaterThan(1)
 
 --- All numbers but NaN.
+--- > ml.distributions.constraints.real:check(ml.tensor { 1.0, 0 / 0 })
+---   { true, false}
+---   Tensor (2,) bool
 constraints.real = single("Real", 0, function(_, value) return value:eq(value) end)
 
---- Vectors of real numbers.
+--- Vectors without NaN.
+--- > ml.distributions.constraints.real_vector:check(ml.tensor { 1.0, 0 / 0 })
+---   false  Tensor () bool
 constraints.real_vector = Independent(constraints.real, 1)
 
---- `constraints.greater_than(lower_bound)`: numbers above it.
+--- Numbers greater than a bound.
+--- > ml.distributions.constraints.greater_than(1):check(ml.tensor { 1.0, 2.0 })
+---   {false,  true}
+---   Tensor (2,) bool
+---@param lower_bound moonlet.Tensor|number the bound, which is not included
+---@formula x > lower_bound
 local GreaterThan = define("GreaterThan", "greater_than", LOWER,
   function(self, value) return value:gt(self.lower_bound) end)
 constraints.greater_than = GreaterThan
 
---- Numbers above 0.
+--- Numbers greater than 0.
+--- > ml.distributions.constraints.positive:check(ml.tensor { 0.0, 2.0 })
+---   {false,  true}
+---   Tensor (2,) bool
 constraints.positive = GreaterThan(0.0)
 
---- `constraints.greater_than_eq(lower_bound)`: numbers of at least that.
+--- Numbers of at least a bound.
+--- > ml.distributions.constraints.greater_than_eq(1):check(ml.tensor { 0.0, 1.0 })
+---   {false,  true}
+---   Tensor (2,) bool
+---@param lower_bound moonlet.Tensor|number the least number
+---@formula x >= lower_bound
 local GreaterThanEq = define("GreaterThanEq", "greater_than_eq", LOWER,
   function(self, value) return at_least(value, self.lower_bound) end)
 constraints.greater_than_eq = GreaterThanEq
 
 --- Numbers of at least 0.
+--- > ml.distributions.constraints.nonnegative:check(ml.tensor { -1.0, 0.0 })
+---   {false,  true}
+---   Tensor (2,) bool
 constraints.nonnegative = GreaterThanEq(0.0)
 
---- `constraints.less_than(upper_bound)`: numbers below it.
+--- Numbers less than a bound.
+--- > ml.distributions.constraints.less_than(1):check(ml.tensor { 0.0, 1.0 })
+---   { true, false}
+---   Tensor (2,) bool
+---@param upper_bound moonlet.Tensor|number the bound, which is not included
+---@formula x < upper_bound
 local LessThan = define("LessThan", "less_than", UPPER,
   function(self, value) return value:lt(self.upper_bound) end)
 constraints.less_than = LessThan
 
---- `constraints.interval(lower_bound, upper_bound)`: both ends belong to it.
+--- Numbers from a lower to an upper bound, both included.
+--- > ml.distributions.constraints.interval(0, 2):check(ml.tensor { 2.0, 3.0 })
+---   { true, false}
+---   Tensor (2,) bool
+---@param lower_bound moonlet.Tensor|number the least number
+---@param upper_bound moonlet.Tensor|number the greatest number
+---@formula lower_bound <= x <= upper_bound
 local Interval = define("Interval", "interval", LOWER .. ", " .. UPPER, function(self, value)
   return at_least(value, self.lower_bound):logical_and(at_most(value, self.upper_bound))
 end)
 constraints.interval = Interval
 
---- From 0 to 1.
+--- Numbers from 0 to 1, both included.
+--- > ml.distributions.constraints.unit_interval:check(ml.tensor { 1.0, 1.5 })
+---   { true, false}
+---   Tensor (2,) bool
 constraints.unit_interval = Interval(0.0, 1.0)
 
---- `constraints.half_open_interval(lower_bound, upper_bound)`: the upper end is no part of it.
+--- Numbers from a lower bound, included, to an upper bound, excluded.
+--- > ml.distributions.constraints.half_open_interval(0, 2):check(ml.tensor { 0.0, 2.0 })
+---   { true, false}
+---   Tensor (2,) bool
+---@param lower_bound moonlet.Tensor|number the least number
+---@param upper_bound moonlet.Tensor|number the bound above, which is not included
+---@formula lower_bound <= x < upper_bound
 local HalfOpenInterval = define("HalfOpenInterval", "half_open_interval", LOWER .. ", " .. UPPER,
   function(self, value)
     return at_least(value, self.lower_bound):logical_and(value:lt(self.upper_bound))
@@ -261,12 +351,17 @@ constraints.half_open_interval = HalfOpenInterval
 
 -- Vectors and matrices.
 
---- Vectors of at least 0 whose sum is 1.
+--- Vectors of nonnegative numbers whose sum is 1, up to 1e-6.
+--- > ml.distributions.constraints.simplex:check(ml.tensor { 0.25, 0.75 })
+---   true  Tensor () bool
 constraints.simplex = single("Simplex", 1, function(_, value)
   return value:ge(0):all(-1):logical_and((value:sum(-1) - 1):abs():lt(1e-6))
 end)
 
---- `constraints.multinomial(upper_bound)`: vectors of counts whose sum is at most that.
+--- Vectors of nonnegative counts whose sum is at most a bound.
+--- > ml.distributions.constraints.multinomial(3):check(ml.tensor { 1.0, 2.0 })
+---   true  Tensor () bool
+---@param upper_bound moonlet.Tensor|number the greatest sum
 local Multinomial = define("Multinomial", "multinomial", UPPER, function(self, value)
   return value:ge(0):all(-1):logical_and(value:sum(-1):le(self.upper_bound))
 end)
@@ -281,16 +376,23 @@ local function is_lower_cholesky(value)
 end
 
 --- Lower triangular matrices.
+--- > ml.distributions.constraints.lower_triangular:check(ml.eye(2))
+---   true  Tensor () bool
 constraints.lower_triangular = single("LowerTriangular", 2, function(_, value)
   return is_lower(value)
 end)
 
---- Lower triangular matrices with a diagonal above 0.
+--- Lower triangular matrices with a positive diagonal.
+--- > ml.distributions.constraints.lower_cholesky:check(ml.eye(2))
+---   true  Tensor () bool
 constraints.lower_cholesky = single("LowerCholesky", 2, function(_, value)
   return is_lower_cholesky(value)
 end)
 
---- Those whose rows have length 1: the Cholesky factors of correlation matrices.
+--- Cholesky factors of correlation matrices: lower triangular with a positive diagonal and rows of
+--- norm 1.
+--- > ml.distributions.constraints.corr_cholesky:check(ml.eye(2))
+---   true  Tensor () bool
 constraints.corr_cholesky = single("CorrCholesky", 2, function(_, value)
   local tolerance = ml.finfo(value.dtype).eps * value:size(-1) * 10
   local length = value:detach():square():sum(-1):sqrt()
@@ -318,16 +420,24 @@ local function symmetric_and(test)
 end
 
 --- Square matrices.
+--- > ml.distributions.constraints.square:check(ml.zeros(2, 2))
+---   true  Tensor () bool
 constraints.square = single("Square", 2, is_square)
 
---- Matrices equal to their transposes.
+--- Symmetric matrices: equal to their transposes.
+--- > ml.distributions.constraints.symmetric:check(ml.eye(2))
+---   true  Tensor () bool
 constraints.symmetric = single("Symmetric", 2, is_symmetric)
 
 --- Symmetric matrices without a negative eigenvalue.
+--- > ml.distributions.constraints.positive_semidefinite:check(ml.zeros(2, 2))
+---   true  Tensor () bool
 constraints.positive_semidefinite = single("PositiveSemidefinite", 2,
   symmetric_and(function(value) return ml.linalg.eigvalsh(value):ge(0):all(-1) end))
 
---- Symmetric matrices whose eigenvalues are all above 0.
+--- Symmetric matrices whose eigenvalues are all positive.
+--- > ml.distributions.constraints.positive_definite:check(ml.zeros(2, 2))
+---   false  Tensor () bool
 constraints.positive_definite = single("PositiveDefinite", 2, symmetric_and(function(value)
   local _, info = ml.linalg.cholesky_ex(value)
   return info:eq(0)
@@ -379,8 +489,14 @@ local read_cat = signature(
   "distributions.constraints.Cat(table cseq, int dim=1, int[]>=0? lengths=nil)",
   "distributions.constraints.cat")
 
---- `constraints.cat(cseq, dim, lengths)`: each constraint of the list for as many positions of
---- dimension `dim` (1 unless given) as `lengths` says, 1 unless given.
+--- Checks each slice along a dimension by a constraint of its own.
+--- > C = ml.distributions.constraints
+--- > C.cat({ C.positive, C.real }, 1, { 1, 2 }):check(ml.tensor { -1.0, -2.0, 3.0 })
+---   {false,  true,  true}
+---   Tensor (3,) bool
+---@param cseq moonlet.distributions.constraints.Constraint[] the constraints
+---@param dim? integer the dimension, counted from 1
+---@param lengths? integer[] the size of each slice along `dim`; 1 each unless given
 local Cat = class("Cat", Constraint)
 constraints.cat = Cat
 
@@ -411,8 +527,13 @@ Cat.__tostring = show_parts
 local read_stack = signature("distributions.constraints.Stack(table cseq, int dim=1)",
   "distributions.constraints.stack")
 
---- `constraints.stack(cseq, dim)`: each constraint of the list for one position of dimension `dim`
---- (1 unless given).
+--- Checks each position of a dimension by a constraint of its own.
+--- > C = ml.distributions.constraints
+--- > C.stack({ C.positive, C.real }):check(ml.tensor { -1.0, -2.0 })
+---   {false,  true}
+---   Tensor (2,) bool
+---@param cseq moonlet.distributions.constraints.Constraint[] the constraints
+---@param dim? integer the dimension, counted from 1
 local Stack = class("Stack", Constraint)
 constraints.stack = Stack
 

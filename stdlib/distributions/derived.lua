@@ -33,7 +33,15 @@ local function define(name, fields, support, make)
   return cls
 end
 
---- `LogNormal(loc, scale)`: the exponential of a normal number.
+--- Log-normal distribution: the exponential of a normal number.
+--- > ml.distributions.LogNormal(0, 1).mean
+---   1.6487  Tensor () float32
+---@param loc moonlet.Tensor|number mean mu of the logarithm
+---@param scale moonlet.Tensor|number standard deviation sigma of the logarithm, positive
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape loc (*), scale (*) -> samples (sample_shape, *)
+---@formula p(x) = exp(-(log(x) - mu)^2 / (2 sigma^2)) / (x sigma sqrt(2 pi)) for x > 0
 local LogNormal = define("LogNormal", { "loc", "scale" }, POSITIVE, function(self)
   return location.Normal(self.loc, self.scale, UNCHECKED), { elementwise.ExpTransform() }
 end)
@@ -61,7 +69,14 @@ local function define_half(cls)
   cls.arg_constraints = { scale = POSITIVE }
 end
 
---- `HalfNormal(scale)`: the absolute value of a normal number of mean 0.
+--- Half-normal distribution: the absolute value of a normal number of mean 0.
+--- > ml.distributions.HalfNormal(1).mean
+---   0.7979  Tensor () float32
+---@param scale moonlet.Tensor|number standard deviation sigma of the normal number, positive
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape scale (*) -> samples (sample_shape, *)
+---@formula p(x) = sqrt(2) / (sigma sqrt(pi)) exp(-x^2 / (2 sigma^2)) for x >= 0
 local HalfNormal = define("HalfNormal", { "scale" }, constraints.nonnegative, function(self)
   return location.Normal(self.scale:zeros_like(), self.scale, UNCHECKED),
     { elementwise.AbsTransform() }
@@ -74,8 +89,15 @@ function get:mean() return self.scale * math.sqrt(2 / math.pi) end
 function get:mode() return self.scale:zeros_like() end
 function get:variance() return self.scale:square() * (1 - 2 / math.pi) end
 
---- `HalfCauchy(scale)`: the absolute value of a Cauchy number of location 0. Mean and variance are
---- infinite.
+--- Half-Cauchy distribution: the absolute value of a Cauchy number of location 0. Mean and variance
+--- are infinite.
+--- > ml.distributions.HalfCauchy(1):cdf(ml.tensor(1.0))
+---   0.5000  Tensor () float32
+---@param scale moonlet.Tensor|number scale gamma of the Cauchy number, positive
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape scale (*) -> samples (sample_shape, *)
+---@formula p(x) = 2 / (pi gamma (1 + (x / gamma)^2)) for x >= 0
 local HalfCauchy = define("HalfCauchy", { "scale" }, constraints.nonnegative, function(self)
   return location.Cauchy(self.scale:zeros_like(), self.scale, UNCHECKED),
     { elementwise.AbsTransform() }
@@ -88,7 +110,15 @@ function get:mean() return numerics.filled(self.scale, INF) end
 function get:mode() return self.scale:zeros_like() end
 function get:variance() return numerics.filled(self.scale, INF) end
 
---- `Gumbel(loc, scale)`: the largest of many numbers, about.
+--- Gumbel distribution: the limit of the maximum of many independent numbers.
+--- > ml.distributions.Gumbel(0, 1).mean
+---   0.5772  Tensor () float32
+---@param loc moonlet.Tensor|number mode mu, a real number or tensor
+---@param scale moonlet.Tensor|number scale beta, positive
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape loc (*), scale (*) -> samples (sample_shape, *)
+---@formula p(x) = exp(-z - exp(-z)) / beta, z = (x - mu) / beta
 local Gumbel = define("Gumbel", { "loc", "scale" }, REAL, function(self)
   local info, exp = ml.finfo(self.loc.dtype), elementwise.ExpTransform()
   local low, high = numerics.filled(self.loc, info.tiny), numerics.filled(self.loc, 1 - info.eps)
@@ -111,7 +141,16 @@ function Gumbel:_log_prob(value)
 end
 function Gumbel:_entropy() return self.scale:log() + (1 + numerics.EULER) end
 
---- `Pareto(scale, alpha)`: numbers of at least `scale`; those above x get fewer as `x^-alpha`.
+--- Pareto (type I) distribution: a power law of exponent `alpha` from `scale` on. The mean is
+--- infinite for alpha <= 1, the variance for alpha <= 2.
+--- > ml.distributions.Pareto(1, 3).mean
+---   1.5000  Tensor () float32
+---@param scale moonlet.Tensor|number smallest value m, positive
+---@param alpha moonlet.Tensor|number exponent alpha, positive
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape scale (*), alpha (*) -> samples (sample_shape, *)
+---@formula p(x) = alpha m^alpha / x^(alpha + 1) for x >= m
 local Pareto = define("Pareto", { "scale", "alpha" }, nil, function(self)
   return gamma.Exponential(self.alpha, UNCHECKED), { elementwise.ExpTransform(),
     elementwise.AffineTransform(0, self.scale) }
@@ -132,8 +171,16 @@ function get:variance()
 end
 function Pareto:_entropy() return (self.scale / self.alpha):log() + (1 + 1 / self.alpha) end
 
---- `Weibull(scale, concentration)`: a time to failure; `concentration` above 1 means that failing
---- becomes likelier with age.
+--- Weibull distribution, as of times to failure: the failure rate rises with age for a
+--- concentration above 1 and falls for one below.
+--- > ml.distributions.Weibull(1, 2).mean
+---   0.8862  Tensor () float32
+---@param scale moonlet.Tensor|number scale lambda, positive
+---@param concentration moonlet.Tensor|number shape k, positive
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape scale (*), concentration (*) -> samples (sample_shape, *)
+---@formula p(x) = k / lambda (x / lambda)^(k - 1) exp(-(x / lambda)^k) for x >= 0
 local Weibull = define("Weibull", { "scale", "concentration" }, POSITIVE, function(self)
   return gamma.Exponential(self.scale:ones_like(), UNCHECKED), {
     elementwise.PowerTransform(1 / self.concentration),
@@ -158,7 +205,18 @@ function Weibull:_entropy()
   return numerics.EULER * (1 - r) + (self.scale * r):log() + 1
 end
 
---- `Kumaraswamy(concentration1, concentration0)`: from 0 to 1, much like the beta distribution.
+--- Kumaraswamy distribution on [0, 1]: close to the beta distribution, with a density and a
+--- cumulative distribution function in closed form.
+--- > ml.distributions.Kumaraswamy(1, 1).mean
+---   0.5000  Tensor () float32
+---@param concentration1 moonlet.Tensor|number first shape a, positive
+---@param concentration0 moonlet.Tensor|number second shape b, positive
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape concentration1 (*), concentration0 (*) -> samples (sample_shape, *)
+---@formula p(x) = a b x^(a - 1) (1 - x^a)^(b - 1) for 0 < x < 1
+---@source Kumaraswamy, "A generalized probability density function for double-bounded random
+---   processes", 1980
 local Kumaraswamy = define("Kumaraswamy", { "concentration1", "concentration0" },
   constraints.unit_interval, function(self)
     local zeros = self.concentration0:zeros_like()
@@ -189,7 +247,16 @@ function Kumaraswamy:_entropy()
   return 1 - 1 / b + (1 - 1 / a) * harmonic - a:log() - b:log()
 end
 
---- `InverseGamma(concentration, rate)`: 1 over a gamma number.
+--- Inverse gamma distribution: the reciprocal of a gamma number. The mean is infinite for
+--- concentration <= 1, the variance for concentration <= 2.
+--- > ml.distributions.InverseGamma(3, 4).mean
+---   2.  Tensor () float32
+---@param concentration moonlet.Tensor|number shape alpha, positive
+---@param rate moonlet.Tensor|number rate beta of the gamma number, positive
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape concentration (*), rate (*) -> samples (sample_shape, *)
+---@formula p(x) = beta^alpha / Gamma(alpha) x^(-alpha - 1) exp(-beta / x) for x > 0
 local InverseGamma = define("InverseGamma", { "concentration", "rate" }, POSITIVE, function(self)
   local minus_one = ml.tensor(-1.0, { dtype = self.rate.dtype, device = self.rate.device })
   return gamma.Gamma(self.concentration, self.rate, UNCHECKED),
@@ -212,7 +279,15 @@ function InverseGamma:_entropy()
   return a + self.rate:log() + a:lgamma() - (1 + a) * a:digamma()
 end
 
---- `LogisticNormal(loc, scale)`: K shares of 1 made of K - 1 normal numbers by breaking sticks.
+--- Logistic-normal distribution on the simplex: K - 1 normal numbers mapped by
+--- `StickBreakingTransform` to K nonnegative numbers whose sum is 1.
+--- > ml.distributions.LogisticNormal(ml.zeros(2), 1):sample().shape
+---   (3,)
+---@param loc moonlet.Tensor|number means of the normal numbers
+---@param scale moonlet.Tensor|number standard deviations of the normal numbers, positive
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape loc (*, K - 1), scale (*, K - 1) -> samples (sample_shape, *, K)
 local LogisticNormal = distribution.define("LogisticNormal",
   "Tensor|number loc, Tensor|number scale", nil, transformed.TransformedDistribution)
 derived.LogisticNormal = LogisticNormal

@@ -36,9 +36,16 @@ local function count_up(self, last, expand)
   return expand and values:expand(shapes.join({ last + 1 }, self._batch_shape)) or values
 end
 
---- `Bernoulli(probs)`, or `Bernoulli{ logits = x }`: 1 with that probability, else 0.
+--- Bernoulli distribution: 1 with probability `probs`, otherwise 0.
 --- > d = ml.distributions.Bernoulli(0.3)
 --- > d:log_prob(ml.tensor(1.0)):exp()
+---   0.3000  Tensor () float32
+---@param probs? moonlet.Tensor|number probability of 1, in [0, 1]; give `probs` or `logits`
+---@param logits? moonlet.Tensor|number log odds log(p / (1 - p)) of 1, in place of `probs`
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape probs (*) -> samples (sample_shape, *)
+---@formula P(x) = p^x (1 - p)^(1 - x) for x in {0, 1}
 local Bernoulli = define("Bernoulli", {}, ExponentialFamily)
 discrete.Bernoulli = Bernoulli
 Bernoulli.support, Bernoulli.has_enumerate_support = constraints.boolean, true
@@ -69,8 +76,15 @@ function Bernoulli:_values(expand) return count_up(self, 1, expand) end
 function Bernoulli:_natural_params() return { self.probs:logit() } end
 function Bernoulli:_log_normalizer(x) return x:softplus() end
 
---- `Geometric(probs)`, or `Geometric{ logits = x }`: how many trials fail before the first that
---- succeeds.
+--- Geometric distribution: the number of failures before the first success, from 0.
+--- > ml.distributions.Geometric(0.25).mean
+---   3.  Tensor () float32
+---@param probs? moonlet.Tensor|number probability of success p, in (0, 1]; give `probs` or `logits`
+---@param logits? moonlet.Tensor|number log odds of success, in place of `probs`
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape probs (*) -> samples (sample_shape, *)
+---@formula P(x) = (1 - p)^x p for x = 0, 1, 2, ...
 local Geometric = define("Geometric", {})
 discrete.Geometric = Geometric
 Geometric.support = constraints.nonnegative_integer
@@ -102,8 +116,17 @@ end
 
 function Geometric:_entropy() return numerics.binary_loss(self.logits, self.probs) / self.probs end
 
---- `Binomial(total_count, probs)`, or `Binomial{ total_count = n, logits = x }`: how many of
---- `total_count` trials succeed.
+--- Binomial distribution: the number of successes in `total_count` independent trials.
+--- > ml.distributions.Binomial(10, 0.3):log_prob(ml.tensor(3.0)):exp()
+---   0.2668  Tensor () float32
+---@param total_count? moonlet.Tensor|number number of trials n, a nonnegative integer or a
+---   tensor of them
+---@param probs? moonlet.Tensor|number probability of success p, in [0, 1]; give `probs` or `logits`
+---@param logits? moonlet.Tensor|number log odds of success, in place of `probs`
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape total_count (*), probs (*) -> samples (sample_shape, *)
+---@formula P(x) = n! / (x! (n - x)!) p^x (1 - p)^(n - x) for x = 0, ..., n
 local Binomial = define("Binomial", { "total_count" }, nil, "Tensor|number total_count=1, ")
 discrete.Binomial = Binomial
 Binomial.has_enumerate_support = true
@@ -153,8 +176,17 @@ function Binomial:_entropy()
   return -(log_prob:exp() * log_prob):sum(1)
 end
 
---- `NegativeBinomial(total_count, probs)`, or with `logits`: how many trials succeed, each with
---- probability `probs`, before `total_count` have failed.
+--- Negative binomial distribution: the number of successes before `total_count` trials have failed.
+--- > ml.distributions.NegativeBinomial(5, 0.5).mean
+---   5.  Tensor () float32
+---@param total_count moonlet.Tensor|number number of failures n at which the trials stop,
+---   nonnegative, not only integers
+---@param probs? moonlet.Tensor|number probability of success p, in [0, 1); give `probs` or `logits`
+---@param logits? moonlet.Tensor|number log odds of success, in place of `probs`
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape total_count (*), probs (*) -> samples (sample_shape, *)
+---@formula P(x) = Gamma(x + n) / (x! Gamma(n)) (1 - p)^n p^x for x = 0, 1, 2, ...
 local NegativeBinomial = define("NegativeBinomial", { "total_count" }, nil,
   "Tensor|number total_count, ")
 discrete.NegativeBinomial = NegativeBinomial
@@ -182,7 +214,15 @@ function NegativeBinomial:_log_prob(value)
   return plain + choices:masked_fill((n + value):eq(0), 0)
 end
 
---- `Poisson(rate)`: how often happens in a unit of time what does `rate` times on average.
+--- Poisson distribution: the number of events in a unit of time that occur independently at a
+--- constant rate. Mean and variance are `rate`. Samples have no gradient.
+--- > ml.distributions.Poisson(4):log_prob(ml.tensor(4.0)):exp()
+---   0.1954  Tensor () float32
+---@param rate moonlet.Tensor|number expected number of events lambda, nonnegative
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape rate (*) -> samples (sample_shape, *)
+---@formula P(x) = lambda^x exp(-lambda) / x! for x = 0, 1, 2, ...
 local Poisson = distribution.elementwise("Poisson", { "rate" }, ExponentialFamily)
 discrete.Poisson = Poisson
 Poisson.support = constraints.nonnegative_integer
@@ -204,9 +244,19 @@ end
 function Poisson:_natural_params() return { self.rate:log() } end
 function Poisson:_log_normalizer(x) return x:exp() end
 
---- `ContinuousBernoulli(probs)`, or `ContinuousBernoulli{ logits = x }`: numbers from 0 to 1 whose
---- density goes as `probs^x * (1 - probs)^(1 - x)` (Loaiza-Ganem and Cunningham, "The continuous
---- Bernoulli", 2019). Between `lims`, around 1/2, a series is used.
+--- Continuous Bernoulli distribution on [0, 1], as for the pixels of grey images. Close to probs =
+--- 1/2 the normalising constant is computed by a Taylor series.
+--- > ml.distributions.ContinuousBernoulli(0.2).mean
+---   0.3880  Tensor () float32
+---@param probs? moonlet.Tensor|number parameter lambda, in (0, 1); give `probs` or `logits`
+---@param logits? moonlet.Tensor|number log odds log(lambda / (1 - lambda)), in place of `probs`
+---@param lims? number|number[] the interval of `probs` in which the series is used
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape probs (*) -> samples (sample_shape, *)
+---@formula p(x) = C(lambda) lambda^x (1 - lambda)^(1 - x)
+---@formula C(lambda) = 2 atanh(1 - 2 lambda) / (1 - 2 lambda)
+---@source Loaiza-Ganem and Cunningham, "The continuous Bernoulli", 2019
 local ContinuousBernoulli = distribution.define("ContinuousBernoulli",
   PROBS .. ", number[2] lims={0.499, 0.501}", { "probs", "logits" }, ExponentialFamily)
 discrete.ContinuousBernoulli = ContinuousBernoulli

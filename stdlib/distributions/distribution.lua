@@ -11,20 +11,28 @@ local signature = require "moonlet.signature"
 
 local distribution = {}
 
---- The base of distributions. A batch of them has parameters of shape `batch_shape`; one sample has
---- shape `event_shape`. A class of one's own calls `Mine.super.init(self, batch_shape,
---- event_shape)`, has the fields `support` and `arg_constraints`, constants or by
---- `constraints.dependent_property`, and methods as `rsample`, `log_prob` and `expand`.
----@field batch_shape moonlet.Shape The shape of the parameters.
----@field event_shape moonlet.Shape The shape of one sample.
+--- The base class of probability distributions. An object stands for a batch of distributions:
+--- their parameters have shape `batch_shape`, and one sample of each has shape `event_shape`. A
+--- class of one's own calls `Mine.super.init(self, batch_shape, event_shape)`, has the fields
+--- `support` and `arg_constraints`, constants or by `constraints.dependent_property`, and methods
+--- such as `rsample`, `log_prob` and `expand`.
+--- > d = ml.distributions.Normal(ml.zeros(3), 1)
+--- > d.batch_shape, d.event_shape
+---   (3,)	()
+---@field batch_shape moonlet.Shape The shape of the batch of distributions.
+---@field event_shape moonlet.Shape The shape of one sample of one distribution.
 ---@field support table The constraint that samples satisfy.
 ---@field arg_constraints table<string, table> The constraints of the parameters by name.
 ---@field has_rsample boolean Whether `rsample` gives samples with a gradient.
 ---@field has_enumerate_support boolean Whether `enumerate_support` lists all values.
----@field mean Tensor The mean, of shape batch_shape and event_shape; NaN where there is none.
----@field mode Tensor The most likely value, in the same shape.
----@field variance Tensor The variance of each element, in the same shape.
----@field stddev Tensor The square root of the variance.
+---@field mean Tensor Expectation, of shape (batch_shape, event_shape); NaN where there is none.
+---@field mode Tensor The value of highest probability or density, in the same shape.
+---@field variance Tensor Variance of each element, in the same shape.
+---@field stddev Tensor Standard deviation, the square root of the variance.
+---@param batch_shape? integer[] the shape of the batch of distributions
+---@param event_shape? integer[] the shape of one sample
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
 local Distribution = class("Distribution")
 distribution.Distribution = Distribution
 Distribution.__index = properties.index
@@ -173,9 +181,12 @@ function Distribution:_begin(batch_shape, event_shape, validate_args)
   if self._validate_args then check_arguments(self) end
 end
 
---- Whether distributions that are made from now on check their parameters and the values they get,
---- unless their `validate_args` says otherwise. They do at first.
----@param value boolean
+--- Sets whether distributions made from now on check their parameters and the values given to them,
+--- unless their own `validate_args` says otherwise. They do at first.
+--- > ml.distributions.Distribution.set_default_validate_args(true)
+--- > (pcall(ml.distributions.Normal, 0, -1))
+---   false
+---@param value boolean true to check, false to save the time
 function Distribution.set_default_validate_args(...)
   Distribution._validate_args = read_default(...)
 end
@@ -201,9 +212,11 @@ local function check_expandable(self)
   fail(self, "has an own init and no expand")
 end
 
---- The same distributions as a batch of another shape, which theirs broadcasts to; no memory is
---- copied.
----@param batch_shape integer[]
+--- Returns these distributions as a batch of another shape, which theirs broadcasts to, without
+--- copying memory.
+--- > ml.distributions.Normal(0, 1):expand({2, 3}).batch_shape
+---   (2, 3)
+---@param batch_shape integer[] the new shape of the batch
 ---@return table
 function Distribution:expand(...)
   local batch_shape = read_expand(...)
@@ -248,19 +261,30 @@ function Distribution:_sample(shape, generator)
   return distribution.draw(self, "rsample", shape, generator)
 end
 
---- Samples without a gradient, of shape sample_shape, batch_shape and event_shape. Options:
---- `generator`.
----@param sample_shape? integer[] (default one sample)
+--- Draws samples without a gradient.
+--- > ml.distributions.Normal(ml.zeros(3), 1):sample({2}).shape
+---   (2, 3)
+---@param sample_shape? integer[] how many samples, as the leading dimensions of the result
+---@param generator? moonlet.Generator random number generator; the default one unless given
 ---@return Tensor
+---@shape -> (sample_shape, batch_shape, event_shape)
 function Distribution:sample(...)
   local shape, generator = read_sample(...)
   return ml.no_grad(self._sample, self, shape, generator)
 end
 
---- Samples whose gradient reaches the parameters: functions of them and of other random numbers.
---- Options: `generator`.
----@param sample_shape? integer[] (default one sample)
+--- Draws reparameterised samples: functions of the parameters and of random numbers that do not
+--- depend on them, so that the samples' gradients reach the parameters. Fails where `has_rsample`
+--- is false.
+--- > loc = ml.tensor(1.0, {requires_grad = true})
+--- > ml.distributions.Normal(loc, 2):rsample({4}):sum():backward()
+--- > loc.grad
+---   4.  Tensor () float32
+---@param sample_shape? integer[] how many samples, as the leading dimensions of the result
+---@param generator? moonlet.Generator random number generator; the default one unless given
 ---@return Tensor
+---@shape -> (sample_shape, batch_shape, event_shape)
+---@source Kingma and Welling, "Auto-encoding variational Bayes", 2014
 function Distribution:rsample(...)
   local shape, generator = read_rsample(...)
   if not self._rsample then fail(self, "has no rsample: its samples have no gradient") end
@@ -299,48 +323,73 @@ function Distribution:_taken(value)
   return ml.is_tensor(value) and value or ml.tensor(value + 0.0)
 end
 
---- The logarithm of the density, or the probability, of each value; values have a shape that
---- broadcasts with batch_shape and event_shape, and the result is without the event's.
----@param value Tensor
+--- Natural logarithm of the probability density, or for discrete distributions of the probability,
+--- at each value.
+--- > ml.distributions.Normal(0, 1):log_prob(ml.tensor(0.0))
+---   -0.9189  Tensor () float32
+---@param value Tensor values in the support: a tensor, or without `validate_args` also a number
 ---@return Tensor
+---@shape value broadcasts with (batch_shape, event_shape) -> (sample_shape, batch_shape)
 function Distribution:log_prob(...)
   local value = read_log_prob(...)
   if not self._log_prob then fail(self, "has no log_prob") end
   return self:_log_prob(self:_taken(value))
 end
 
---- The probability of a value up to each of those given.
----@param value Tensor
+--- Cumulative distribution function: the probability of a value of at most each of those given, in
+--- [0, 1].
+--- > ml.distributions.Normal(0, 1):cdf(ml.tensor(0.0))
+---   0.5000  Tensor () float32
+---@param value Tensor values in the support: a tensor, or without `validate_args` also a number
 ---@return Tensor
+---@shape value broadcasts with (batch_shape, event_shape) -> (sample_shape, batch_shape)
+---@formula F(x) = P(X <= x)
 function Distribution:cdf(...)
   local value = read_cdf(...)
   if not self._cdf then fail(self, "has no cdf") end
   return self:_cdf(self:_taken(value))
 end
 
---- The inverse of `cdf`: the value up to which each of the given probabilities lies.
----@param value Tensor
+--- Inverse of the cumulative distribution function, the quantile function.
+--- > ml.distributions.Normal(0, 1):icdf(0.975)
+---   1.9600  Tensor () float32
+---@param value Tensor probabilities in [0, 1]; a number or a tensor
 ---@return Tensor
+---@shape value broadcasts with (batch_shape) -> (sample_shape, batch_shape)
+---@formula F^(-1)(p) = x where F(x) = p
 function Distribution:icdf(...)
   local value = read_icdf(...)
   if not self._icdf then fail(self, "has no icdf") end
   return self:_icdf(ml.is_tensor(value) and value or ml.tensor(value + 0.0))
 end
 
---- The entropy of each distribution of the batch.
+--- Entropy of each distribution of the batch, in nats; differential entropy for continuous ones.
+--- > ml.distributions.Bernoulli(0.5):entropy()
+---   0.6931  Tensor () float32
 ---@return Tensor
+---@shape -> (batch_shape)
+---@formula H = -E[log p(X)]
 function Distribution:entropy()
   if not self._entropy then fail(self, "has no entropy") end
   return self:_entropy()
 end
 
---- `exp(entropy)`.
+--- Perplexity of each distribution of the batch: the exponential of its entropy.
+--- > ml.distributions.Categorical(ml.ones(4)):perplexity()
+---   4.  Tensor () float32
 ---@return Tensor
+---@shape -> (batch_shape)
+---@formula perplexity = exp(H)
 function Distribution:perplexity() return self:entropy():exp() end
 
---- All values of a discrete distribution, along a new first dimension.
----@param expand? boolean whether for each of the batch (default), or in a shape that broadcasts
+--- Lists all values of a discrete distribution along a new first dimension.
+--- > ml.distributions.Bernoulli(0.3):enumerate_support()
+---   {0., 1.}
+---   Tensor (2,) float32
+---@param expand? boolean true expands to the whole batch; false gives a shape that broadcasts
+---   with it
 ---@return Tensor
+---@shape -> (values, batch_shape, event_shape)
 function Distribution:enumerate_support(...)
   local expand = read_enumerate(...)
   if not self._values then fail(self, "has no enumerate_support") end
@@ -361,10 +410,18 @@ end
 
 -- Exponential families.
 
---- The base of exponential families. Where a class has the methods `_natural_params()`, an array of
---- tensors, and `_log_normalizer(...)` of them, and `_mean_carrier_measure`, its entropy and the
---- divergence of two of them follow (Nielsen and Nock, "Entropies and cross-entropies of
---- exponential families", 2010).
+--- The base class of exponential families, densities h(x) exp(theta . t(x) - A(theta)). For a class
+--- that has the methods `_natural_params()`, an array of tensors theta, and `_log_normalizer(...)`,
+--- A of them, and the number `_mean_carrier_measure`, the mean of log h, the entropy and the
+--- Kullback-Leibler divergence follow by differentiation of A.
+--- > ml.class.is_subclass(ml.distributions.Gamma, ml.distributions.ExponentialFamily)
+---   true
+---@param batch_shape? integer[] the shape of the batch of distributions
+---@param event_shape? integer[] the shape of one sample
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@formula H = A(theta) - theta . grad A(theta) - E[log h(X)]
+---@source Nielsen and Nock, "Entropies and cross-entropies of exponential families", 2010
 local ExponentialFamily = class("ExponentialFamily", Distribution)
 distribution.ExponentialFamily = ExponentialFamily
 

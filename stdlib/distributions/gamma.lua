@@ -13,7 +13,15 @@ local gamma = {}
 local NAN = 0 / 0
 local POSITIVE = constraints.positive
 
---- `Exponential(rate)`: the waiting time for what happens `rate` times in a unit.
+--- Exponential distribution: the waiting time between events that occur at a constant rate. Its
+--- mean is 1 / rate.
+--- > ml.distributions.Exponential(2).mean
+---   0.5000  Tensor () float32
+---@param rate moonlet.Tensor|number events per unit of time lambda, positive
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape rate (*) -> samples (sample_shape, *)
+---@formula p(x) = lambda exp(-lambda x) for x >= 0
 local Exponential = distribution.elementwise("Exponential", { "rate" }, ExponentialFamily)
 gamma.Exponential = Exponential
 Exponential.support, Exponential.has_rsample = constraints.nonnegative, true
@@ -38,8 +46,17 @@ function Exponential:_entropy() return 1 - self.rate:log() end
 function Exponential:_natural_params() return { -self.rate } end
 function Exponential:_log_normalizer(x) return -(-x):log() end
 
---- `Gamma(concentration, rate)`: of shape `concentration` and mean `concentration / rate`. Samples
---- have a gradient by both.
+--- Gamma distribution of shape `concentration` and mean concentration / rate. Samples have
+--- gradients with respect to both parameters (implicit reparameterisation).
+--- > ml.distributions.Gamma(2, 4).mean
+---   0.5000  Tensor () float32
+---@param concentration moonlet.Tensor|number shape alpha, positive
+---@param rate moonlet.Tensor|number inverse scale beta, positive
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape concentration (*), rate (*) -> samples (sample_shape, *)
+---@formula p(x) = beta^alpha x^(alpha - 1) exp(-beta x) / Gamma(alpha) for x > 0
+---@source Marsaglia and Tsang, "A simple method for generating gamma variables", 2000
 local Gamma = distribution.elementwise("Gamma", { "concentration", "rate" }, ExponentialFamily)
 gamma.Gamma = Gamma
 Gamma.support, Gamma.has_rsample = constraints.nonnegative, true
@@ -83,7 +100,15 @@ function Gamma:_natural_params() return { self.concentration - 1, -self.rate } e
 
 function Gamma:_log_normalizer(x, y) return (x + 1):lgamma() - (x + 1) * (-y):log() end
 
---- `Chi2(df)`: the sum of the squares of `df` standard normal numbers.
+--- Chi-squared distribution: the sum of the squares of `df` independent standard normal numbers; a
+--- gamma distribution of concentration df / 2 and rate 1/2.
+--- > ml.distributions.Chi2(3).variance
+---   6.  Tensor () float32
+---@param df moonlet.Tensor|number degrees of freedom k, positive
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape df (*) -> samples (sample_shape, *)
+---@formula p(x) = x^(k / 2 - 1) exp(-x / 2) / (2^(k / 2) Gamma(k / 2)) for x > 0
 local Chi2 = distribution.define("Chi2", "Tensor|number df", { "concentration", "rate" }, Gamma)
 gamma.Chi2 = Chi2
 Chi2.arg_constraints = { df = POSITIVE }
@@ -97,7 +122,17 @@ end
 get = properties.of(Chi2)
 function get:df() return self.concentration * 2 end
 
---- `FisherSnedecor(df1, df2)`: the ratio of two chi-square numbers over their degrees of freedom.
+--- Fisher-Snedecor F distribution: the ratio of two independent chi-squared numbers, each divided
+--- by its degrees of freedom. The mean is NaN for df2 <= 2, the variance for df2 <= 4.
+--- > ml.distributions.FisherSnedecor(2, 4).mean
+---   2.  Tensor () float32
+---@param df1 moonlet.Tensor|number degrees of freedom d_1 of the numerator, positive
+---@param df2 moonlet.Tensor|number degrees of freedom d_2 of the denominator, positive
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape df1 (*), df2 (*) -> samples (sample_shape, *)
+---@formula p(x) = sqrt((d_1 x)^d_1 d_2^d_2 / (d_1 x + d_2)^(d_1 + d_2)) / (x B(d_1 / 2, d_2 /
+---   2)) for x > 0
 local FisherSnedecor = distribution.elementwise("FisherSnedecor", { "df1", "df2" })
 gamma.FisherSnedecor = FisherSnedecor
 FisherSnedecor.support, FisherSnedecor.has_rsample = POSITIVE, true
@@ -134,8 +169,16 @@ function FisherSnedecor:_log_prob(value)
     - (half1 + half2) * (ratio * value):log1p()
 end
 
---- `Dirichlet(concentration)`: shares of 1, of each vector along the last dimension. Samples have a
---- gradient.
+--- Dirichlet distribution of vectors in the simplex: n nonnegative numbers whose sum is 1. The mean
+--- is concentration divided by its sum. Samples have a gradient.
+--- > ml.distributions.Dirichlet(ml.tensor { 1.0, 2.0, 5.0 }).mean
+---   {0.1250, 0.2500, 0.6250}
+---   Tensor (3,) float32
+---@param concentration moonlet.Tensor alpha, positive, of n numbers along the last dimension
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape concentration (*, n) -> samples (sample_shape, *, n)
+---@formula p(x) = Gamma(sum_i alpha_i) / prod_i Gamma(alpha_i) prod_i x_i^(alpha_i - 1)
 local Dirichlet = distribution.define("Dirichlet", "Tensor concentration", { "concentration" },
   ExponentialFamily)
 gamma.Dirichlet = Dirichlet
@@ -191,8 +234,16 @@ function Dirichlet:_natural_params() return { self.concentration } end
 
 function Dirichlet:_log_normalizer(x) return x:lgamma():sum(-1) - x:sum(-1):lgamma() end
 
---- `Beta(concentration1, concentration0)`: from 0 to 1, with a density that goes as
---- `x^(concentration1 - 1) * (1 - x)^(concentration0 - 1)`. Samples have a gradient.
+--- Beta distribution on [0, 1], of mean concentration1 / (concentration1 + concentration0). Samples
+--- have a gradient.
+--- > ml.distributions.Beta(2, 3).mean
+---   0.4000  Tensor () float32
+---@param concentration1 moonlet.Tensor|number first shape alpha, positive
+---@param concentration0 moonlet.Tensor|number second shape beta, positive
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape concentration1 (*), concentration0 (*) -> samples (sample_shape, *)
+---@formula p(x) = x^(alpha - 1) (1 - x)^(beta - 1) / B(alpha, beta) for 0 < x < 1
 local Beta = distribution.elementwise("Beta", { "concentration1", "concentration0" },
   ExponentialFamily)
 gamma.Beta = Beta

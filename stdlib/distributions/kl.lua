@@ -36,12 +36,21 @@ local function add(p, q, f)
   return f
 end
 
---- Says how the divergence of objects of two classes, or of those that inherit from them, is
---- computed: `f(p, q)`. Without f what comes back is a function that takes it.
----@param type_p table
----@param type_q table
----@param f? fun(p: table, q: table): Tensor
+--- Registers a formula for the divergence of objects of two classes, or of classes that inherit
+--- from them; `kl_divergence` takes the closest one. Without `f` the result is a function that
+--- takes it.
+--- > D = ml.distributions
+--- > Mine = ml.class("Mine", D.Normal)
+--- > function Mine:init(...) D.Normal.init(self, ...) end
+--- > _ = D.register_kl(Mine, Mine, function(p, q) return (p.loc - q.loc):abs() end)
+--- > D.kl_divergence(Mine(0, 1), Mine(3, 1))
+---   3.  Tensor () float32
+---@param type_p table the class of `p`
+---@param type_q table the class of `q`
+---@param f? fun(p: table, q: table): Tensor gives the divergence of two objects, a tensor of
+---   the batch's shape
 ---@return function
+---@shape p (*), q (*) -> (*)
 function kl.register_kl(...)
   local p, q, f = read_register(...)
   check_class("type_p", p)
@@ -83,13 +92,17 @@ local function dispatch(p, q)
   return left[3]
 end
 
---- The Kullback-Leibler divergence of p from q, the mean under p of `log p - log q`, for each of
---- the batch. An error for pairs of classes without a formula.
+--- Kullback-Leibler divergence of `p` from `q`, in nats, for each distribution of the batch;
+--- nonnegative, and 0 only where they are the same. Fails for a pair of classes without a formula.
 --- > D = ml.distributions
 --- > D.kl_divergence(D.Normal(0, 1), D.Normal(1, 2))
----@param p table
----@param q table
+---   0.4431  Tensor () float32
+---@param p table the distribution the mean is taken under
+---@param q table the distribution compared with it
 ---@return Tensor
+---@shape p (*), q (*) -> (*)
+---@formula KL(p, q) = E_p[log p(X) - log q(X)]
+---@source Kullback and Leibler, "On information and sufficiency", 1951
 function kl.kl_divergence(...)
   local p, q = read_divergence(...)
   local of_p, of_q = class.of(p), class.of(q)

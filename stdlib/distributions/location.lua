@@ -21,9 +21,17 @@ local function define(name, parent)
   return cls
 end
 
---- `Normal(loc, scale)`: the normal distribution of mean `loc` and standard deviation `scale`.
+--- Normal (Gaussian) distribution of mean `loc` and standard deviation `scale`.
 --- > d = ml.distributions.Normal(0, 2)
 --- > d:log_prob(ml.tensor { 0.0, 1.0 })
+---   {-1.6121, -1.7371}
+---   Tensor (2,) float32
+---@param loc moonlet.Tensor|number mean mu, a real number or tensor
+---@param scale moonlet.Tensor|number standard deviation sigma, positive
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape loc (*), scale (*) -> samples (sample_shape, *)
+---@formula p(x) = exp(-(x - mu)^2 / (2 sigma^2)) / (sigma sqrt(2 pi))
 local Normal = define("Normal", distribution.ExponentialFamily)
 location.Normal = Normal
 Normal._mean_carrier_measure = 0
@@ -61,7 +69,16 @@ end
 
 function Normal:_log_normalizer(x, y) return -0.25 * x:square() / y + 0.5 * (-math.pi / y):log() end
 
---- `Laplace(loc, scale)`: the density falls by `exp(-|x - loc| / scale)` on both sides.
+--- Laplace (double exponential) distribution around `loc`; its variance is 2 scale^2.
+--- > ml.distributions.Laplace(0, 1):log_prob(ml.tensor { 0.0, 1.0 })
+---   {-0.6931, -1.6931}
+---   Tensor (2,) float32
+---@param loc moonlet.Tensor|number mean mu, a real number or tensor
+---@param scale moonlet.Tensor|number scale b, positive
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape loc (*), scale (*) -> samples (sample_shape, *)
+---@formula p(x) = exp(-|x - mu| / b) / (2 b)
 local Laplace = define("Laplace")
 location.Laplace = Laplace
 
@@ -94,8 +111,17 @@ end
 
 function Laplace:_entropy() return 1 + (2 * self.scale):log() end
 
---- `Cauchy(loc, scale)`: the ratio of two normal numbers. It has no mean, NaN, and its variance is
---- infinite.
+--- Cauchy (Lorentz) distribution: the ratio of two independent normal numbers has it. Its mean does
+--- not exist and is NaN; its variance is infinite.
+--- > ml.distributions.Cauchy(0, 1):cdf(ml.tensor { 0.0, 1.0 })
+---   {0.5000, 0.7500}
+---   Tensor (2,) float32
+---@param loc moonlet.Tensor|number median x_0, a real number or tensor
+---@param scale moonlet.Tensor|number half width at half maximum gamma, positive
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape loc (*), scale (*) -> samples (sample_shape, *)
+---@formula p(x) = 1 / (pi gamma (1 + ((x - x_0) / gamma)^2))
 local Cauchy = define("Cauchy")
 location.Cauchy = Cauchy
 
@@ -120,7 +146,15 @@ function Cauchy:_icdf(value) return (math.pi * (value - 0.5)):tan() * self.scale
 
 function Cauchy:_entropy() return math.log(4 * math.pi) + self.scale:log() end
 
---- `Uniform(low, high)`: evenly distributed from `low` to below `high`.
+--- Continuous uniform distribution on the interval [low, high).
+--- > ml.distributions.Uniform(0, 4):log_prob(ml.tensor(1.0)):exp()
+---   0.2500  Tensor () float32
+---@param low moonlet.Tensor|number lower end a
+---@param high moonlet.Tensor|number upper end b, greater than `low`
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape low (*), high (*) -> samples (sample_shape, *)
+---@formula p(x) = 1 / (b - a) for a <= x < b
 local Uniform = distribution.elementwise("Uniform", { "low", "high" })
 location.Uniform = Uniform
 Uniform.has_rsample = true
@@ -151,8 +185,18 @@ function Uniform:_icdf(value) return value * (self.high - self.low) + self.low e
 
 function Uniform:_entropy() return (self.high - self.low):log() end
 
---- `StudentT(df, loc, scale)`: Student's t distribution of `df` degrees of freedom, with `loc` 0
---- and `scale` 1 unless given.
+--- Student's t distribution of `df` degrees of freedom, with a location and a scale. The mean is
+--- NaN for df <= 1; the variance is infinite for 1 < df <= 2 and NaN for df <= 1.
+--- > ml.distributions.StudentT(5).variance
+---   1.6667  Tensor () float32
+---@param df moonlet.Tensor|number degrees of freedom nu, positive
+---@param loc? moonlet.Tensor|number location mu, a real number or tensor
+---@param scale? moonlet.Tensor|number scale sigma, positive
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape df (*), loc (*), scale (*) -> samples (sample_shape, *)
+---@formula p(x) = Gamma((nu + 1) / 2) / (Gamma(nu / 2) sqrt(nu pi) sigma) (1 + ((x - mu) /
+---   sigma)^2 / nu)^(-(nu + 1) / 2)
 local StudentT = distribution.elementwise("StudentT", { "df", "loc", "scale" }, nil,
   { loc = 0.0, scale = 1.0 })
 location.StudentT = StudentT
@@ -192,8 +236,19 @@ function StudentT:_entropy()
   return self.scale:log() + 0.5 * (df + 1) * difference + 0.5 * df:log() + log_beta_half(df)
 end
 
---- `GeneralizedPareto(loc, scale, concentration)`: what lies beyond a threshold `loc`; bounded
---- above for a negative `concentration`.
+--- Generalized Pareto distribution, that of excesses over a high threshold `loc`. For a negative
+--- concentration the support is bounded by loc - scale / concentration; for 0 it is the exponential
+--- distribution. The mean is NaN for concentration >= 1, the variance for concentration >= 1/2.
+--- > ml.distributions.GeneralizedPareto(0, 1, 0.25).mean
+---   1.3333  Tensor () float32
+---@param loc moonlet.Tensor|number threshold mu, a real number or tensor
+---@param scale moonlet.Tensor|number scale sigma, positive
+---@param concentration moonlet.Tensor|number shape xi, a real number or tensor
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape loc (*), scale (*), concentration (*) -> samples (sample_shape, *)
+---@formula p(x) = (1 + xi (x - mu) / sigma)^(-1 / xi - 1) / sigma
+---@source Pickands, "Statistical inference using extreme order statistics", 1975
 local GeneralizedPareto = distribution.elementwise("GeneralizedPareto",
   { "loc", "scale", "concentration" })
 location.GeneralizedPareto = GeneralizedPareto
@@ -251,16 +306,24 @@ end
 local read_survival = signature "GeneralizedPareto:log_survival_function(Tensor|number value)"
 local read_log_cdf = signature "GeneralizedPareto:log_cdf(Tensor|number value)"
 
---- The logarithm of the probability of a value above each of those given.
----@param value Tensor
+--- Logarithm of the probability of a value greater than each of those given.
+--- > ml.distributions.GeneralizedPareto(0, 1, 0):log_survival_function(ml.tensor(2.0))
+---   -2.  Tensor () float32
+---@param value Tensor values in the support: a tensor, or without `validate_args` also a number
 ---@return Tensor
+---@shape value broadcasts with (batch_shape) -> (sample_shape, batch_shape)
+---@formula log S(x) = log P(X > x)
 function GeneralizedPareto:log_survival_function(...)
   return log_survival(self, self:_taken((read_survival(...))))
 end
 
---- The logarithm of `cdf`.
----@param value Tensor
+--- Logarithm of the cumulative distribution function.
+--- > ml.distributions.GeneralizedPareto(0, 1, 0):log_cdf(ml.tensor(2.0))
+---   -0.1454  Tensor () float32
+---@param value Tensor values in the support: a tensor, or without `validate_args` also a number
 ---@return Tensor
+---@shape value broadcasts with (batch_shape) -> (sample_shape, batch_shape)
+---@formula log F(x) = log P(X <= x)
 function GeneralizedPareto:log_cdf(...)
   return (-log_survival(self, self:_taken((read_log_cdf(...)))):exp()):log1p()
 end
@@ -276,7 +339,17 @@ end
 
 function GeneralizedPareto:_entropy() return self.scale:log() + self.concentration + 1 end
 
---- `VonMises(loc, concentration)`: angles around `loc`, from -pi to pi.
+--- Von Mises distribution of angles in radians, from -pi to pi, around `loc`: the circular analogue
+--- of the normal distribution. `variance` is the circular variance. Samples have no gradient.
+--- > ml.distributions.VonMises(0, 2):log_prob(ml.tensor(0.0))
+---   -0.6619  Tensor () float32
+---@param loc moonlet.Tensor|number mean angle mu, in radians
+---@param concentration moonlet.Tensor|number kappa, positive; the higher, the narrower
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape loc (*), concentration (*) -> samples (sample_shape, *)
+---@formula p(x) = exp(kappa cos(x - mu)) / (2 pi I_0(kappa))
+---@source Best and Fisher, "Efficient simulation of the von Mises distribution", 1979
 local VonMises = distribution.elementwise("VonMises", { "loc", "concentration" })
 location.VonMises = VonMises
 VonMises.support = REAL

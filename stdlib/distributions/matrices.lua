@@ -16,8 +16,23 @@ local matrices = {}
 
 local LOG_2 = math.log(2)
 
---- `Wishart(df, covariance_matrix)`, or with `precision_matrix` or `scale_tril`: sums of `df`
---- products x x^T of normal vectors of that covariance. `df` is above n - 1.
+--- Wishart distribution of symmetric positive definite matrices: the sum of `df` products x x^T of
+--- normal vectors of mean 0 and the covariance given. Its mean is df times the covariance.
+--- > ml.distributions.Wishart(3, ml.eye(2)).mean
+---   {{3., 0.},
+---    {0., 3.}}
+---   Tensor (2, 2) float32
+---@param df moonlet.Tensor|number degrees of freedom nu, greater than n - 1
+---@param covariance_matrix? moonlet.Tensor covariance matrix, positive definite; give exactly
+---   one of the three matrices
+---@param precision_matrix? moonlet.Tensor inverse of the covariance matrix
+---@param scale_tril? moonlet.Tensor lower triangular Cholesky factor L of the covariance L L^T;
+---   the fastest
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape df (*), covariance_matrix (*, n, n) -> samples (sample_shape, *, n, n)
+---@formula p(X) = det(X)^((nu - n - 1) / 2) exp(-1/2 tr(V^(-1) X)) / (2^(nu n / 2) det(V)^(nu /
+---   2) Gamma_n(nu / 2))
 local Wishart = distribution.define("Wishart", "Tensor|number df, "
   .. "Tensor? covariance_matrix=nil, Tensor? precision_matrix=nil, Tensor? scale_tril=nil",
   { "df", "covariance_matrix", "precision_matrix", "scale_tril" }, distribution.ExponentialFamily)
@@ -99,9 +114,16 @@ end
 local read_rsample = signature("Wishart:rsample(Size sample_shape={}, "
   .. "int>=0 max_try_correction=10, Generator? generator=nil)")
 
---- Samples with a gradient. Singular ones are drawn again, up to `max_try_correction` times.
----@param sample_shape? integer[] (default one sample)
+--- Draws samples with a gradient by the Bartlett decomposition. Samples that are singular in the
+--- dtype are drawn again.
+--- > ml.distributions.Wishart(3, ml.eye(2)):rsample({4}).shape
+---   (4, 2, 2)
+---@param sample_shape? integer[] how many samples, as the leading dimensions of the result
+---@param max_try_correction? integer how often singular samples are drawn again at most
+---@param generator? moonlet.Generator random number generator; the default one unless given
 ---@return Tensor
+---@shape -> (sample_shape, batch_shape, n, n)
+---@source Bartlett, "On the theory of statistical regression", 1933
 function Wishart:rsample(...)
   local shape, tries, generator = read_rsample(...)
   return draw_regular(self, shape, generator, tries)
@@ -140,10 +162,19 @@ function Wishart:_log_normalizer(x, y)
   return half * (p * LOG_2 - log_det) + half:mvlgamma(p)
 end
 
---- `LKJCholesky(dim, concentration)`: lower triangular L of which L L^T is a correlation matrix
---- with a density that goes as `det^(concentration - 1)`; 1, the default, is even (Lewandowski,
---- Kurowicka and Joe, "Generating random correlation matrices based on vines and extended onion
---- method", 2009).
+--- LKJ distribution of lower triangular Cholesky factors L of correlation matrices L L^T. With
+--- concentration 1 the correlation matrices are uniformly distributed; higher ones prefer the
+--- identity.
+--- > ml.distributions.LKJCholesky(3, 2):sample().shape
+---   (3, 3)
+---@param dim integer size n of the matrices, at least 2
+---@param concentration? moonlet.Tensor|number eta, positive
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape concentration (*) -> samples (sample_shape, *, n, n)
+---@formula p(L L^T) proportional to det(L L^T)^(eta - 1)
+---@source Lewandowski, Kurowicka and Joe, "Generating random correlation matrices based on
+---   vines and extended onion method", 2009
 local LKJCholesky = distribution.define("LKJCholesky",
   "int>=2 dim, Tensor|number concentration=1.0", { "concentration" })
 matrices.LKJCholesky = LKJCholesky

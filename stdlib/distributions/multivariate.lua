@@ -64,11 +64,21 @@ function multivariate.define_matrices(cls)
   end
 end
 
---- `MultivariateNormal(loc, covariance_matrix)`, or `MultivariateNormal(loc, { scale_tril = L })`
---- or with `precision_matrix`: normal vectors of mean `loc`. A lower triangular `scale_tril`, whose
---- product L L^T is the covariance, is the fastest.
+--- Multivariate normal distribution of mean vector `loc`, given by the covariance matrix, its
+--- inverse or its Cholesky factor.
 --- > d = ml.distributions.MultivariateNormal(ml.zeros(2), ml.eye(2))
 --- > d:log_prob(ml.zeros(2))
+---   -1.8379  Tensor () float32
+---@param loc moonlet.Tensor mean vector mu
+---@param covariance_matrix? moonlet.Tensor covariance matrix, positive definite; give exactly
+---   one of the three matrices
+---@param precision_matrix? moonlet.Tensor inverse of the covariance matrix
+---@param scale_tril? moonlet.Tensor lower triangular Cholesky factor L of the covariance L L^T;
+---   the fastest
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape loc (*, n), covariance_matrix (*, n, n) -> samples (sample_shape, *, n)
+---@formula p(x) = exp(-1/2 (x - mu)^T C^(-1) (x - mu)) / sqrt((2 pi)^n det(C))
 local MultivariateNormal = distribution.define("MultivariateNormal", "Tensor loc, "
   .. "Tensor? covariance_matrix=nil, Tensor? precision_matrix=nil, Tensor? scale_tril=nil",
   { "loc", table.unpack(MATRICES) })
@@ -119,8 +129,21 @@ function MultivariateNormal:_entropy()
   return value:expand(self._batch_shape)
 end
 
---- `LowRankMultivariateNormal(loc, cov_factor, cov_diag)`: normal vectors whose covariance is W W^T
---- + diag(D), for W of shape (n, rank); what is inverted is rank x rank (Woodbury 1950).
+--- Multivariate normal distribution whose covariance matrix is W W^T + diag(D) for a W of few
+--- columns; only an (r, r) matrix is factorised.
+--- > d = ml.distributions.LowRankMultivariateNormal(ml.zeros(2), ml.ones(2, 1), ml.ones(2))
+--- > d.covariance_matrix
+---   {{2., 1.},
+---    {1., 2.}}
+---   Tensor (2, 2) float32
+---@param loc moonlet.Tensor mean vector
+---@param cov_factor moonlet.Tensor factor W of the covariance, with r columns
+---@param cov_diag moonlet.Tensor diagonal D of the covariance, positive
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape loc (*, n), cov_factor (*, n, r), cov_diag (*, n) -> samples (sample_shape, *, n)
+---@formula C = W W^T + diag(D)
+---@source Woodbury, "Inverting modified matrices", 1950
 local LowRank = distribution.define("LowRankMultivariateNormal",
   "Tensor loc, Tensor cov_factor, Tensor cov_diag", { "loc", "cov_factor", "cov_diag" })
 multivariate.LowRankMultivariateNormal = LowRank

@@ -10,7 +10,14 @@ local fail = options.fail
 
 local registry = {}
 
---- Transforms by the class of the constraint they lead to: `transform_to(constraints.positive)`.
+--- Registry of transforms by the class of the constraint they lead to; called with a constraint it
+--- returns the transform. `biject_to` and `transform_to` are two of them.
+--- > ml.distributions.transform_to(ml.distributions.constraints.positive)
+---   ComposeTransform(
+---       ExpTransform(),
+---       AffineTransform()
+---   )
+---@param name string what error messages call it
 local ConstraintRegistry = class("ConstraintRegistry")
 registry.ConstraintRegistry = ConstraintRegistry
 
@@ -23,10 +30,15 @@ function ConstraintRegistry:init(...)
   self.name, self._factories = read_init(...), {}
 end
 
---- Says what makes the transform to a constraint: `factory(constraint)`. The constraint is an
---- object or a class; without a factory what comes back is a function that takes it.
----@param constraint table
----@param factory? fun(constraint: table): table
+--- Registers what makes the transform to a constraint. Without `factory` the result is a function
+--- that takes it.
+--- > C = ml.class("Percent", ml.distributions.constraints.Constraint)
+--- > registry = ml.distributions.ConstraintRegistry("mine")
+--- > _ = registry:register(C, function() return ml.distributions.AffineTransform(0, 100) end)
+--- > registry(C())
+---   AffineTransform()
+---@param constraint table a constraint, or a class of constraints
+---@param factory? fun(constraint: table): table gives the transform to a constraint of the class
 ---@return function
 function ConstraintRegistry:register(...)
   local constraint, factory = read_register(...)
@@ -47,12 +59,17 @@ function ConstraintRegistry:__call(...)
   return factory(constraint)
 end
 
---- The bijective transform from real numbers to a constraint: for sampling in all of space with the
---- Jacobian's determinant. `biject_to(constraints.simplex)` breaks sticks.
+--- The registry of bijective transforms from all real numbers, or vectors, to a constraint, as for
+--- sampling in unconstrained space with the determinant of the Jacobian.
+--- `biject_to(constraints.simplex)` is `StickBreakingTransform`.
+--- > ml.distributions.biject_to(ml.distributions.constraints.simplex)
+---   StickBreakingTransform()
 registry.biject_to = ConstraintRegistry("distributions.biject_to")
 
---- A transform from real numbers to a constraint that suits optimisation, not always bijective: the
---- softmax for `constraints.simplex`.
+--- The registry of transforms from all real numbers, or vectors, to a constraint, as for
+--- optimisation; not all are bijective. `transform_to(constraints.simplex)` is `SoftmaxTransform`.
+--- > ml.distributions.transform_to(ml.distributions.constraints.simplex)
+---   SoftmaxTransform()
 registry.transform_to = ConstraintRegistry("distributions.transform_to")
 
 local biject_to, transform_to = registry.biject_to, registry.transform_to

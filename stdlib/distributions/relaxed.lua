@@ -50,8 +50,19 @@ local function over(name, parameters, make, transform, support, found)
   return cls
 end
 
---- `LogitRelaxedBernoulli(temperature, probs)`, or with `logits`: the log odds of what
---- RelaxedBernoulli draws.
+--- Distribution of the log odds of `RelaxedBernoulli` samples: a logistic number around the logits,
+--- divided by the temperature.
+--- > ml.distributions.LogitRelaxedBernoulli(0.5, 0.5):log_prob(ml.tensor(0.0))
+---   -2.0794  Tensor () float32
+---@param temperature moonlet.Tensor|number temperature, positive; the lower, the closer samples
+---   are to discrete ones
+---@param probs? moonlet.Tensor|number probability of 1, in [0, 1]; give `probs` or `logits`
+---@param logits? moonlet.Tensor|number log odds log(p / (1 - p)) of 1, in place of `probs`
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape temperature (), probs (*) -> samples (sample_shape, *)
+---@formula X = (logits + log(U) - log(1 - U)) / temperature, U uniform on (0, 1)
+---@source Maddison, Mnih and Teh, "The concrete distribution", 2017
 local LogitRelaxed = distribution.define("LogitRelaxedBernoulli", BINARY_PROBS,
   { "probs", "logits" })
 relaxed.LogitRelaxedBernoulli = LogitRelaxed
@@ -79,14 +90,35 @@ function LogitRelaxed:_log_prob(value)
   return self.temperature:log() + diff - 2 * diff:softplus()
 end
 
---- `RelaxedBernoulli(temperature, probs)`, or with `logits`: numbers from 0 to 1 that lie close to
---- either at a low temperature.
+--- Relaxed (concrete) Bernoulli distribution: numbers in (0, 1), close to 0 or 1 at a low
+--- temperature, with a gradient.
+--- > ml.distributions.RelaxedBernoulli(0.5, 0.5):log_prob(ml.tensor(0.5))
+---   -0.6931  Tensor () float32
+---@param temperature moonlet.Tensor|number temperature, positive; the lower, the closer samples
+---   are to discrete ones
+---@param probs? moonlet.Tensor|number probability of 1, in [0, 1]; give `probs` or `logits`
+---@param logits? moonlet.Tensor|number log odds log(p / (1 - p)) of 1, in place of `probs`
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape temperature (), probs (*) -> samples (sample_shape, *)
+---@source Maddison, Mnih and Teh, "The concrete distribution", 2017
 local RelaxedBernoulli = over("RelaxedBernoulli", BINARY_PROBS, LogitRelaxed,
   elementwise.SigmoidTransform, constraints.unit_interval, BINARY)
 relaxed.RelaxedBernoulli = RelaxedBernoulli
 
---- `ExpRelaxedCategorical(temperature, probs)`, or with `logits`: the logarithms of what
---- RelaxedOneHotCategorical draws.
+--- Distribution of the logarithms of `RelaxedOneHotCategorical` samples.
+--- > ml.distributions.ExpRelaxedCategorical(0.5, ml.ones(3)):sample():exp():sum()
+---   1.  Tensor () float32
+---@param temperature moonlet.Tensor|number temperature, positive; the lower, the closer samples
+---   are to discrete ones
+---@param probs? moonlet.Tensor probabilities, normalised along the last dimension; give `probs`
+---   or `logits`
+---@param logits? moonlet.Tensor unnormalised log probabilities, in place of `probs`
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape temperature (), probs (*, K) -> samples (sample_shape, *, K)
+---@formula X = log_softmax((logits + G) / temperature), G_i Gumbel(0, 1)
+---@source Jang, Gu and Poole, "Categorical reparameterization with Gumbel-softmax", 2017
 local ExpRelaxed = distribution.define("ExpRelaxedCategorical", PROBS)
 relaxed.ExpRelaxedCategorical = ExpRelaxed
 categorical.forward_fields(ExpRelaxed)
@@ -117,8 +149,20 @@ function ExpRelaxed:_log_prob(value)
   return (score - score:logsumexp(-1, true)):sum(-1) + scale
 end
 
---- `RelaxedOneHotCategorical(temperature, probs)`, or with `logits`: shares of 1 of which one is
---- close to all of it at a low temperature.
+--- Relaxed one-hot (Gumbel-softmax, concrete) distribution: vectors in the simplex, close to
+--- one-hot at a low temperature, with a gradient.
+--- > ml.distributions.RelaxedOneHotCategorical(0.5, ml.ones(3)):sample():sum()
+---   1.  Tensor () float32
+---@param temperature moonlet.Tensor|number temperature, positive; the lower, the closer samples
+---   are to discrete ones
+---@param probs? moonlet.Tensor probabilities, normalised along the last dimension; give `probs`
+---   or `logits`
+---@param logits? moonlet.Tensor unnormalised log probabilities, in place of `probs`
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape temperature (), probs (*, K) -> samples (sample_shape, *, K)
+---@formula X = softmax((logits + G) / temperature), G_i Gumbel(0, 1)
+---@source Jang, Gu and Poole, "Categorical reparameterization with Gumbel-softmax", 2017
 local RelaxedOneHot = over("RelaxedOneHotCategorical", PROBS, ExpRelaxed, elementwise.ExpTransform,
   constraints.simplex, CATEGORIES)
 relaxed.RelaxedOneHotCategorical = RelaxedOneHot

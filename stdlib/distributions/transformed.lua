@@ -17,10 +17,17 @@ local transformed = {}
 local function batch_of(d) return d.batch_shape:tolist() end
 local function event_of(d) return d.event_shape:tolist() end
 
---- `Independent(base_distribution, reinterpreted_batch_ndims)`: that many of the batch's last
---- dimensions become part of one sample, and the log probabilities along them are added up.
+--- Reinterprets the last batch dimensions of a distribution as dimensions of one sample; the log
+--- probabilities along them are added up.
 --- > d = ml.distributions.Independent(ml.distributions.Normal(ml.zeros(3), 1), 1)
 --- > d:log_prob(ml.zeros(3))
+---   -2.7568  Tensor () float32
+---@param base_distribution moonlet.distributions.Distribution the distribution of each element
+---@param reinterpreted_batch_ndims integer how many of the last batch dimensions join the event
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape batch (B, E), event (*) -> batch (B), event (E, *)
+---@formula log p(x) = sum_i log p_i(x_i)
 local Independent = distribution.define("Independent",
   "Distribution base_distribution, int>=0 reinterpreted_batch_ndims")
 transformed.Independent = Independent
@@ -89,11 +96,18 @@ signature.add_type("Transforms", "a transform or an array of them", function(val
   return type(value) == "table" and getmetatable(value) == nil and value or nil
 end, true)
 
---- `TransformedDistribution(base_distribution, transforms)`: what the transforms, one after the
---- other, make of the base's samples.
+--- Distribution of what one or several transforms, applied one after the other, make of a base
+--- distribution's samples.
 --- > D = ml.distributions
 --- > d = D.TransformedDistribution(D.Normal(0, 1), D.ExpTransform())
 --- > d:log_prob(ml.tensor(1.0))
+---   -0.9189  Tensor () float32
+---@param base_distribution moonlet.distributions.Distribution the distribution of the first
+---   transform's argument
+---@param transforms any a transform or an array of them
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@formula log p(y) = log p_X(x) - log |det dy/dx|, y = f(x)
 local Transformed = distribution.define("TransformedDistribution",
   "Distribution base_distribution, Transforms transforms")
 transformed.TransformedDistribution = Transformed
@@ -188,9 +202,12 @@ end
 
 local read_cdf = signature "TransformedDistribution:cdf(Tensor|number value)"
 
---- The probability of a value up to each of those given.
----@param value Tensor
+--- Cumulative distribution function, where all transforms are monotonic.
+--- > ml.distributions.LogNormal(0, 1):cdf(ml.tensor(1.0))
+---   0.5000  Tensor () float32
+---@param value Tensor values in the support: a tensor, or without `validate_args` also a number
 ---@return Tensor
+---@shape value broadcasts with (batch_shape) -> (sample_shape, batch_shape)
 function Transformed:cdf(...)
   local value = read_cdf(...)
   if self._cdf then return self:_cdf(self:_taken(value)) end
@@ -201,8 +218,18 @@ end
 
 function Transformed:_icdf(value) return apply(self, self.base_dist:icdf(turned(self, value))) end
 
---- `MixtureSameFamily(mixture_distribution, component_distribution)`: the categorical distribution
---- says which of the components, the last dimension of their batch, a sample is of.
+--- Mixture of distributions of one family: a categorical distribution chooses which of the
+--- components, the last dimension of their batch, a sample is drawn from.
+--- > D = ml.distributions
+--- > components = D.Normal(ml.tensor { -1.0, 3.0 }, 1)
+--- > D.MixtureSameFamily(D.Categorical(ml.tensor { 0.5, 0.5 }), components).mean
+---   1.  Tensor () float32
+---@param mixture_distribution moonlet.distributions.Distribution a `Categorical` of K weights w_k
+---@param component_distribution moonlet.distributions.Distribution a batch (*, K) of distributions
+---@param validate_args? boolean whether parameters and values are checked; set for all by
+---   `set_default_validate_args`
+---@shape weights (*, K), components (*, K) -> samples (sample_shape, *, event_shape)
+---@formula p(x) = sum_k w_k p_k(x)
 local Mixture = distribution.define("MixtureSameFamily",
   "Distribution mixture_distribution, Distribution component_distribution")
 transformed.MixtureSameFamily = Mixture
@@ -265,9 +292,15 @@ end
 
 local read_mixture_cdf = signature "MixtureSameFamily:cdf(Tensor value)"
 
---- The probability of a value up to each of those given.
----@param value Tensor
+--- Cumulative distribution function: the weighted mean of the components'.
+--- > D = ml.distributions
+--- > components = D.Normal(ml.tensor { -1.0, 1.0 }, 1)
+--- > D.MixtureSameFamily(D.Categorical(ml.tensor { 0.5, 0.5 }), components):cdf(ml.tensor(0.0))
+---   0.5000  Tensor () float32
+---@param value Tensor values in the support: a tensor, or without `validate_args` also a number
 ---@return Tensor
+---@shape value broadcasts with (batch_shape) -> (sample_shape, batch_shape)
+---@formula F(x) = sum_k w_k F_k(x)
 function Mixture:cdf(...)
   local value = read_mixture_cdf(...)
   local of = self.component_distribution:cdf(pad(self, value))

@@ -1,5 +1,5 @@
--- stdlib/distributions/transforms.lua: ml.distributions.transforms: functions of tensors with their
--- inverses and the logarithms of their Jacobians' determinants.
+-- stdlib/distributions/transforms.lua: ml.distributions.transforms: invertible transforms with the
+-- logarithms of the determinants of their Jacobians.
 
 local options = require "moonlet.options"
 

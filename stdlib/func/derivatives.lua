@@ -119,14 +119,18 @@ end
 
 local read_grad = signature "func.grad(function func, any argnums=1, bool has_aux=false)"
 
---- The function that gives the gradient of `func` by argument `argnums`, which may hold tensors in
---- tables; a table of positions gives an array of gradients. `func` returns a tensor of one element
---- without dimensions and, with `has_aux`, a second value, which comes back behind the gradient. As
---- `torch.func.grad`.
---- > cube = ml.func.grad(function(x) return x ^ 3 end) return cube(ml.tensor(2.0))
----@param func function
----@param options? {argnums?: integer|integer[], has_aux?: boolean}
+--- Returns the function that computes the gradient of `func`, which returns one element without
+--- dimensions. Arguments may hold tensors in tables. With `has_aux` the auxiliary value comes
+--- behind the gradient.
+--- > cube = ml.func.grad(function(x) return x ^ 3 end)
+--- > cube(ml.tensor(2.0))
+---   12.  Tensor () float32
+---@param func function gives one element, and with `has_aux` a second value
+---@param argnums? any the position of the argument, from 1, or a table of positions, for an
+---   array of gradients
+---@param has_aux? boolean whether `func` returns a second value, which is passed on
 ---@return function
+---@formula g = df / dx
 function derivatives.grad(...)
   local f, argnums, has_aux = read_grad(...)
   return function(...)
@@ -139,11 +143,15 @@ end
 local read_value = signature
   "func.grad_and_value(function func, any argnums=1, bool has_aux=false)"
 
---- As `func.grad`, with the value behind the gradient; with `has_aux` an array of the value and the
---- second result.
---- > both = ml.func.grad_and_value(function(x) return x ^ 3 end) return both(ml.tensor(2.0))
----@param func function
----@param options? {argnums?: integer|integer[], has_aux?: boolean}
+--- Returns the function that computes the gradient of `func` and its value. With `has_aux` the
+--- second result is an array of the value and the auxiliary value.
+--- > both = ml.func.grad_and_value(function(x) return x ^ 3 end)
+--- > both(ml.tensor(2.0))
+---   12.  Tensor () float32	8.  Tensor () float32
+---@param func function gives one element, and with `has_aux` a second value
+---@param argnums? any the position of the argument, from 1, or a table of positions, for an
+---   array of gradients
+---@param has_aux? boolean whether `func` returns a second value, which is passed on
 ---@return function
 function derivatives.grad_and_value(...)
   local f, argnums, has_aux = read_value(...)
@@ -195,15 +203,19 @@ end
 
 local has_aux_of = signature "func.vjp.options(bool has_aux=false)"
 
---- The results of `func(...)` and a function that multiplies a vector with its Jacobian from the
---- left: given what looks like the results, it gives a gradient for each argument. Several results
---- of `func` come as an array. `{ has_aux = true }` before the arguments says that `func` returns a
---- second value, which comes back third. As `torch.func.vjp`.
---- > y, back = ml.func.vjp(ml.sin, ml.zeros(2)) return back(ml.ones(2))
----@param func function
----@param ... any the arguments
+--- The results of `func(...)` and a function that computes vector-Jacobian products: given what
+--- looks like the results, it gives a gradient for each argument. Several results of `func` come as
+--- an array. `{ has_aux = true }` before the arguments says that `func` returns an auxiliary value,
+--- which comes third.
+--- > y, back = ml.func.vjp(ml.sin, ml.zeros(2))
+--- > back(ml.ones(2))
+---   {1., 1.}
+---   Tensor (2,) float32
+---@param func function the function
+---@param ... any the arguments, after options in a table where there are any
 ---@return any results
 ---@return function vjp
+---@formula vjp = v^T J, J_ij = dy_i / dx_j
 function derivatives.vjp(func, ...)
   local arguments, has_aux = table.pack(...), false
   local first = arguments[1]
@@ -256,17 +268,20 @@ local function push_forward(where, f, primals, tangents, has_aux, strict, keep)
   return rebuild(values), rebuild(moved), aux
 end
 
---- The results of `func` of the array `primals`, and the Jacobian times the array `tangents`: how
---- the results change along them. Computed in a pass forward. `strict` refuses results that do not
---- depend on the inputs; with `has_aux` the second value that `func` returns comes third. As
---- `torch.func.jvp`.
---- > return ml.func.jvp(ml.sin, { ml.zeros(2) }, { ml.ones(2) })
----@param func function
----@param primals table
----@param tangents table
----@param options? {strict?: boolean, has_aux?: boolean}
+--- The results of `func` and its Jacobian-vector product, the directional derivative, computed by
+--- forward mode. With `has_aux` the auxiliary value comes third.
+--- > y, tangent = ml.func.jvp(ml.sin, { ml.zeros(2) }, { ml.ones(2) })
+--- > tangent
+---   {1., 1.}
+---   Tensor (2,) float32
+---@param func function the function
+---@param primals table array of the arguments
+---@param tangents table array of the tangents, in the shapes of the arguments
+---@param strict? boolean whether results that do not depend on the arguments are an error
+---@param has_aux? boolean whether `func` returns a second value, which is passed on
 ---@return any results
 ---@return any tangents
+---@formula jvp = J v, J_ij = dy_i / dx_j
 function derivatives.jvp(...)
   local f, primals, tangents, strict, has_aux = read_jvp(...)
   local function as_list(what, value)
@@ -342,13 +357,20 @@ end
 local read_jacrev = signature
   "func.jacrev(function func, any argnums=1, bool has_aux=false, int>=1? chunk_size=nil)"
 
---- The function that gives the Jacobian of `func` by argument `argnums`: for each result, for each
---- tensor of the argument, a tensor of shape (shape of the result ..., shape of the argument ...).
---- Computed backward, all rows in one batch or `chunk_size` at a time. As `torch.func.jacrev`.
---- > jacobian = ml.func.jacrev(ml.sin) return jacobian(ml.zeros(2))
----@param func function
----@param options? {argnums?: integer|integer[], has_aux?: boolean, chunk_size?: integer}
+--- Returns the function that computes the Jacobian of `func` by reverse mode, all rows in one
+--- batch: for functions of many numbers that give few.
+--- > ml.func.jacrev(ml.sin)(ml.zeros(2))
+---   {{1., 0.},
+---    {0., 1.}}
+---   Tensor (2, 2) float32
+---@param func function the function
+---@param argnums? any the position of the argument, from 1, or a table of positions, for an
+---   array of Jacobians
+---@param has_aux? boolean whether `func` returns a second value, which is passed on
+---@param chunk_size? integer how many rows are computed at a time; all unless given
 ---@return function
+---@shape argument (n), result (m) -> (m, n)
+---@formula J_ij = dy_i / dx_j
 function derivatives.jacrev(...)
   local f, argnums, has_aux, chunk = read_jacrev(...)
   return function(...)
@@ -373,12 +395,21 @@ end
 local read_jacfwd = signature([[func.jacfwd(function func, any argnums=1, bool has_aux=false,
     int>=1? chunk_size=nil, string randomness="error")]])
 
---- The same Jacobian computed forward, all columns in one batch: for functions of few numbers that
---- give many. As `torch.func.jacfwd`.
---- > jacobian = ml.func.jacfwd(ml.sin) return jacobian(ml.zeros(2))
----@param func function
----@param options? {argnums?, has_aux?: boolean, chunk_size?: integer, randomness?: string}
+--- Returns the function that computes the Jacobian of `func` by forward mode, all columns in one
+--- batch: for functions of few numbers that give many.
+--- > ml.func.jacfwd(ml.sin)(ml.zeros(2))
+---   {{1., 0.},
+---    {0., 1.}}
+---   Tensor (2, 2) float32
+---@param func function the function
+---@param argnums? any the position of the argument, from 1, or a table of positions, for an
+---   array of Jacobians
+---@param has_aux? boolean whether `func` returns a second value, which is passed on
+---@param chunk_size? integer how many columns are computed at a time; all unless given
+---@param randomness? string what random ops in `func` do, as in `func.vmap`
 ---@return function
+---@shape argument (n), result (m) -> (m, n)
+---@formula J_ij = dy_i / dx_j
 function derivatives.jacfwd(...)
   local f, argnums, has_aux, chunk, randomness = read_jacfwd(...)
   return function(...)
@@ -422,24 +453,32 @@ end
 
 local read_hessian = signature "func.hessian(function func, any argnums=1)"
 
---- The function that gives the second derivatives of `func`, forward over backward:
---- `jacfwd(jacrev(func))`. As `torch.func.hessian`.
---- > second = ml.func.hessian(function(x) return (x ^ 3):sum() end) return second(ml.ones(2))
----@param func function
----@param options? {argnums?: integer|integer[]}
+--- Returns the function that computes the Hessian of `func`, by forward mode over reverse mode.
+--- > ml.func.hessian(function(x) return (x ^ 3):sum() end)(ml.ones(2))
+---   {{6., 0.},
+---    {0., 6.}}
+---   Tensor (2, 2) float32
+---@param func function gives one element
+---@param argnums? any the position of the argument, from 1, or a table of positions, for an array
 ---@return function
+---@shape argument (n) -> (n, n)
+---@formula H_ij = d^2 y / (dx_i dx_j)
 function derivatives.hessian(...)
   local f, argnums = read_hessian(...)
   return derivatives.jacfwd(derivatives.jacrev(f, { argnums = argnums }), { argnums = argnums })
 end
 
---- The results of `func(...)` and a function of tangents: it gives the Jacobian times them without
---- running `func` again: for many directions at one position. As `torch.func.linearize`.
---- > y, along = ml.func.linearize(ml.sin, ml.zeros(2)) return along(ml.ones(2))
----@param func function
+--- The results of `func(...)` and a function of tangents that computes Jacobian-vector products
+--- without running `func` again: for many directions at one point.
+--- > y, along = ml.func.linearize(ml.sin, ml.zeros(2))
+--- > along(ml.ones(2))
+---   {1., 1.}
+---   Tensor (2,) float32
+---@param func function the function
 ---@param ... any the arguments
 ---@return any results
 ---@return function jvp
+---@formula jvp = J v, J_ij = dy_i / dx_j
 function derivatives.linearize(func, ...)
   local arguments = table.pack(...)
   local own, inputs = take_inputs("func.linearize", arguments, all_positions(arguments))

@@ -62,18 +62,22 @@ end
 local read_call = signature([[func.functional_call(Module module, table parameters, any args=nil,
     dict? kwargs=nil, bool tie_weights=true, bool strict=false)]])
 
---- Calls `module` with other tensors in the place of its parameters and buffers: `parameters` holds
---- them by the names of state dicts, or is an array of such tables. `args` is its argument, or an
---- array of several. What is not given stays the module's own, or with `strict` is an error. The
---- module is as before afterwards, also after an error. As `torch.func.functional_call`.
+--- Calls a module with other tensors in place of its parameters and buffers. Those not given stay
+--- the module's own. The module is as before afterwards, also after an error.
 --- > net = ml.nn.Linear(2, 1)
---- > p = { weight = ml.ones(1, 2), bias = ml.zeros(1) }
---- > return ml.func.functional_call(net, p, ml.ones(2))
----@param module table
----@param parameters table<string, moonlet.Tensor>|table[]
----@param args? any
----@param options? {kwargs?: table, tie_weights?: boolean, strict?: boolean}
+--- > ml.func.functional_call(net, { weight = ml.ones(1, 2), bias = ml.zeros(1) }, ml.ones(2))
+---   {2.}
+---   Tensor (1,) float32
+---@param module table the module
+---@param parameters table<string, moonlet.Tensor>|table[] tensors by the names of state dicts,
+---   or an array of such tables
+---@param args? any the module's argument, or an array of several
+---@param kwargs? table named arguments of the module, a table that follows the others
+---@param tie_weights? boolean whether a tensor given for one name of a shared parameter stands
+---   for all its names
+---@param strict? boolean whether every parameter and buffer must be given, and no other
 ---@return any ... its results
+---@shape parameters in the shapes of the module's
 function modules.functional_call(...)
   local net, parameters, args, kwargs, tie_weights, strict = read_call(...)
   local given = parameters
@@ -110,14 +114,16 @@ end
 
 local read_stack = signature "func.stack_module_state(any models)"
 
---- The parameters and buffers of modules of one kind, stacked along a new first dimension: for a
---- `func.vmap` over an ensemble by `func.functional_call`. Returns two tables by name. As
---- `torch.func.stack_module_state`.
---- > parameters, buffers = ml.func.stack_module_state { ml.nn.Linear(2, 1), ml.nn.Linear(2, 1) }
---- > return parameters.weight.shape
----@param models table[] modules
+--- Stacks the parameters and buffers of modules of one kind along a new first dimension, for
+--- `func.vmap` over an ensemble by `func.functional_call`. The results are two tables by name;
+--- parameters are leaves that require grad.
+--- > parameters = ml.func.stack_module_state { ml.nn.Linear(2, 1), ml.nn.Linear(2, 1) }
+--- > parameters.weight.shape
+---   (2, 1, 2)
+---@param models table[] modules of the same class and shapes
 ---@return table<string, moonlet.Tensor> parameters leaves that require grad
 ---@return table<string, moonlet.Tensor> buffers
+---@shape each parameter (*) -> (modules, *)
 function modules.stack_module_state(...)
   local models = read_stack(...)
   if type(models) ~= "table" or #models == 0 then
@@ -152,12 +158,13 @@ end
 
 local read_replace = signature "func.replace_all_batch_norm_modules_(Module root)"
 
---- Takes the running statistics from all batch norms in `root`, which then normalise by the batch
---- that they get, in `eval` too: inside `func.vmap` they cannot be changed for each sample. Returns
---- `root`. As `torch.func.replace_all_batch_norm_modules_`.
+--- Removes the running statistics from all batch normalisations in `root`, which then normalise by
+--- the batch they get, also in `eval`: inside `func.vmap` running statistics cannot be changed for
+--- each sample. Returns `root`.
 --- > net = ml.nn.Sequential(ml.nn.Conv2d(1, 2, 3), ml.nn.BatchNorm2d(2))
---- > return ml.func.replace_all_batch_norm_modules_(net)[2].track_running_stats
----@param root moonlet.nn.Module
+--- > ml.func.replace_all_batch_norm_modules_(net)[2].track_running_stats
+---   false
+---@param root moonlet.nn.Module the module
 ---@return moonlet.nn.Module root
 function modules.replace_all_batch_norm_modules_(...)
   local root = read_replace(...)

@@ -193,19 +193,22 @@ end
 local read = signature([[func.vmap(function func, any in_dims=1, any out_dims=1,
     string randomness="error", int>=1? chunk_size=nil)]])
 
---- The function of a batch that does for each sample what `func` does for one, in one pass: ops on
---- a sample are ops on the whole batch below. `in_dims` says which dimension of each argument
---- counts the samples: one integer for all, or a table with one for each argument (nested as the
---- argument is), `false` for what is the same for all samples. `out_dims` says where the results
---- have them: one integer for all, or a table with one for each (nested as a result in a table is).
---- Random ops are an error, or draw for each sample (`randomness = "different"`) or once for all
---- (`"same"`). `chunk_size` takes so many samples at a time. Ops without a rule for a batch run
---- sample by sample, with a warning. What depends on elements of a sample, as `x:item()`, is an
---- error. As `torch.func.vmap`.
---- > dots = ml.func.vmap(ml.dot) return dots(ml.ones(2, 3), ml.ones(2, 3))
----@param func function
----@param options? {in_dims?, out_dims?, randomness?: string, chunk_size?: integer}
+--- Vectorises a function over a batch: returns the function that does for each sample what `func`
+--- does for one, in one pass. Ops without a batching rule run sample by sample, with a warning.
+--- What depends on the elements of a sample, as `x:item()`, is an error.
+--- > dots = ml.func.vmap(ml.dot)
+--- > dots(ml.ones(2, 3), ml.ones(2, 3))
+---   {3., 3.}
+---   Tensor (2,) float32
+---@param func function the function of one sample
+---@param in_dims? any batch dimension of the arguments: one integer, or one for each, false for
+---   what is shared
+---@param out_dims? any batch dimension of the results: one integer, or one for each
+---@param randomness? string random ops are an "error", draw for each sample ("different") or
+---   once ("same")
+---@param chunk_size? integer how many samples are computed at a time; all unless given
 ---@return function
+---@shape arguments (b, *) -> results (b, *)
 function vmap.vmap(...)
   local f, in_dims, out_dims, randomness, chunk = read(...)
   if not ({ error = 1, different = 1, same = 1 })[randomness] then

@@ -81,12 +81,18 @@ end
 local ACCURACY = 'AccuracyAverage average="micro", int>=1? num_classes=nil, int>=1 top_k=1, '
   .. "number threshold=0.5"
 
---- How often guesses are right. Options: `average`: "micro" (the share of all), "macro" (the mean
---- over the classes that occur in targets of each one's share, the balanced accuracy) or "none" (a
---- tensor of all classes' shares, NaN where a class did not occur); `top_k` (1): right is a guess
---- whose class is among the k highest scores; `num_classes`; `threshold` (0.5). See `update`.
+--- Accuracy: the share of predictions that are correct, in [0, 1]. `average = "macro"` is the
+--- balanced accuracy, the mean over the classes that occur in the targets of each class's share.
+--- With "none" a class that does not occur has NaN.
 --- > metric = ml.metrics.Accuracy()
 --- > metric:update(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 3}):compute()
+---   0.66666666666667
+---@param average? string "micro" (share of all), "macro" (mean over classes) or "none" (each class)
+---@param num_classes? integer the number of classes; inferred from the data unless given
+---@param top_k? integer correct if the class is among the `top_k` highest scores
+---@param threshold? number probability from which on class 2 is predicted
+---@shape input (n, classes, ...) or (n, ...), target (n, ...) -> number, or (classes) for "none"
+---@formula accuracy = 1/n sum_i 1[prediction_i = target_i]
 local Accuracy = metric.define("Accuracy", ACCURACY)
 classes.Accuracy = Accuracy
 
@@ -97,13 +103,16 @@ end
 local read_accuracy_update = signature("Accuracy:update(Tensor input, Tensor target)",
   "Accuracy: update")
 
---- Adds a batch. `input` holds a score for each class, of shape (n, classes, ...), or the guessed
---- classes, counted from 1, in the shape of `target`; or, for two classes, the probability of the
---- second, which is guessed from `threshold` on. `target` holds classes from 1; for two classes
---- also truth values, or 0 and 1 in a floating dtype.
----@param input moonlet.Tensor
----@param target moonlet.Tensor
+--- Adds a batch. `input` holds a score for each class, of shape (n, classes, ...), whose largest is
+--- the prediction; or the predicted classes, counted from 1, in the shape of `target`; or, for two
+--- classes, the probability of class 2, which is predicted from `threshold` on. `target` holds
+--- classes from 1; for two classes also truth values, or 0 and 1 in a floating dtype.
+--- > ml.metrics.Accuracy():update(ml.tensor{{0.1, 0.9}, {0.8, 0.2}}, ml.tensor{2, 2}):compute()
+---   0.5
+---@param input moonlet.Tensor scores (n, classes, ...), classes (n, ...) or chances of class 2
+---@param target moonlet.Tensor true classes from 1, or for two classes truth values or 0 and 1
 ---@return moonlet.metrics.Metric self
+---@shape input (n, classes, ...) or (n, ...), target (n, ...)
 function Accuracy:update(...)
   local input, target = read_accuracy_update(...)
   local count = self.options.top_k > 1 and count_top or count_classes
@@ -113,7 +122,12 @@ end
 
 function Accuracy:merge(other) merge_counts(self, other) end
 
---- The accuracy of all that came: a number, NaN if nothing did, or a tensor of the classes.
+--- The accuracy over all batches: a number, NaN if there were none, or with `average = "none"` a
+--- tensor of shape (classes).
+--- > metric = ml.metrics.Accuracy("none")
+--- > metric:update(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 1}):compute()
+---   {0.5000, 1.0000}
+---   Tensor (2,) float64
 ---@return number|moonlet.Tensor
 function Accuracy:compute()
   if self.options.average == "micro" then
@@ -168,9 +182,12 @@ local function define(name, ratio)
   end
 
   --- Adds a batch, as `metrics.Accuracy.update` does.
-  ---@param input moonlet.Tensor
-  ---@param target moonlet.Tensor
+  --- > ml.metrics.Precision():update(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 1}):compute()
+  ---   0.75
+  ---@param input moonlet.Tensor scores (n, classes, ...), classes (n, ...) or chances of class 2
+  ---@param target moonlet.Tensor true classes from 1, or for two classes truth values or 0 and 1
   ---@return moonlet.metrics.Metric self
+  ---@shape input (n, classes, ...) or (n, ...), target (n, ...)
   function cls:update(...)
     local input, target = read_update(...)
     count_classes(where, self, input, target)
@@ -186,26 +203,56 @@ local function define(name, ratio)
   return cls
 end
 
---- Of what was guessed to be a class, the share that is. Options: `average`: "macro" (the mean
---- over the classes that occur), "weighted" (the mean by how often each is true), "micro" (of all
---- guesses together), "binary" (that of class 2 of two) or "none" (a tensor of all classes);
---- `num_classes`; `zero_division` (0), the share of nothing; `threshold` (0.5). `update` is that
---- of `metrics.Accuracy`.
+--- Precision: of the examples predicted as a class, the share that is of it, in [0, 1].
+--- > metric = ml.metrics.Precision()
+--- > metric:update(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 1}):compute()
+---   0.75
+---@param average? string "micro", "macro", "weighted" (by support), "binary" (class 2) or "none"
+---@param num_classes? integer the number of classes; inferred from the data unless given
+---@param zero_division? number the value of a ratio whose denominator is 0, in [0, 1]
+---@param threshold? number probability from which on class 2 is predicted
+---@shape input (n, classes, ...) or (n, ...), target (n, ...) -> number, or (classes) for "none"
+---@formula precision = TP / (TP + FP)
 classes.Precision = define("Precision", function(right, guessed) return right, guessed end)
 
---- Of what is a class, the share that was guessed to be. Options as for `metrics.Precision`.
+--- Recall: of the examples of a class, the share that is predicted as it, in [0, 1].
+--- > metric = ml.metrics.Recall()
+--- > metric:update(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 1}):compute()
+---   0.75
+---@param average? string "micro", "macro", "weighted" (by support), "binary" (class 2) or "none"
+---@param num_classes? integer the number of classes; inferred from the data unless given
+---@param zero_division? number the value of a ratio whose denominator is 0, in [0, 1]
+---@param threshold? number probability from which on class 2 is predicted
+---@shape input (n, classes, ...) or (n, ...), target (n, ...) -> number, or (classes) for "none"
+---@formula recall = TP / (TP + FN)
 classes.Recall = define("Recall", function(right, _, actual) return right, actual end)
 
---- The harmonic mean of precision and recall. Options as for `metrics.Precision`.
+--- F1 score: the harmonic mean of precision and recall, in [0, 1].
+--- > metric = ml.metrics.F1()
+--- > metric:update(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 1}):compute()
+---   0.66666666666667
+---@param average? string "micro", "macro", "weighted" (by support), "binary" (class 2) or "none"
+---@param num_classes? integer the number of classes; inferred from the data unless given
+---@param zero_division? number the value of a ratio whose denominator is 0, in [0, 1]
+---@param threshold? number probability from which on class 2 is predicted
+---@shape input (n, classes, ...) or (n, ...), target (n, ...) -> number, or (classes) for "none"
+---@formula F1 = 2 TP / (2 TP + FP + FN)
 classes.F1 = define("F1", function(right, guessed, actual) return right * 2, guessed + actual end)
 
 local CONFUSION = 'int>=1? num_classes=nil, Normalize normalize="none", number threshold=0.5'
 
---- Counts of true classes (rows) that were guessed to be (columns) each class, as `plot.confusion`
---- shows them. Options: `num_classes` (default: the most that came); `normalize`: shares of each
---- row ("true"), of each column ("pred"), of all ("all"), or counts ("none"); `threshold` (0.5).
+--- Confusion matrix: the element in row i and column j counts the examples of class i that are
+--- predicted as class j. `ml.plot.confusion` shows it.
 --- > metric = ml.metrics.ConfusionMatrix()
 --- > metric:update(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 1}):compute()
+---   {{1, 1},
+---    {0, 1}}
+---   Tensor (2, 2) int64
+---@param num_classes? integer the number of classes; inferred from the data unless given
+---@param normalize? string "none" (counts), "true" (shares of rows), "pred" (of columns) or "all"
+---@param threshold? number probability from which on class 2 is predicted
+---@shape input (n, classes, ...) or (n, ...), target (n, ...) -> (classes, classes)
+---@formula C_ij = sum_k 1[target_k = i] 1[prediction_k = j]
 local ConfusionMatrix = metric.define("ConfusionMatrix", CONFUSION)
 classes.ConfusionMatrix = ConfusionMatrix
 
@@ -227,9 +274,14 @@ local read_matrix_update = signature("ConfusionMatrix:update(Tensor input, Tenso
   "ConfusionMatrix: update")
 
 --- Adds a batch, as `metrics.Accuracy.update` does.
----@param input moonlet.Tensor
----@param target moonlet.Tensor
+--- > ml.metrics.ConfusionMatrix():update(ml.tensor{1, 2}, ml.tensor{2, 2}):compute()
+---   {{0, 0},
+---    {1, 1}}
+---   Tensor (2, 2) int64
+---@param input moonlet.Tensor scores (n, classes, ...), classes (n, ...) or chances of class 2
+---@param target moonlet.Tensor true classes from 1, or for two classes truth values or 0 and 1
 ---@return moonlet.metrics.Metric self
+---@shape input (n, classes, ...) or (n, ...), target (n, ...)
 function ConfusionMatrix:update(...)
   local input, target = read_matrix_update(...)
   local guesses, truths, count = metric.classes("ConfusionMatrix: update", input, target,
@@ -246,8 +298,15 @@ function ConfusionMatrix:merge(other)
   add_matrix(self, other.counts)
 end
 
---- The matrix: counts in int64, shares in float64, 0 where a row or column is empty.
+--- The matrix over all batches: counts in int64, or shares in float64, 0 where a row or column is
+--- empty.
+--- > metric = ml.metrics.ConfusionMatrix{normalize = "true"}
+--- > metric:update(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 1}):compute()
+---   {{0.5000, 0.5000},
+---    {0.0000, 1.0000}}
+---   Tensor (2, 2) float64
 ---@return moonlet.Tensor
+---@shape -> (classes, classes)
 function ConfusionMatrix:compute()
   local how = self.options.normalize
   if how == "none" then return self.counts:clone() end
@@ -263,35 +322,76 @@ for name, parameters in pairs { accuracy = ACCURACY, precision = AVERAGED, recal
   read[name] = signature(("metrics.%s(Tensor input, Tensor target, %s)"):format(name, parameters))
 end
 
---- The accuracy of one batch; arguments as for `metrics.Accuracy` and its `update`.
+--- Accuracy of one batch, in [0, 1]; see `metrics.Accuracy`.
 --- > ml.metrics.accuracy(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 3})
----@param input moonlet.Tensor
----@param target moonlet.Tensor
+---   0.66666666666667
+---@param input moonlet.Tensor scores (n, classes, ...), classes (n, ...) or chances of class 2
+---@param target moonlet.Tensor true classes from 1, or for two classes truth values or 0 and 1
+---@param average? string "micro" (share of all), "macro" (mean over classes) or "none" (each class)
+---@param num_classes? integer the number of classes; inferred from the data unless given
+---@param top_k? integer correct if the class is among the `top_k` highest scores
+---@param threshold? number probability from which on class 2 is predicted
 ---@return number|moonlet.Tensor
+---@shape input (n, classes, ...) or (n, ...), target (n, ...) -> number, or (classes) for "none"
+---@formula accuracy = 1/n sum_i 1[prediction_i = target_i]
 function classes.accuracy(...) return once(Accuracy, read.accuracy:table(...)) end
 
---- The precision of one batch; arguments as for `metrics.Precision` and its `update`.
----@param input moonlet.Tensor
----@param target moonlet.Tensor
+--- Precision of one batch, in [0, 1]; see `metrics.Precision`.
+--- > ml.metrics.precision(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 1})
+---   0.75
+---@param input moonlet.Tensor scores (n, classes, ...), classes (n, ...) or chances of class 2
+---@param target moonlet.Tensor true classes from 1, or for two classes truth values or 0 and 1
+---@param average? string "micro", "macro", "weighted" (by support), "binary" (class 2) or "none"
+---@param num_classes? integer the number of classes; inferred from the data unless given
+---@param zero_division? number the value of a ratio whose denominator is 0, in [0, 1]
+---@param threshold? number probability from which on class 2 is predicted
 ---@return number|moonlet.Tensor
+---@shape input (n, classes, ...) or (n, ...), target (n, ...) -> number, or (classes) for "none"
+---@formula precision = TP / (TP + FP)
 function classes.precision(...) return once(classes.Precision, read.precision:table(...)) end
 
---- The recall of one batch; arguments as for `metrics.Recall` and its `update`.
----@param input moonlet.Tensor
----@param target moonlet.Tensor
+--- Recall of one batch, in [0, 1]; see `metrics.Recall`.
+--- > ml.metrics.recall(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 1})
+---   0.75
+---@param input moonlet.Tensor scores (n, classes, ...), classes (n, ...) or chances of class 2
+---@param target moonlet.Tensor true classes from 1, or for two classes truth values or 0 and 1
+---@param average? string "micro", "macro", "weighted" (by support), "binary" (class 2) or "none"
+---@param num_classes? integer the number of classes; inferred from the data unless given
+---@param zero_division? number the value of a ratio whose denominator is 0, in [0, 1]
+---@param threshold? number probability from which on class 2 is predicted
 ---@return number|moonlet.Tensor
+---@shape input (n, classes, ...) or (n, ...), target (n, ...) -> number, or (classes) for "none"
+---@formula recall = TP / (TP + FN)
 function classes.recall(...) return once(classes.Recall, read.recall:table(...)) end
 
---- The F1 of one batch; arguments as for `metrics.F1` and its `update`.
----@param input moonlet.Tensor
----@param target moonlet.Tensor
+--- F1 score of one batch, in [0, 1]; see `metrics.F1`.
+--- > ml.metrics.f1_score(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 1})
+---   0.66666666666667
+---@param input moonlet.Tensor scores (n, classes, ...), classes (n, ...) or chances of class 2
+---@param target moonlet.Tensor true classes from 1, or for two classes truth values or 0 and 1
+---@param average? string "micro", "macro", "weighted" (by support), "binary" (class 2) or "none"
+---@param num_classes? integer the number of classes; inferred from the data unless given
+---@param zero_division? number the value of a ratio whose denominator is 0, in [0, 1]
+---@param threshold? number probability from which on class 2 is predicted
 ---@return number|moonlet.Tensor
+---@shape input (n, classes, ...) or (n, ...), target (n, ...) -> number, or (classes) for "none"
+---@formula F1 = 2 TP / (2 TP + FP + FN)
 function classes.f1_score(...) return once(classes.F1, read.f1_score:table(...)) end
 
---- The confusion matrix of one batch; arguments as for `metrics.ConfusionMatrix` and its `update`.
----@param input moonlet.Tensor
----@param target moonlet.Tensor
+--- Confusion matrix of one batch: rows are true classes, columns predicted ones; see
+--- `metrics.ConfusionMatrix`.
+--- > ml.metrics.confusion_matrix(ml.tensor{1, 2, 2}, ml.tensor{1, 2, 1})
+---   {{1, 1},
+---    {0, 1}}
+---   Tensor (2, 2) int64
+---@param input moonlet.Tensor scores (n, classes, ...), classes (n, ...) or chances of class 2
+---@param target moonlet.Tensor true classes from 1, or for two classes truth values or 0 and 1
+---@param num_classes? integer the number of classes; inferred from the data unless given
+---@param normalize? string "none" (counts), "true" (shares of rows), "pred" (of columns) or "all"
+---@param threshold? number probability from which on class 2 is predicted
 ---@return moonlet.Tensor
+---@shape input (n, classes, ...) or (n, ...), target (n, ...) -> (classes, classes)
+---@formula C_ij = sum_k 1[target_k = i] 1[prediction_k = j]
 function classes.confusion_matrix(...)
   return once(ConfusionMatrix, read.confusion_matrix:table(...))
 end

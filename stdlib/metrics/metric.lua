@@ -11,10 +11,18 @@ local metric = {}
 -- A class beyond that is likely no class, and counts of each would fill the memory.
 local MOST_CLASSES = 1 << 24
 
---- The base of metrics. A subclass has `clear()`, which makes it one that has seen nothing,
---- `update(...)`, which adds a batch and returns the metric, `compute()`, which gives the result
---- for all batches, and `merge(other)`, which adds what another metric has seen. A constructor ends
---- with `reset`.
+--- The base class of metrics. A metric accumulates statistics over batches: `update(...)` adds a
+--- batch and returns the metric, `compute()` gives the value over all batches, `reset()` forgets
+--- them, and `merge_state(metrics)` adds the statistics of other metrics. A subclass defines
+--- `clear()`, `update`, `compute` and `merge(other)`, and its constructor ends with `self:reset()`.
+--- > Count = ml.class("Count", ml.metrics.Metric)
+--- > function Count:init() self:reset() end
+--- > function Count:clear() self.n = 0 end
+--- > function Count:update(x) self.n = self.n + #x; return self end
+--- > function Count:compute() return self.n end
+--- > Count():update(ml.zeros(3)):update(ml.zeros(4)):compute()
+---   7
+---@shape input (n, *), target (n, *) -> the value
 local Metric = class.strict(class("Metric"))
 metric.Metric = Metric
 
@@ -32,18 +40,31 @@ function metric.define(name, declared)
   return cls
 end
 
---- Forgets what came so far.
+--- Forgets all batches seen so far.
+--- > metric = ml.metrics.Mean():update(3)
+--- > metric:reset():update(1):compute()
+---   1.0
 ---@return moonlet.metrics.Metric self
 function Metric:reset()
   self:clear()
   return self
 end
 
---- Makes it a metric that has seen nothing; `reset` calls it. Subclasses define it.
+--- Sets the statistics to those of a metric that has seen no batch. `reset` calls it; each subclass
+--- defines it.
+--- > metric = ml.metrics.Mean():update(3)
+--- > metric:clear()
+--- > metric:compute()
+---   nan
 function Metric:clear() fail("%s: has no method clear", class.name(class.of(self))) end
 
---- Adds what another metric of the class has seen; `merge_state` calls it. Subclasses define it.
----@param other moonlet.metrics.Metric
+--- Adds the statistics of one other metric of the class. `merge_state` calls it; each subclass
+--- defines it.
+--- > a, b = ml.metrics.Mean():update(1), ml.metrics.Mean():update(3)
+--- > a:merge(b)
+--- > a:compute()
+---   2.0
+---@param other moonlet.metrics.Metric the metric whose statistics are added; it stays as it is
 function Metric:merge(other)
   fail("%s: has no method merge", class.name(class.of(other)))
 end
@@ -54,9 +75,12 @@ end, true)
 
 local read_merge = signature("Metric:merge_state(Metrics metrics)", "merge_state")
 
---- Adds what other metrics of this class have seen, as of other parts of the data; they stay as
---- they are.
----@param metrics moonlet.metrics.Metric[]
+--- Adds the statistics of other metrics of the same class, as those of other parts of the data. The
+--- others stay as they are. Fails if one of them is the metric itself or of another class.
+--- > a, b = ml.metrics.Mean():update(1), ml.metrics.Mean():update(3)
+--- > a:merge_state({b}):compute()
+---   2.0
+---@param metrics moonlet.metrics.Metric[] metrics of the same class
 ---@return moonlet.metrics.Metric self
 function Metric:merge_state(...)
   local others, own = read_merge(...), class.of(self)

@@ -124,11 +124,15 @@ local function define(name, value)
   end
 
   --- Adds a batch. `input` holds scores: of shape (n, classes) with classes from 1 as `target` of
-  --- shape (n), each class against all others; or, for two classes, those of the second in the
-  --- shape of `target`, which holds classes 1 and 2, truth values, or 0 and 1 in a floating dtype.
-  ---@param input moonlet.Tensor
-  ---@param target moonlet.Tensor
+  --- shape (n), each class against all others; or, for two classes, those of class 2 in the shape
+  --- of `target`, which holds classes 1 and 2, truth values, or 0 and 1 in a floating dtype. Fails
+  --- on NaN.
+  --- > ml.metrics.AUROC():update(ml.tensor{0.1, 0.8}, ml.tensor{1, 2}):compute()
+  ---   1.0
+  ---@param input moonlet.Tensor scores, a floating tensor
+  ---@param target moonlet.Tensor true classes from 1, or for two classes truth values or 0 and 1
   ---@return moonlet.metrics.Metric self
+  ---@shape input (n) or (n, classes), target (n)
   function cls:update(...)
     add_scores(where, self, read_update(...))
     return self
@@ -140,7 +144,10 @@ local function define(name, value)
     end
   end
 
-  --- The result for all that came: a number, or with `average = "none"` a tensor of the classes.
+  --- The value over all batches: a number, NaN if there were none, or with `average = "none"` a
+  --- tensor of shape (classes).
+  --- > ml.metrics.AUROC():update(ml.tensor{0.1, 0.8}, ml.tensor{1, 2}):compute()
+  ---   1.0
   ---@return number|moonlet.Tensor
   function cls:compute()
     return self.count and average(self, value) or 0 / 0
@@ -149,17 +156,31 @@ local function define(name, value)
   return cls
 end
 
---- The area under the ROC curve, which is the chance that an example of a class scores higher than
---- one that is not. For more than two classes each is put against all others; `average`: "macro"
---- (the mean), "weighted" (by how often each is true) or "none" (a tensor). NaN where examples are
---- all of a class or none is. All scores are kept until `reset`.
+--- Area under the receiver operating characteristic (ROC) curve, in [0, 1]: the probability that an
+--- example of the class has a higher score than one of another class, with half of it for equal
+--- scores. For more than two classes each is compared with all others. NaN if all examples are of
+--- the class or none is. All scores are kept until `reset`.
 --- > metric = ml.metrics.AUROC()
 --- > metric:update(ml.tensor{0.1, 0.4, 0.35}, ml.tensor{1, 1, 2}):compute()
+---   0.5
+---@param average? string "macro" (mean over classes), "weighted" (by support) or "none" (each
+---   class)
+---@param num_classes? integer the number of classes, checked against `input`
+---@shape input (n) or (n, classes), target (n) -> number, or (classes) for "none"
+---@formula AUROC = P(x_positive > x_negative) + 1/2 P(x_positive = x_negative)
 ranking.AUROC = define("AUROC", area_under_roc)
 
---- The mean of precisions at each score, by the steps of recall: the area under the
---- precision-recall curve without interpolation. Options as for `metrics.AUROC`. 0 where no example
---- is of the class.
+--- Average precision: the mean of the precisions at each threshold, weighted by the increase of
+--- recall; the area under the precision-recall curve without interpolation, in [0, 1]. 0 if no
+--- example is of the class. Options as for `metrics.AUROC`. All scores are kept until `reset`.
+--- > metric = ml.metrics.AveragePrecision()
+--- > metric:update(ml.tensor{0.1, 0.4, 0.35, 0.8}, ml.tensor{1, 1, 2, 2}):compute()
+---   0.83333333333333
+---@param average? string "macro" (mean over classes), "weighted" (by support) or "none" (each
+---   class)
+---@param num_classes? integer the number of classes, checked against `input`
+---@shape input (n) or (n, classes), target (n) -> number, or (classes) for "none"
+---@formula AP = sum_k (recall_k - recall_(k-1)) precision_k
 ranking.AveragePrecision = define("AveragePrecision", average_of)
 
 local read_auroc = signature(
@@ -167,18 +188,30 @@ local read_auroc = signature(
 local read_average = signature(
   ("metrics.average_precision(Tensor input, Tensor target, %s)"):format(OPTIONS))
 
---- The area under the ROC curve of one batch; arguments as for `metrics.AUROC` and its `update`.
+--- Area under the ROC curve of one batch, in [0, 1]; see `metrics.AUROC`.
 --- > ml.metrics.auroc(ml.tensor{0.1, 0.4, 0.35}, ml.tensor{1, 1, 2})
----@param input moonlet.Tensor
----@param target moonlet.Tensor
+---   0.5
+---@param input moonlet.Tensor scores, a floating tensor; for two classes those of class 2
+---@param target moonlet.Tensor true classes from 1, or for two classes truth values or 0 and 1
+---@param average? string "macro" (mean over classes), "weighted" (by support) or "none" (each
+---   class)
+---@param num_classes? integer the number of classes, checked against `input`
 ---@return number|moonlet.Tensor
+---@shape input (n) or (n, classes), target (n) -> number, or (classes) for "none"
+---@formula AUROC = P(x_positive > x_negative) + 1/2 P(x_positive = x_negative)
 function ranking.auroc(...) return once(ranking.AUROC, read_auroc:table(...)) end
 
---- The average precision of one batch; arguments as for `metrics.AveragePrecision` and its
---- `update`.
----@param input moonlet.Tensor
----@param target moonlet.Tensor
+--- Average precision of one batch, in [0, 1]; see `metrics.AveragePrecision`.
+--- > ml.metrics.average_precision(ml.tensor{0.1, 0.4, 0.35, 0.8}, ml.tensor{1, 1, 2, 2})
+---   0.83333333333333
+---@param input moonlet.Tensor scores, a floating tensor; for two classes those of class 2
+---@param target moonlet.Tensor true classes from 1, or for two classes truth values or 0 and 1
+---@param average? string "macro" (mean over classes), "weighted" (by support) or "none" (each
+---   class)
+---@param num_classes? integer the number of classes, checked against `input`
 ---@return number|moonlet.Tensor
+---@shape input (n) or (n, classes), target (n) -> number, or (classes) for "none"
+---@formula AP = sum_k (recall_k - recall_(k-1)) precision_k
 function ranking.average_precision(...)
   return once(ranking.AveragePrecision, read_average:table(...))
 end
@@ -186,15 +219,22 @@ end
 local read_roc = signature(
   "metrics.roc_curve(Tensor input, Tensor target, bool drop_intermediate=true)")
 
---- The ROC curve of scores for two classes: false positive rates, true positive rates and the
---- thresholds from which on scores count as positive, from the highest; the first is infinite. A
---- rate of nothing is NaN. `drop_intermediate` leaves out points inside of straight lines.
----@param input moonlet.Tensor
----@param target moonlet.Tensor
----@param drop_intermediate? boolean (default true)
+--- Receiver operating characteristic (ROC) curve of scores for two classes. The results are false
+--- positive rates, true positive rates, and the thresholds from which on a score counts as
+--- positive, from the highest; the first threshold is infinite. A rate whose denominator is 0 is
+--- NaN.
+--- > fpr, tpr = ml.metrics.roc_curve(ml.tensor{0.1, 0.4, 0.35, 0.8}, ml.tensor{1, 1, 2, 2})
+--- > fpr
+---   {0.0000, 0.0000, 0.5000, 0.5000, 1.0000}
+---   Tensor (5,) float64
+---@param input moonlet.Tensor scores of class 2, a floating tensor without NaN
+---@param target moonlet.Tensor true classes from 1, or for two classes truth values or 0 and 1
+---@param drop_intermediate? boolean whether points inside of straight segments are left out
 ---@return moonlet.Tensor fpr
 ---@return moonlet.Tensor tpr
 ---@return moonlet.Tensor thresholds
+---@shape input (n), target (n) -> fpr (points), tpr (points), thresholds (points)
+---@formula FPR = FP / (FP + TN), TPR = TP / (TP + FN)
 function ranking.roc_curve(...)
   local input, target, drop = read_roc(...)
   local scores, positive = two_classes("roc_curve", input, target)
@@ -211,14 +251,21 @@ end
 
 local read_curve = signature("metrics.precision_recall_curve(Tensor input, Tensor target)")
 
---- The precision-recall curve of scores for two classes: precisions, recalls and thresholds from
---- the lowest. The curves end with precision 1 and recall 0, which have no threshold. Without
---- positives the recall is 1.
----@param input moonlet.Tensor
----@param target moonlet.Tensor
+--- Precision-recall curve of scores for two classes. The results are precisions, recalls, and
+--- thresholds from the lowest. The curves end with precision 1 and recall 0, which have no
+--- threshold. Without positive examples the recall is 1.
+--- > scores, truths = ml.tensor{0.1, 0.4, 0.35, 0.8}, ml.tensor{1, 1, 2, 2}
+--- > precision, recall = ml.metrics.precision_recall_curve(scores, truths)
+--- > recall
+---   {1.0000, 1.0000, 0.5000, 0.5000, 0.0000}
+---   Tensor (5,) float64
+---@param input moonlet.Tensor scores of class 2, a floating tensor without NaN
+---@param target moonlet.Tensor true classes from 1, or for two classes truth values or 0 and 1
 ---@return moonlet.Tensor precision
 ---@return moonlet.Tensor recall
 ---@return moonlet.Tensor thresholds
+---@shape input (n), target (n) -> precision (points + 1), recall (points + 1), thresholds (points)
+---@formula precision = TP / (TP + FP), recall = TP / (TP + FN)
 function ranking.precision_recall_curve(...)
   local input, target = read_curve(...)
   local scores, positive = two_classes("precision_recall_curve", input, target)

@@ -12,9 +12,13 @@ local values = {}
 signature.add_choice("Multioutput", { "uniform_average", "raw_values" })
 signature.add_choice("WeightedOutput", { "uniform_average", "raw_values", "variance_weighted" })
 
---- The mean of all numbers that come, as of the losses of batches: `mean:update(loss, #batch)`.
+--- Weighted arithmetic mean of all numbers given, such as the losses of batches weighted by their
+--- sizes: `mean:update(loss, #batch)`.
 --- > metric = ml.metrics.Mean()
 --- > metric:update(1.5, 2):update(3):compute()
+---   2.0
+---@shape value (*), weight () -> number
+---@formula mean = sum_i w_i x_i / sum_i w_i
 local Mean = metric.define("Mean", "")
 values.Mean = Mean
 
@@ -25,10 +29,13 @@ end
 local read_mean_update = signature("Mean:update(Tensor|number value, number>=0 weight=1)",
   "Mean: update")
 
---- Adds a number, or all elements of a tensor, each with a weight.
----@param value number|moonlet.Tensor
----@param weight? number (default 1)
+--- Adds a number, or every element of a tensor, with a weight.
+--- > ml.metrics.Mean():update(ml.tensor{1, 2, 6}):compute()
+---   3.0
+---@param value number|moonlet.Tensor a number, or a real tensor of any shape
+---@param weight? number the weight of the number, or of each element; at least 0
 ---@return moonlet.metrics.Metric self
+---@shape value (*) -> metric
 function Mean:update(...)
   local value, weight = read_mean_update(...)
   local count = 1
@@ -45,7 +52,9 @@ function Mean:merge(other)
   self.total, self.weight = self.total + other.total, self.weight + other.weight
 end
 
---- The mean; NaN if nothing came.
+--- The weighted mean of all values added; NaN if there are none.
+--- > ml.metrics.Mean():update(2):update(4):compute()
+---   3.0
 ---@return number
 function Mean:compute() return self.total / self.weight end
 
@@ -72,9 +81,15 @@ end
 
 local SQUARED = 'Multioutput multioutput="uniform_average", bool squared=true'
 
---- The mean of squared differences. Options: `multioutput`: "uniform_average", the mean over the
---- outputs of shape (n, outputs), or "raw_values", a tensor of them; `squared` (true), false for
---- the root of each output's.
+--- Mean squared error (MSE) between predictions and true values, over all batches, computed in
+--- float64. With `squared = false` the root mean squared error (RMSE) of each output.
+--- > metric = ml.metrics.MeanSquaredError()
+--- > metric:update(ml.tensor{1, 2}, ml.tensor{1, 4}):compute()
+---   2.0
+---@param multioutput? string "uniform_average" (mean over outputs) or "raw_values" (a tensor)
+---@param squared? boolean whether the square root is left out
+---@shape input (n) or (n, outputs), target the same -> number, or (outputs) for "raw_values"
+---@formula MSE = 1/n sum_i (y_i - x_i)^2
 local MeanSquaredError = metric.define("MeanSquaredError", SQUARED)
 values.MeanSquaredError = MeanSquaredError
 
@@ -85,10 +100,13 @@ end
 local read_squared_update = signature("MeanSquaredError:update(Tensor input, Tensor target)",
   "MeanSquaredError: update")
 
---- Adds a batch of predictions and true values, of shape (n) or (n, outputs).
----@param input moonlet.Tensor
----@param target moonlet.Tensor
+--- Adds a batch of predictions and true values.
+--- > ml.metrics.MeanSquaredError():update(ml.tensor{1, 2}, ml.tensor{1, 4}):compute()
+---   2.0
+---@param input moonlet.Tensor predictions, a real tensor
+---@param target moonlet.Tensor true values in the shape of `input`
 ---@return moonlet.metrics.Metric self
+---@shape input (n) or (n, outputs), target the same
 function MeanSquaredError:update(...)
   local where = "MeanSquaredError: update"
   local input, target, outputs = matrices(where, read_squared_update(...))
@@ -104,7 +122,11 @@ function MeanSquaredError:merge(other)
   self.count, self.sum = self.count + other.count, self.sum + other.sum
 end
 
---- The error of all that came: a number, NaN if nothing did, or a tensor of the outputs.
+--- The mean squared error over all batches: a number, NaN if there were none, or with `multioutput
+--- = "raw_values"` a tensor of shape (outputs).
+--- > metric = ml.metrics.MeanSquaredError{squared = false}
+--- > metric:update(ml.tensor{1, 2}, ml.tensor{1, 4}):compute()
+---   1.4142135623731
 ---@return number|moonlet.Tensor
 function MeanSquaredError:compute()
   local errors = self.sum / self.count
@@ -114,10 +136,15 @@ end
 
 local R2_OPTIONS = 'WeightedOutput multioutput="uniform_average"'
 
---- The share of the targets' variance that predictions explain: 1 is perfect, 0 as good as their
---- mean. Option `multioutput`: "uniform_average", the mean over the outputs of shape (n, outputs),
---- "variance_weighted", that by their variances, or "raw_values", a tensor. Of targets that are all
---- the same the share is 1 where predictions are perfect and else 0.
+--- Coefficient of determination R^2: the share of the targets' variance that predictions explain. 1
+--- is a perfect prediction, 0 is as good as predicting the mean of the targets, and it may be
+--- negative. For constant targets it is 1 if predictions are exact and 0 otherwise.
+--- > metric = ml.metrics.R2()
+--- > metric:update(ml.tensor{2.5, 0, 2, 8}, ml.tensor{3, -0.5, 2, 7}):compute()
+---   0.94860813704497
+---@param multioutput? string "uniform_average", "variance_weighted" or "raw_values"
+---@shape input (n) or (n, outputs), target the same -> number, or (outputs) for "raw_values"
+---@formula R2 = 1 - sum_i (y_i - x_i)^2 / sum_i (y_i - mean(y))^2
 local R2 = metric.define("R2", R2_OPTIONS)
 values.R2 = R2
 
@@ -138,10 +165,13 @@ end
 
 local read_r2_update = signature("R2:update(Tensor input, Tensor target)", "R2: update")
 
---- Adds a batch of predictions and true values, of shape (n) or (n, outputs).
----@param input moonlet.Tensor
----@param target moonlet.Tensor
+--- Adds a batch of predictions and true values.
+--- > ml.metrics.R2():update(ml.tensor{1, 2, 3}, ml.tensor{1, 2, 4}):compute()
+---   0.78571428571429
+---@param input moonlet.Tensor predictions, a real tensor
+---@param target moonlet.Tensor true values in the shape of `input`
 ---@return moonlet.metrics.Metric self
+---@shape input (n) or (n, outputs), target the same
 function R2:update(...)
   local input, target, outputs = matrices("R2: update", read_r2_update(...))
   check_outputs("R2: update", self, outputs)
@@ -157,8 +187,10 @@ function R2:merge(other)
   join(self, other.count, other.mean, other.spread, other.residual)
 end
 
---- The share for all that came: a number, NaN for fewer than two examples, or a tensor of the
---- outputs.
+--- R^2 over all batches: a number, NaN for fewer than two examples, or with `multioutput =
+--- "raw_values"` a tensor of shape (outputs).
+--- > ml.metrics.R2():update(ml.tensor{1, 2, 3}, ml.tensor{1, 2, 3}):compute()
+---   1.0
 ---@return number|moonlet.Tensor
 function R2:compute()
   local how = self.options.multioutput
@@ -179,8 +211,14 @@ function R2:compute()
 end
 
 
---- How many words a language model hesitates between: e to the mean cross entropy. Option
---- `ignore_index`: targets that do not count, as those of padding.
+--- Perplexity of a language model: the exponential of the mean cross entropy of the true words, in
+--- [1, inf). A model that predicts uniformly over k words has perplexity k.
+--- > metric = ml.metrics.Perplexity()
+--- > metric:update(ml.zeros(2, 5), ml.tensor{1, 3}):compute()
+---   5.0000001503539
+---@param ignore_index? integer a target value that does not count, such as that of padding
+---@shape input (..., words), target (...) -> number
+---@formula perplexity = exp(-1/n sum_i log p(target_i))
 local Perplexity = metric.define("Perplexity", "int? ignore_index=nil")
 values.Perplexity = Perplexity
 
@@ -203,11 +241,13 @@ local function check_words(where, input, target)
   return count
 end
 
---- Adds a batch: scores (logits) of shape (..., words) and the true words, counted from 1, of shape
---- (...).
----@param input moonlet.Tensor
----@param target moonlet.Tensor
+--- Adds a batch of scores and true words.
+--- > ml.metrics.Perplexity():update(ml.zeros(2, 5), ml.tensor{1, 3}):compute()
+---   5.0000001503539
+---@param input moonlet.Tensor unnormalised scores (logits) of each word, a floating tensor
+---@param target moonlet.Tensor the true words, integers from 1
 ---@return moonlet.metrics.Metric self
+---@shape input (..., words), target (...)
 function Perplexity:update(...)
   local where = "Perplexity: update"
   local input, target = read_perplexity_update(...)
@@ -231,7 +271,9 @@ function Perplexity:merge(other)
   self.total, self.count = self.total + other.total, self.count + other.count
 end
 
---- The perplexity of all that came; NaN if nothing did.
+--- The perplexity over all batches; NaN if there were no targets.
+--- > ml.metrics.Perplexity():update(ml.zeros(1, 4), ml.tensor{2}):compute()
+---   4.0000000152372
 ---@return number
 function Perplexity:compute() return math.exp(self.total / self.count) end
 
@@ -241,25 +283,40 @@ for name, parameters in pairs { mean_squared_error = SQUARED, r2_score = R2_OPTI
   read[name] = signature(("metrics.%s(Tensor input, Tensor target, %s)"):format(name, parameters))
 end
 
---- The mean squared error of one batch; arguments as for `metrics.MeanSquaredError`.
+--- Mean squared error of one batch; see `metrics.MeanSquaredError`.
 --- > ml.metrics.mean_squared_error(ml.tensor{1, 2}, ml.tensor{1, 4})
----@param input moonlet.Tensor
----@param target moonlet.Tensor
+---   2.0
+---@param input moonlet.Tensor predictions, a real tensor
+---@param target moonlet.Tensor true values in the shape of `input`
+---@param multioutput? string "uniform_average" (mean over outputs) or "raw_values" (a tensor)
+---@param squared? boolean whether the square root is left out
 ---@return number|moonlet.Tensor
+---@shape input (n) or (n, outputs), target the same -> number, or (outputs) for "raw_values"
+---@formula MSE = 1/n sum_i (y_i - x_i)^2
 function values.mean_squared_error(...)
   return once(MeanSquaredError, read.mean_squared_error:table(...))
 end
 
---- The R2 of one batch; arguments as for `metrics.R2`.
----@param input moonlet.Tensor
----@param target moonlet.Tensor
+--- Coefficient of determination R^2 of one batch; see `metrics.R2`.
+--- > ml.metrics.r2_score(ml.tensor{2.5, 0, 2, 8}, ml.tensor{3, -0.5, 2, 7})
+---   0.94860813704497
+---@param input moonlet.Tensor predictions, a real tensor
+---@param target moonlet.Tensor true values in the shape of `input`
+---@param multioutput? string "uniform_average", "variance_weighted" or "raw_values"
 ---@return number|moonlet.Tensor
+---@shape input (n) or (n, outputs), target the same -> number, or (outputs) for "raw_values"
+---@formula R2 = 1 - sum_i (y_i - x_i)^2 / sum_i (y_i - mean(y))^2
 function values.r2_score(...) return once(R2, read.r2_score:table(...)) end
 
---- The perplexity of one batch; arguments as for `metrics.Perplexity`.
----@param input moonlet.Tensor
----@param target moonlet.Tensor
+--- Perplexity of one batch, in [1, inf); see `metrics.Perplexity`.
+--- > ml.metrics.perplexity(ml.zeros(2, 5), ml.tensor{1, 3})
+---   5.0000001503539
+---@param input moonlet.Tensor unnormalised scores (logits) of each word, a floating tensor
+---@param target moonlet.Tensor the true words, integers from 1
+---@param ignore_index? integer a target value that does not count, such as that of padding
 ---@return number
+---@shape input (..., words), target (...) -> number
+---@formula perplexity = exp(-1/n sum_i log p(target_i))
 function values.perplexity(...) return once(Perplexity, read.perplexity:table(...)) end
 
 return values

@@ -397,24 +397,28 @@ end
 --- `export_params = false` they are inputs instead, with `keep_initializers_as_inputs` both.
 --- `verbose` prints the nodes. `training` is "eval" or "preserve", which leaves the modes as they
 --- are.
---- > net = ml.nn.Sequential(ml.nn.Linear(4, 3), ml.nn.ReLU())
+--- > net = ml.nn.Sequential(ml.nn.Linear(4, 3), ml.nn.ReLU())  -- needs onnx
 --- > path = os.tmpname()
 --- > ml.onnx.export(net, ml.randn(2, 4), path, { input_names = { "x" },
 ---     dynamic_axes = { x = { [1] = "batch" } } })
---- > return ml.onnx.load(path)(ml.ones(5, 4)).shape
----@param model table an nn.Module
+--- > ml.onnx.load(path)(ml.ones(5, 4)).shape
+---   (5, 3)
+---@param model table the module
 ---@param args any a tensor, or an array of arguments
----@param f string the path
----@param export_params? boolean (default true)
----@param verbose? boolean (default false)
----@param training? string "eval" (default) or "preserve"
----@param input_names? string[] (default input_1 and so on)
----@param output_names? string[] (default output_1 and so on)
----@param opset_version? integer 17 to 20 (default 17, or the first that has all ops of the graph)
----@param do_constant_folding? boolean (default true) computes now what follows from no input
----@param dynamic_axes? table<string, table>
----@param keep_initializers_as_inputs? boolean (default false)
----@param index_inputs? string[]
+---@param f string the path of the file
+---@param export_params? boolean whether parameters are stored as initialisers; otherwise they
+---   are inputs
+---@param verbose? boolean whether the nodes are printed
+---@param training? string "eval", or "preserve" to leave the modes of the modules as they are
+---@param input_names? string[] names of the inputs; input_1 and so on unless given
+---@param output_names? string[] names of the outputs; output_1 and so on unless given
+---@param opset_version? integer 17 to 20; 17, or the first that has all ops of the graph,
+---   unless given
+---@param do_constant_folding? boolean whether what follows from no input is computed now
+---@param dynamic_axes? table<string, table> by the names of inputs, dimensions, from 1, that
+---   may have any size
+---@param keep_initializers_as_inputs? boolean whether initialisers are inputs too
+---@param index_inputs? string[] inputs that are positions, from 0 in the file; guessed unless given
 return function(...)
   local o = read_export:table(...)
   o.name = "main_graph"

@@ -243,16 +243,19 @@ local read_load = signature("onnx.load(string path, string device=\"cpu\", "
 --- run may hold in tensors at once beside its inputs and parameters, those that the tape keeps
 --- included; no value of the graph may be larger, expanded or not. Unless it is given this is 512
 --- MiB, or where that is more 256 times the bytes of the file, and in a run of file and inputs.
---- > net = ml.nn.Sequential(ml.nn.Linear(4, 3), ml.nn.ReLU())
+--- > net = ml.nn.Sequential(ml.nn.Linear(4, 3), ml.nn.ReLU())  -- needs onnx
 --- > path = os.tmpname()
 --- > ml.onnx.export(net, ml.randn(2, 4), path)
 --- > model = ml.onnx.load(path)
---- > return model(ml.ones(2, 4)):allclose(net(ml.ones(2, 4)))
----@param path string
----@param device? string (default "cpu")
----@param index_inputs? string[]
----@param index_outputs? string[]
----@param max_bytes? integer
+--- > model(ml.ones(2, 4)):allclose(net(ml.ones(2, 4)))
+---   true
+---@param path string the file
+---@param device? string the device of the parameters
+---@param index_inputs? string[] inputs that are positions, from 0 in the file; guessed unless
+---   given; `{}` is none
+---@param index_outputs? string[] outputs that are positions; guessed unless given; `{}` is none
+---@param max_bytes? integer the most bytes that reading and each run may take; 512 MiB, or 256
+---   times the file, unless given
 ---@return table module
 function load.load(...)
   local path, device, inputs, outputs, max_bytes = read_load(...)

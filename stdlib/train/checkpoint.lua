@@ -9,12 +9,18 @@ local signature = require "moonlet.signature"
 local system = require "moonlet.system"
 local fail = options.fail
 
---- A file with the parts of a run: `checkpoint:save { model = net, optimizer = opt, epoch = 3 }`
+--- A file with the state of a run: `checkpoint:save { model = net, optimizer = opt, epoch = 3 }`
 --- and, in another run, `checkpoint:load { model = net, optimizer = opt }`. The file is replaced
---- when the new one is whole. Options for `step`, which `train.fit` calls: `every` (1): how many
---- epochs lie between two; `monitor`, `mode` ("min"): only when this value of the history's row is
---- the best so far.
+--- when the new one is complete.
+--- > checkpoint = ml.train.Checkpoint(os.tmpname())
+--- > checkpoint:save { model = ml.nn.Linear(2, 1), epoch = 3 }
+--- > checkpoint:load({ model = ml.nn.Linear(2, 1) }).epoch
+---   3
 ---@field path string The file.
+---@param path string the file
+---@param every? integer number of epochs between two files, for `step`
+---@param monitor? string value of the history's row whose best epochs alone are saved, for `step`
+---@param mode? string "min" or "max": what is better of `monitor`
 local Checkpoint = class.strict(class("Checkpoint"), { "best", "monitor" })
 
 local reader = signature('train.Checkpoint(string path, int>=1 every=1, string? monitor=nil, '
@@ -64,10 +70,12 @@ end
 
 local read_save = signature("Checkpoint:save(dict parts)", "Checkpoint: save")
 
---- Writes the state of the default generator and of each part: of models, optimisers, schedules and
+--- Saves the state of the default generator and of each part: of models, optimisers, schedules and
 --- the like what `state_dict` gives; of generators and loaders the state of the random numbers;
 --- tensors, numbers, strings, booleans and tables of them as they are.
----@param parts table<string, any>
+--- > checkpoint = ml.train.Checkpoint(os.tmpname())
+--- > checkpoint:save { model = ml.nn.Linear(2, 1), epoch = 3 }
+---@param parts table<string, any> the parts by name
 function Checkpoint:save(...)
   local out = {}
   for name, part in pairs(read_save(...)) do
@@ -152,11 +160,15 @@ end
 
 local read_load = signature("Checkpoint:load(dict parts)", "Checkpoint: load")
 
---- Reads the file, gives the parts their states back, and then takes the default generator to where
---- it was. Returns the plain values that were saved, by name. A part that is not in the file, or
---- not as it is there, is an error, after which all parts are as they were.
----@param parts table<string, any>
+--- Loads the file into the parts and sets the default generator back. Returns the plain values that
+--- were saved, by name.
+--- > checkpoint = ml.train.Checkpoint(os.tmpname())
+--- > checkpoint:save { epoch = 3 }
+--- > checkpoint:load {}
+---   {epoch = 3}
+---@param parts table<string, any> the parts by name
 ---@return table<string, any> values
+---@error for a part that is not in the file, or not as it is there; all parts are then as they were
 function Checkpoint:load(...)
   local parts = read_load(...)
   local file, values = read_file(self.path), {}
@@ -182,17 +194,23 @@ function Checkpoint:load(...)
 end
 
 --- Whether there is a file to load.
+--- > ml.train.Checkpoint("no such file"):exists()
+---   false
 ---@return boolean
 function Checkpoint:exists() return system.exists(self.path) == "file" end
 
 local read_step = signature("Checkpoint:step(int epoch, dict row, dict parts)",
   "Checkpoint: step")
 
---- Saves after an epoch whose row of the history is `row`, where `every` and `monitor` say so.
---- Returns whether it did.
----@param epoch integer
----@param row table<string, number>
----@param parts table<string, any>
+--- Saves after an epoch where `every` and `monitor` say so, and returns whether it did.
+--- > checkpoint = ml.train.Checkpoint(os.tmpname(), { every = 2 })
+--- > checkpoint:step(1, { loss = 0.5 }, { epoch = 1 })
+---   false
+--- > checkpoint:step(2, { loss = 0.4 }, { epoch = 2 })
+---   true
+---@param epoch integer number of the epoch
+---@param row table<string, number> the epoch's row of the history
+---@param parts table<string, any> the parts by name
 ---@return boolean
 function Checkpoint:step(...)
   local epoch, row, parts = read_step(...)

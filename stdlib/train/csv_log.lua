@@ -9,11 +9,17 @@ local system = require "moonlet.system"
 local fail = options.fail
 
 --- Writes a CSV file row by row: `log:write { epoch = 1, loss = 0.5 }`. Each row is in the file
---- when `write` returns; the first takes the place of a file that was there. Options: `columns`,
---- their names in order (default: those of the first row, `epoch` and `step` first, then in
---- alphabetical order); `append` (false): go on in a file that is there, under the columns of its
---- first line.
+--- when `write` returns; the first takes the place of a file that was there.
+--- > path = os.tmpname()
+--- > ml.train.CSVLog(path):write { epoch = 1, loss = 0.5 }
+--- > io.open(path):read("a")
+---   epoch,loss
+---   1,0.5
 ---@field columns string[]? The names of the columns, once they are known.
+---@param path string the file
+---@param columns? string[] the columns in order; those of the first row unless given, `epoch`
+---   and `step` first, then in alphabetical order
+---@param append? boolean whether rows are added to a file that is there, under its columns
 local CSVLog = class.strict(class("CSVLog"), { "columns", "has_header" })
 
 local reader = signature "train.CSVLog(string path, string[]? columns=nil, bool append=false)"
@@ -98,9 +104,16 @@ end
 
 local read_resume = signature("CSVLog:resume(int epoch)", "CSVLog: resume")
 
---- Goes on after an epoch of a run that was interrupted: the rows up to it stay in the file, those
---- behind it go. `train.fit` calls it when it resumes.
----@param epoch integer
+--- Goes on after an epoch of a run that was interrupted: the rows up to it stay in the file, later
+--- ones are removed. `train.fit` calls it when it resumes.
+--- > path = os.tmpname()
+--- > log = ml.train.CSVLog(path)
+--- > for epoch = 1, 3 do log:write { epoch = epoch } end
+--- > ml.train.CSVLog(path):resume(1)
+--- > io.open(path):read("a")
+---   epoch
+---   1
+---@param epoch integer number of the last epoch that counts
 function CSVLog:resume(...)
   local epoch = read_resume(...)
   if system.exists(self.path) ~= "file" then return end
@@ -152,9 +165,13 @@ end
 
 local read_write = signature("CSVLog:write(dict row)", "CSVLog: write")
 
---- Adds a row of numbers, strings, booleans or tensors with one element; what it lacks is empty. A
---- name that is no column is an error.
----@param row table<string, any>
+--- Writes a row; columns that it lacks are empty. A name that is no column is an error.
+--- > path = os.tmpname()
+--- > ml.train.CSVLog(path, { columns = { "epoch", "loss" } }):write { epoch = 1 }
+--- > io.open(path):read("a")
+---   epoch,loss
+---   1,
+---@param row table<string, any> numbers, strings, booleans or tensors of one element by column
 function CSVLog:write(...)
   local row = read_write(...)
   local names = names_of(row)

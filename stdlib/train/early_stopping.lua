@@ -7,15 +7,23 @@ require "moonlet.nn.module"
 require "moonlet.optim.plateau"  -- the types Metric and Mode
 local fail = options.fail
 
---- Watches a value, such as the loss on a validation set, and tells when it has not become better
---- for `patience` steps in a row. Options: `patience` (5), `min_delta` (0): by how much a better
---- value must be better; `mode`: "min" or "max", what is better; `monitor`: which value of a row of
---- the history `train.fit` gives to it (default: "valid_loss", or "loss" without validation);
---- `restore_best` (true): keep the weights of the best step, for `restore`.
+--- Stops training early: watches a value, such as the loss on a validation set, and tells when it
+--- has not improved for `patience` steps in a row.
 --- > stopper = ml.train.EarlyStopping { patience = 2 }
 --- > for _, loss in ipairs { 3, 2, 2.5, 2.2 } do print(stopper:step(loss)) end
+---   false
+---   false
+---   false
+---   true
 ---@field best number? The best value so far.
----@field bad_steps integer How many steps in a row were no better.
+---@field bad_steps integer Number of steps in a row without an improvement.
+---@param patience? integer number of steps in a row without an improvement
+---@param min_delta? number how much better a value must be to count as an improvement
+---@param mode? string "min" or "max": what is better
+---@param monitor? string value of the history's row that `train.fit` gives; "valid_loss", or
+---   "loss" without validation, unless given
+---@param restore_best? boolean whether the weights of the best step are kept, for `restore`
+---@source Prechelt, "Early stopping - but when?", 1998
 local EarlyStopping = class.strict(class("EarlyStopping"), { "best", "monitor", "weights" })
 
 
@@ -51,8 +59,11 @@ local read_step = signature("EarlyStopping:step(Metric value, Module? model=nil)
 
 --- Takes the value of one more step, and copies the weights of `model` when it is the best so far.
 --- Returns whether to stop.
----@param value number|moonlet.Tensor
----@param model? moonlet.nn.Module
+--- > stopper = ml.train.EarlyStopping { patience = 1 }
+--- > stopper:step(2), stopper:step(3)
+---   false	true
+---@param value number|moonlet.Tensor a number, or a tensor of one element
+---@param model? moonlet.nn.Module the module whose weights are kept
 ---@return boolean
 function EarlyStopping:step(...)
   local value, model = read_step(...)
@@ -67,8 +78,11 @@ end
 
 local read_restore = signature("EarlyStopping:restore(Module model)", "EarlyStopping: restore")
 
---- Gives a model the weights of the best step.
----@param model moonlet.nn.Module
+--- Loads the weights of the best step into a model.
+--- > net, stopper = ml.nn.Linear(1, 1), ml.train.EarlyStopping()
+--- > _ = stopper:step(2, net)
+--- > stopper:restore(net)
+---@param model moonlet.nn.Module the module
 function EarlyStopping:restore(...)
   local model = read_restore(...)
   if not self.weights then
@@ -77,7 +91,11 @@ function EarlyStopping:restore(...)
   model:load_state_dict(self.weights)
 end
 
---- What it takes to go on in another run.
+--- The state, to go on in another run.
+--- > stopper = ml.train.EarlyStopping()
+--- > _ = stopper:step(2)
+--- > stopper:state_dict().best
+---   2
 ---@return table
 function EarlyStopping:state_dict()
   return { best = self.best, bad_steps = self.bad_steps, weights = self.weights }
@@ -85,8 +103,10 @@ end
 
 local read_load = signature("EarlyStopping:load_state_dict(dict state_dict)", "load_state_dict")
 
---- Takes over what `state_dict` gave.
----@param state_dict table
+--- Takes over a state that `state_dict` gave.
+--- > stopper = ml.train.EarlyStopping()
+--- > stopper:load_state_dict(ml.train.EarlyStopping():state_dict())
+---@param state_dict table the state
 function EarlyStopping:load_state_dict(...)
   local state = read_load(...)
   local best, weights = state.best, state.weights

@@ -220,26 +220,42 @@ local function resume(run)
   if class.is_instance(run.log, CSVLog) then run.log:resume(run.epoch) end
 end
 
---- Trains a model, and returns the history: an array with a row for each epoch, of `epoch`, `lr`,
+--- Trains a model and returns the history: an array with a row for each epoch, of `epoch`, `lr`,
 --- `loss`, the metrics by their names, and with `valid_` before them those of validation. A batch
 --- of `data` is the model's inputs and the target; the loss is `loss(model(x, ...), target)`, a
---- mean over the batch. Options: `epochs` (1); `valid`, a loader for validation after each epoch;
---- `scheduler`, stepped after each epoch, or with `scheduler_pace = "step"` after each step;
---- `clip_grad_norm`; `accumulate` (1), the batches of which one step is made; `autocast`: true, a
---- dtype, or options of `ml.autocast`; `scaler`, a GradScaler; `metrics`, by name; `checkpoint`, a
---- path or a `train.Checkpoint`, and `resume`: true to go on from it where there is one, or the
---- path of one that there must be, to the same numbers as without the interruption;
---- `early_stopping`, a patience or a `train.EarlyStopping`; `callbacks`, a table or an array of
---- tables of the functions `on_train_start`, `on_epoch_start`, `on_step`, `on_epoch_end` and
---- `on_train_end`, which get a table with `model`, `optimizer`, `epoch`, `step`, `last_loss`,
---- `history` and can set its `stop`; `device`, where the model and the batches are moved;
---- `progress` (true), a bar for each epoch where stderr is a terminal; `log`, a `train.CSVLog`, a
---- SummaryWriter, or a function of the row.
----@param model moonlet.nn.Module
----@param data moonlet.data.DataLoader
----@param loss function
----@param optimizer moonlet.optim.Optimizer
----@param epochs? integer (default 1)
+--- mean over the batch.
+--- > x = ml.tensor { { 0.0 }, { 1.0 }, { 2.0 } }
+--- > data = ml.data.DataLoader(ml.data.TensorDataset(x, 2 * x + 1), 3)
+--- > net = ml.nn.Linear(1, 1)
+--- > opt = ml.optim.SGD(net:parameters(), 0.1)
+--- > history = ml.train.fit(net, data, ml.nn.MSELoss(), opt, { epochs = 20, progress = false })
+--- > #history, history[20].loss < history[1].loss
+---   20	true
+---@param model moonlet.nn.Module the module to train
+---@param data moonlet.data.DataLoader a loader, whose batches are the inputs and the target
+---@param loss function gives the loss of an output and a target
+---@param optimizer moonlet.optim.Optimizer the optimiser of the model's parameters
+---@param epochs? integer number of passes through `data`
+---@param valid? any a loader for validation after each epoch
+---@param scheduler? any a learning rate schedule, which is stepped as `scheduler_pace` says
+---@param scheduler_pace? string "epoch" or "step"
+---@param clip_grad_norm? number the largest norm of the gradients, beyond which they are scaled
+---   down
+---@param accumulate? integer number of batches whose gradients make one step
+---@param autocast? boolean|string|table true, a dtype or options of `ml.autocast`, for
+---   automatic mixed precision
+---@param scaler? any an `amp.GradScaler`, or its options
+---@param metrics? table objects of `ml.metrics` by name
+---@param checkpoint? any a `train.Checkpoint`, or its path
+---@param resume? boolean|string true goes on from the checkpoint where there is one; a path
+---   must exist
+---@param early_stopping? any a `train.EarlyStopping`, its options or its patience
+---@param callbacks? table functions `on_train_start`, `on_epoch_start`, `on_step`,
+---   `on_epoch_end` and `on_train_end` by name, or an array of such tables; they get a table with
+---   `model`, `optimizer`, `epoch`, `step`, `last_loss`, `history`, and can set its `stop`
+---@param device? string the device that the model and the batches are moved to
+---@param progress? boolean whether a bar is shown for each epoch, where stderr is a terminal
+---@param log? any a `train.CSVLog`, a SummaryWriter or a function of the row
 ---@return table[] history
 local function fit(...)
   local run = prepare(...)

@@ -283,23 +283,27 @@ local function overriding(where, name, value, f, ...)
   return f(...)
 end
 
---- Whether second runs end where nothing more is needed, for the checkpoints of `f` or of the rest
---- of the block that holds the result with `<close>`, whatever their option `early_stop` says.
---- > ml.utils.checkpoint.set_checkpoint_early_stop(false, function() end)
----@param on boolean
----@param f? fun(...): ...
----@param ... any what f gets
+--- Sets whether second runs end where nothing more is needed, for the checkpoints of `f` or of the
+--- rest of the block that holds the result with `<close>`, whatever their option `early_stop` says.
+--- > ml.utils.checkpoint.set_checkpoint_early_stop(false, function() return "done" end)
+---   done
+---@param on boolean true to end early
+---@param f? fun(...): ... the function to run; without it the result is held as a `<close>`
+---   variable
+---@param ... any what `f` gets
 ---@return any ... its results, or the value to hold
 function checkpoint.set_checkpoint_early_stop(on, f, ...)
   return overriding("set_checkpoint_early_stop", "early_stop", on, f, ...)
 end
 
---- Whether errors about a second run list the ops of both, for the checkpoints of `f` or of the
---- rest of the block that holds the result with `<close>`, whatever their option `debug` says.
---- > ml.utils.checkpoint.set_checkpoint_debug_enabled(true, function() end)
----@param on boolean
----@param f? fun(...): ...
----@param ... any what f gets
+--- Sets whether errors about a second run list the ops of both, for the checkpoints of `f` or of
+--- the rest of the block that holds the result with `<close>`, whatever their option `debug` says.
+--- > ml.utils.checkpoint.set_checkpoint_debug_enabled(true, function() return "done" end)
+---   done
+---@param on boolean true to list them
+---@param f? fun(...): ... the function to run; without it the result is held as a `<close>`
+---   variable
+---@param ... any what `f` gets
 ---@return any ... its results, or the value to hold
 function checkpoint.set_checkpoint_debug_enabled(on, f, ...)
   return overriding("set_checkpoint_debug_enabled", "debug", on, f, ...)
@@ -335,20 +339,29 @@ local function run_checkpointed(given, f, ...)
 end
 
 --- Runs `f(...)` and keeps its arguments, but not what it saves for its gradients: backward runs
---- `f` once more where it needs that. `ml.utils.checkpoint(f, ...)` is the same. A table in front
---- has options: `preserve_rng_state`, that the second run draws the same random numbers;
---- `early_stop`, that it ends where nothing more is needed; `determinism_check`, "default" or
---- "none", whether it has to save tensors of the same number, shapes and dtypes; `debug`, that an
---- error about these lists the ops of both runs; `context_fn`, which gives two functions
---- `context(f, ...)` that run `f` the first time and the second, as those of
---- `create_selective_checkpoint_contexts`. `f` must do the same both times. `use_reentrant = true`
---- is an error.
+--- `f` once more where it needs that, which saves memory for time. `ml.utils.checkpoint(f, ...)` is
+--- the same. `f` must do the same both times.
 --- > w = ml.ones(2, { requires_grad = true })
 --- > ml.utils.checkpoint(function(x) return x:exp():sin() end, w):sum():backward()
----@param options? table
----@param f fun(...): ...
----@param ... any what f gets
+--- > w.grad
+---   {-2.4783, -2.4783}
+---   Tensor (2,) float32
+---@param options? table the options, which may be left out
+---@param f fun(...): ... the function
+---@param ... any its arguments
+---@param options.preserve_rng_state? boolean whether the second run draws the same random
+---   numbers (default true)
+---@param options.early_stop? boolean whether the second run ends where nothing more is needed
+---   (default true)
+---@param options.determinism_check? string "default" compares number, shapes and dtypes of
+---   saved tensors, "none" does not
+---@param options.debug? boolean whether errors about a difference list the ops of both runs
+---   (default false)
+---@param options.context_fn? function gives two functions `context(f, ...)` that run `f` the
+---   first and the second time
+---@param options.use_reentrant? boolean true is an error: there is one kind of checkpoint
 ---@return any ... the results of f
+---@source Chen and others, "Training deep nets with sublinear memory cost", 2016
 ---@see utils.checkpoint.checkpoint_sequential
 function checkpoint.checkpoint(options, f, ...)
   if not is_options(options) then return checkpoint.checkpoint({}, options, f, ...) end
@@ -362,14 +375,15 @@ end
 local read_sequential = signature("utils.checkpoint_sequential(any functions, int>=1 segments, "
   .. "any input, dict options={})", "checkpoint_sequential")
 
---- Runs functions or modules one after the other, an array of them or an `nn.Sequential`, in so
---- many segments, of which all but the last are checkpointed. `options` are those of `checkpoint`.
+--- Runs functions or modules one after the other, in segments of which all but the last are
+--- checkpointed.
 --- > net = ml.nn.Sequential(ml.nn.Linear(4, 4), ml.nn.ReLU(), ml.nn.Linear(4, 2))
---- > y = ml.utils.checkpoint.checkpoint_sequential(net, 2, ml.ones(1, 4))
----@param functions table
----@param segments integer
----@param input any
----@param options? table
+--- > ml.utils.checkpoint.checkpoint_sequential(net, 2, ml.ones(1, 4)).shape
+---   (1, 2)
+---@param functions table an array of functions or modules, or an `nn.Sequential`
+---@param segments integer number of segments
+---@param input any the argument of the first function
+---@param options? table those of `checkpoint`
 ---@return any output
 ---@see utils.checkpoint.checkpoint
 function checkpoint.checkpoint_sequential(functions, segments, input, options)

@@ -135,16 +135,19 @@ function Context:__call(f, ...)
 end
 
 --- The two contexts of a checkpoint that keeps the results of some ops and computes the others
---- again: `context_fn = function() return create_selective_checkpoint_contexts(policy) end`.
---- `policy` is an array of names of ops, or a function of an op and its arguments, as `ml.override`
---- gives them, that says true to keep the results. Views and changes in place are always made
+--- again, for the option `context_fn` of `checkpoint`. Views and in-place changes are always made
 --- again.
 --- > contexts = function()
 ---     return ml.utils.checkpoint.create_selective_checkpoint_contexts { "mm", "linear" }
 ---   end
 --- > w = ml.ones(2, 2, { requires_grad = true })
---- > y = ml.utils.checkpoint({ context_fn = contexts }, function(x) return x:mm(x):exp() end, w)
----@param policy string[]|fun(op: moonlet.Op, arguments: table): boolean
+--- > y = ml.utils.checkpoint({ context_fn = contexts }, function(x) return x:mm(x):log() end, w)
+--- > ml.grad(y:sum(), w)
+---   {{2., 2.},
+---    {2., 2.}}
+---   Tensor (2, 2) float32
+---@param policy string[]|fun(op: moonlet.Op, arguments: table): boolean names of the ops to
+---   keep, or a function of an op and its arguments that says true to keep
 ---@return fun(f: function, ...): ... first
 ---@return fun(f: function, ...): ... second
 ---@see utils.checkpoint.checkpoint

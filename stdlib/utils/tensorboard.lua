@@ -17,15 +17,20 @@ local fail = options.fail
 
 local tensorboard = {}
 
---- Writes a run's values to a file in the folder `log_dir`, which `tensorboard --logdir FOLDER`
---- shows while it grows. Arguments: `log_dir` (default: "runs/DATE_HOST" and the comment),
---- `comment` (""), `purge_step`: what an earlier file has from this step on no longer counts;
---- `max_queue` (10) and `flush_secs` (120): after how many values, or seconds, what is written goes
---- to disk; `filename_suffix`. `global_step` and `walltime` (seconds since 1970, default: now) of
---- the methods say when a value was. A writer can be held with `<close>`.
---- > writer = ml.utils.tensorboard.SummaryWriter(os.tmpname() .. ".runs")
+--- Writes a run's values to an event file, which `tensorboard --logdir FOLDER` shows while it
+--- grows. A writer can be held with `<close>`.
+--- > folder = os.tmpname() .. ".runs"
+--- > writer = ml.utils.tensorboard.SummaryWriter(folder)
 --- > writer:add_scalar("loss", 0.5, 1)
 --- > writer:close()
+--- > writer:get_logdir() == folder
+---   true
+---@param log_dir? string the folder; "runs/DATE_HOST" and the comment unless given
+---@param comment? string what the default folder's name ends with
+---@param purge_step? integer what earlier files have from this step on no longer counts
+---@param max_queue? integer after how many values they are written to disk
+---@param flush_secs? number after how many seconds values are written to disk
+---@param filename_suffix? string what the file's name ends with
 local SummaryWriter = class.strict(class("SummaryWriter"), { "closed", "embeddings" })
 tensorboard.SummaryWriter = SummaryWriter
 
@@ -86,12 +91,14 @@ local read_scalar = declare("add_scalar", "string tag, Metric scalar_value" .. W
   .. ", bool new_style=false, bool double_precision=false")
 
 --- Adds a number. It is kept in float32, with `new_style` and `double_precision` in float64.
----@param tag string "loss/train" is shown under "loss"
----@param scalar_value number|moonlet.Tensor
----@param global_step? integer
----@param walltime? number
----@param new_style? boolean (default false)
----@param double_precision? boolean (default false) of the new style
+--- > writer = ml.utils.tensorboard.SummaryWriter(os.tmpname() .. ".runs")
+--- > writer:add_scalar("loss/train", 0.5, 1)
+---@param tag string the chart; "loss/train" is shown under "loss"
+---@param scalar_value number|moonlet.Tensor a number, or a tensor of one element
+---@param global_step? integer the step that the value belongs to
+---@param walltime? number when the value was, in seconds since 1970; now unless given
+---@param new_style? boolean whether it is written as a tensor
+---@param double_precision? boolean whether it is kept in float64, with `new_style`
 function SummaryWriter:add_scalar(...)
   local o = read_scalar:table(...)
   local style = o.new_style and (o.double_precision and "double" or "float") or nil
@@ -128,12 +135,14 @@ local function one_number(where, name, value)
   return number
 end
 
---- Adds numbers to one chart: `add_scalars("loss", { train = 0.5, test = 0.7 }, step)`. Each is a
---- run of its own in a folder of this one's.
----@param main_tag string
----@param tag_scalar_dict table<string, number|moonlet.Tensor>
----@param global_step? integer
----@param walltime? number
+--- Adds several numbers to one chart. Each is a run of its own in a folder of this one's.
+--- > writer = ml.utils.tensorboard.SummaryWriter(os.tmpname() .. ".runs")
+--- > writer:add_scalars("loss", { train = 0.5, test = 0.7 }, 1)
+---@param main_tag string the chart
+---@param tag_scalar_dict table<string, number|moonlet.Tensor> numbers, or tensors of one
+---   element, by name
+---@param global_step? integer the step that the value belongs to
+---@param walltime? number when the value was, in seconds since 1970; now unless given
 function SummaryWriter:add_scalars(...)
   local o = read_scalars:table(...)
   local where = "SummaryWriter: add_scalars"
@@ -150,16 +159,18 @@ local read_histogram = declare("add_histogram", "string tag, Tensor values, int?
   .. 'int>=1<=100000|number[]|DefaultBins bins="tensorflow", number? walltime=nil, '
   .. "int>=1? max_bins=nil")
 
---- Adds a histogram of a tensor's elements, as of weights or gradients. `bins`: "tensorflow" (they
---- grow with the distance from zero), a number of equal ones, their edges, or a name by which NumPy
---- chooses their number: "auto", "doane", "fd", "rice", "scott", "sqrt", "stone", "sturges".
---- `max_bins` joins neighbours where there are more.
----@param tag string
----@param values moonlet.Tensor
----@param global_step? integer
----@param bins? string|integer|number[]
----@param walltime? number
----@param max_bins? integer
+--- Adds a histogram of a tensor's elements, as of weights or gradients.
+--- > writer = ml.utils.tensorboard.SummaryWriter(os.tmpname() .. ".runs")
+--- > writer:add_histogram("weights", ml.ones(10), 1)
+---@param tag string the chart
+---@param values moonlet.Tensor a real tensor of any shape
+---@param global_step? integer the step that the value belongs to
+---@param bins? string|integer|number[] "tensorflow" (widths grow with the distance from 0), a
+---   number of equal bins, their edges, or a rule of NumPy: "auto", "doane", "fd", "rice",
+---   "scott", "sqrt", "stone" or "sturges"
+---@param walltime? number when the value was, in seconds since 1970; now unless given
+---@param max_bins? integer the most bins; neighbours are joined beyond it
+---@shape values (*)
 function SummaryWriter:add_histogram(...)
   local o = read_histogram:table(...)
   local bins = o.bins == "default" and "tensorflow" or o.bins
@@ -174,25 +185,30 @@ local read_image = declare("add_image", "string tag, Tensor img_tensor" .. WHEN
 local read_images = declare("add_images", "string tag, Tensor img_tensor" .. WHEN
   .. ', ImagesFormat dataformats="NCHW"')
 
---- Adds an image of 1, 3 or 4 channels: bytes in uint8, or numbers from 0 to 1 in other dtypes.
---- `dataformats`: "CHW", "HWC" or "HW".
----@param tag string
----@param img_tensor moonlet.Tensor
----@param global_step? integer
----@param walltime? number
----@param dataformats? string (default "CHW")
+--- Adds an image of 1, 3 or 4 channels: uint8 from 0 to 255, or other dtypes from 0 to 1.
+--- > writer = ml.utils.tensorboard.SummaryWriter(os.tmpname() .. ".runs")
+--- > writer:add_image("picture", ml.ones(3, 8, 8), 1)
+---@param tag string the chart
+---@param img_tensor moonlet.Tensor the image
+---@param global_step? integer the step that the value belongs to
+---@param walltime? number when the value was, in seconds since 1970; now unless given
+---@param dataformats? string "CHW", "HWC" or "HW"
+---@shape img_tensor (channels, height, width)
 function SummaryWriter:add_image(...)
   local o = read_image:table(...)
   local where = "SummaryWriter: add_image"
   add(self, self.file, o, messages.image(o.tag, images.png(where, o.img_tensor, o.dataformats)))
 end
 
---- Adds several images of one size as one, eight in a row. `dataformats`: "NCHW" or "NHWC".
----@param tag string
----@param img_tensor moonlet.Tensor
----@param global_step? integer
----@param walltime? number
----@param dataformats? string (default "NCHW")
+--- Adds several images of one size as one, eight in a row.
+--- > writer = ml.utils.tensorboard.SummaryWriter(os.tmpname() .. ".runs")
+--- > writer:add_images("pictures", ml.ones(2, 3, 8, 8), 1)
+---@param tag string the chart
+---@param img_tensor moonlet.Tensor the images
+---@param global_step? integer the step that the value belongs to
+---@param walltime? number when the value was, in seconds since 1970; now unless given
+---@param dataformats? string "NCHW" or "NHWC"
+---@shape img_tensor (n, channels, height, width)
 function SummaryWriter:add_images(...)
   local o = read_images:table(...)
   local where = "SummaryWriter: add_images"
@@ -206,11 +222,13 @@ signature.add_type("Figure", "a figure of ml.plot", function(value)
 end)
 local read_figure = declare("add_figure", "string tag, Figure figure" .. WHEN)
 
---- Adds a figure of `ml.plot` as a picture; it wants cairo, as `Figure:png` does.
----@param tag string
----@param figure moonlet.plot.Figure
----@param global_step? integer
----@param walltime? number
+--- Adds a figure of `ml.plot` as a picture, drawn by cairo as `Figure:png` does.
+--- > writer = ml.utils.tensorboard.SummaryWriter(os.tmpname() .. ".runs")
+--- > writer:add_figure("curve", ml.plot.line { 1, 3, 2 }, 1)
+---@param tag string the chart
+---@param figure moonlet.plot.Figure what a function of `ml.plot` returned
+---@param global_step? integer the step that the value belongs to
+---@param walltime? number when the value was, in seconds since 1970; now unless given
 function SummaryWriter:add_figure(...)
   local o = read_figure:table(...)
   local file = o.figure:png()
@@ -221,10 +239,12 @@ end
 local read_text = declare("add_text", "string tag, string text_string" .. WHEN)
 
 --- Adds a text, which TensorBoard shows as Markdown.
----@param tag string
----@param text_string string in UTF-8
----@param global_step? integer
----@param walltime? number
+--- > writer = ml.utils.tensorboard.SummaryWriter(os.tmpname() .. ".runs")
+--- > writer:add_text("note", "**first** run", 1)
+---@param tag string the name
+---@param text_string string the text, in UTF-8
+---@param global_step? integer the step that the value belongs to
+---@param walltime? number when the value was, in seconds since 1970; now unless given
 function SummaryWriter:add_text(...)
   local o = read_text:table(...)
   if not utf8.len(o.text_string) then
@@ -236,12 +256,15 @@ end
 local read_audio = declare("add_audio", "string tag, Tensor snd_tensor, int? global_step=nil, "
   .. "int>=1<=4294967295 sample_rate=44100, number? walltime=nil")
 
---- Adds a sound of one channel, `(1, samples)`, with samples from -1 to 1.
----@param tag string
----@param snd_tensor moonlet.Tensor
----@param global_step? integer
----@param sample_rate? integer (default 44100)
----@param walltime? number
+--- Adds sound of one channel.
+--- > writer = ml.utils.tensorboard.SummaryWriter(os.tmpname() .. ".runs")
+--- > writer:add_audio("tone", ml.zeros(1, 100), 1, 8000)
+---@param tag string the name
+---@param snd_tensor moonlet.Tensor samples from -1 to 1
+---@param global_step? integer the step that the value belongs to
+---@param sample_rate? integer samples per second
+---@param walltime? number when the value was, in seconds since 1970; now unless given
+---@shape snd_tensor (1, samples)
 function SummaryWriter:add_audio(...)
   local o = read_audio:table(...)
   local file, frames = plugins.sound("SummaryWriter: add_audio", o.snd_tensor, o.sample_rate)
@@ -255,15 +278,17 @@ local read_pr_curve = declare("add_pr_curve", "string tag, Tensor labels, Tensor
 -- TensorBoard shows no more.
 local MOST_THRESHOLDS = 127
 
---- Adds the curve of precision and recall of predictions from 0 to 1 whose labels are 0 or 1, at
---- `num_thresholds` thresholds, at most 127. `weights` say how much each counts.
----@param tag string
----@param labels moonlet.Tensor
----@param predictions moonlet.Tensor of as many elements
----@param global_step? integer
----@param num_thresholds? integer (default 127)
----@param weights? moonlet.Tensor|number
----@param walltime? number
+--- Adds the precision-recall curve of predictions for two classes.
+--- > writer = ml.utils.tensorboard.SummaryWriter(os.tmpname() .. ".runs")
+--- > writer:add_pr_curve("pr", ml.tensor { 0, 1 }, ml.tensor { 0.2, 0.9 }, 1)
+---@param tag string the chart
+---@param labels moonlet.Tensor 0 or 1 for each example
+---@param predictions moonlet.Tensor probabilities of 1, in [0, 1]
+---@param global_step? integer the step that the value belongs to
+---@param num_thresholds? integer number of thresholds, at most 127
+---@param weights? moonlet.Tensor|number a weight for each example; 1 unless given
+---@param walltime? number when the value was, in seconds since 1970; now unless given
+---@shape labels (n), predictions (n), weights (n)
 function SummaryWriter:add_pr_curve(...)
   local o = read_pr_curve:table(...)
   local count = math.min(o.num_thresholds, MOST_THRESHOLDS)
@@ -279,16 +304,17 @@ end)
 local read_mesh = declare("add_mesh", "string tag, Tensor vertices, Tensor? colors=nil, "
   .. "Tensor? faces=nil, MeshConfig? config_dict=nil, int? global_step=nil, number? walltime=nil")
 
---- Adds meshes, or clouds of points: `vertices` (batch, points, 3), the `colors` of each as red,
---- green and blue from 0 to 255, and `faces` (batch, count, 3), the positions (from 1) of each
---- triangle's corners. `config_dict`, by name, is for the three.js that shows them.
----@param tag string
----@param vertices moonlet.Tensor
----@param colors? moonlet.Tensor
----@param faces? moonlet.Tensor
----@param config_dict? table
----@param global_step? integer
----@param walltime? number
+--- Adds meshes, or clouds of points.
+--- > writer = ml.utils.tensorboard.SummaryWriter(os.tmpname() .. ".runs")
+--- > writer:add_mesh("cloud", ml.zeros(1, 5, 3))
+---@param tag string the name
+---@param vertices moonlet.Tensor coordinates of the points
+---@param colors? moonlet.Tensor red, green and blue of each point, from 0 to 255
+---@param faces? moonlet.Tensor positions, from 1, of each triangle's corners
+---@param config_dict? table settings of the three.js that shows them, by name
+---@param global_step? integer the step that the value belongs to
+---@param walltime? number when the value was, in seconds since 1970; now unless given
+---@shape vertices (n, points, 3), colors (n, points, 3), faces (n, triangles, 3)
 function SummaryWriter:add_mesh(...)
   local o = read_mesh:table(...)
   local where = "SummaryWriter: add_mesh"
@@ -298,10 +324,11 @@ end
 
 local read_custom_scalars = declare("add_custom_scalars", "dict layout")
 
---- Says which of the tags of `add_scalar` are shown together in one chart: `{ CATEGORY = { CHART =
---- { "Multiline", { tag, ... } } } }`, or `{ "Margin", { value, lower, upper } }`. Once for a
---- writer.
----@param layout table<string, table<string, table>>
+--- Sets which tags of `add_scalar` are shown together in one chart. Once for a writer.
+--- > writer = ml.utils.tensorboard.SummaryWriter(os.tmpname() .. ".runs")
+--- > writer:add_custom_scalars { all = { loss = { "Multiline", { "loss/train", "loss/test" } } } }
+---@param layout table<string, table<string, table>> `{ CATEGORY = { CHART = { "Multiline", {
+---   tag, ... } } } }`, or `{ "Margin", { value, lower, upper } }`
 function SummaryWriter:add_custom_scalars(...)
   local layout = plugins.checked_layout("SummaryWriter: add_custom_scalars",
     (read_custom_scalars(...)))
@@ -312,15 +339,16 @@ local read_embedding = declare("add_embedding", "Tensor mat, table? metadata=nil
   .. 'Tensor? label_img=nil, int>=0? global_step=nil, string tag="default", '
   .. "string[]? metadata_header=nil")
 
---- Writes points for TensorBoard's projector: the rows of `mat`, with a label each in `metadata`
---- (with `metadata_header` an array of them, for columns of those names) and a picture each in
---- `label_img` (points, channels, height, width).
----@param mat moonlet.Tensor (points, dimensions)
----@param metadata? any[]
----@param label_img? moonlet.Tensor
----@param global_step? integer
----@param tag? string (default "default")
----@param metadata_header? string[]
+--- Adds points for TensorBoard's projector.
+--- > writer = ml.utils.tensorboard.SummaryWriter(os.tmpname() .. ".runs")
+--- > writer:add_embedding(ml.rand(3, 4), { "a", "b", "c" })
+---@param mat moonlet.Tensor the points
+---@param metadata? any[] a label for each point, or with `metadata_header` an array of labels
+---@param label_img? moonlet.Tensor a picture for each point
+---@param global_step? integer the step that the value belongs to
+---@param tag? string the name
+---@param metadata_header? string[] the names of the labels' columns
+---@shape mat (points, dimensions), label_img (points, channels, height, width)
 function SummaryWriter:add_embedding(...)
   local o = read_embedding:table(...)
   local where = "SummaryWriter: add_embedding"
@@ -354,14 +382,16 @@ local function checked_domains(where, domains, hparams)
   return domains
 end
 
---- Adds a run with its hyperparameters (numbers, strings, booleans) and the metrics it came to, in
---- a folder of its own, `run_name` (default: the time). `hparam_domain_discrete` has arrays of the
---- values that hyperparameters are chosen from.
----@param hparam_dict table<string, number|string|boolean>
----@param metric_dict table<string, number|moonlet.Tensor>
----@param hparam_domain_discrete? table<string, any[]>
----@param run_name? string
----@param global_step? integer
+--- Adds a run with its hyperparameters and the metrics it came to, in a folder of its own.
+--- > writer = ml.utils.tensorboard.SummaryWriter(os.tmpname() .. ".runs")
+--- > writer:add_hparams({ lr = 0.1 }, { accuracy = 0.9 })
+---@param hparam_dict table<string, number|string|boolean> numbers, strings and booleans by name
+---@param metric_dict table<string, number|moonlet.Tensor> numbers, or tensors of one element,
+---   by name
+---@param hparam_domain_discrete? table<string, any[]> arrays of the values that hyperparameters
+---   are chosen from, by name
+---@param run_name? string the folder; the time unless given
+---@param global_step? integer the step that the value belongs to
 function SummaryWriter:add_hparams(...)
   local o = read_hparams:table(...)
   local where, hparams, metrics = "SummaryWriter: add_hparams", {}, {}
@@ -384,7 +414,9 @@ end
 
 local read_flush = declare("flush", "")
 
---- Writes what is waiting to disk.
+--- Writes waiting values to disk.
+--- > writer = ml.utils.tensorboard.SummaryWriter(os.tmpname() .. ".runs")
+--- > writer:flush()
 function SummaryWriter:flush(...)
   read_flush(...)
   if self.closed then return end
@@ -395,7 +427,9 @@ end
 
 local read_close = declare("close", "")
 
---- Ends the files. Closing twice does nothing.
+--- Closes the files. Closing twice does nothing.
+--- > writer = ml.utils.tensorboard.SummaryWriter(os.tmpname() .. ".runs")
+--- > writer:close()
 function SummaryWriter:close(...)
   read_close(...)
   if self.closed then return end
@@ -407,6 +441,9 @@ end
 function SummaryWriter.__close(self) self:close() end
 
 --- The folder of the run.
+--- > folder = os.tmpname() .. ".runs"
+--- > ml.utils.tensorboard.SummaryWriter(folder):get_logdir() == folder
+---   true
 ---@return string
 function SummaryWriter:get_logdir() return self.log_dir end
 

@@ -13,8 +13,12 @@ local basic = {}
 
 local read_compose = signature "data.transforms.Compose(function[] transforms)"
 
---- Transforms, or functions of one argument, one after the other:
---- `transforms.Compose { transforms.RandomCrop(32, 4), transforms.ToTensor() }`.
+--- Applies transforms, or functions of one argument, one after the other.
+--- > T = ml.data.transforms
+--- > image = ml.full({ 3, 8, 8 }, 255):to(ml.uint8)
+--- > T.Compose { T.CenterCrop(4), T.ToTensor() }(image).shape
+---   (3, 4, 4)
+---@param transforms function[] the transforms in order
 local Compose = class("Compose")
 basic.Compose = Compose
 
@@ -28,6 +32,10 @@ end
 local read_lambda = signature "data.transforms.Lambda(function lambd)"
 
 --- A function as a transform.
+--- > ml.data.transforms.Lambda(function(x) return x * 2 end)(ml.tensor { 1, 2 })
+---   {2, 4}
+---   Tensor (2,) int64
+---@param lambd function function of the image
 local Lambda = class("Lambda")
 basic.Lambda = Lambda
 
@@ -38,7 +46,13 @@ function Lambda:__call(image) return self.lambd(image) end
 local read_apply = signature("data.transforms.RandomApply(function[] transforms, "
   .. "number>=0<=1 p=0.5, Generator? generator=nil)")
 
---- All of the transforms with probability `p`, else none.
+--- Applies all of the transforms with probability `p`, otherwise none.
+--- > ml.data.transforms.RandomApply({ function(x) return x * 2 end }, 1)(ml.tensor { 1, 2 })
+---   {2, 4}
+---   Tensor (2,) int64
+---@param transforms function[] the transforms in order
+---@param p? number probability in [0, 1]
+---@param generator? moonlet.Generator random number generator; the default one unless given
 local RandomApply = class("RandomApply")
 basic.RandomApply = RandomApply
 
@@ -53,7 +67,14 @@ end
 local read_choice = signature("data.transforms.RandomChoice(function[] transforms, "
   .. "number[]>=0? p=nil, Generator? generator=nil)")
 
---- One of the transforms, drawn with the probabilities `p` (all alike).
+--- Applies one of the transforms, drawn at random.
+--- > double = function(x) return x * 2 end
+--- > ml.data.transforms.RandomChoice { double, double }(ml.tensor { 1, 2 })
+---   {2, 4}
+---   Tensor (2,) int64
+---@param transforms function[] the transforms
+---@param p? number[] weights of the transforms; equal unless given
+---@param generator? moonlet.Generator random number generator; the default one unless given
 local RandomChoice = class("RandomChoice")
 basic.RandomChoice = RandomChoice
 
@@ -84,8 +105,15 @@ end
 local read_normalize = signature("data.transforms.Normalize(number|number[] mean, "
   .. "number|number[] std, bool inplace=false)")
 
---- `(x - mean) / std` of a float image, with a number for each channel (or one for all). `inplace`
---- changes the image itself.
+--- Normalises each channel of a floating image by a mean and a standard deviation.
+--- > ml.data.transforms.Normalize(0.5, 0.25)(ml.tensor { { { 0.5, 1.0 } } })
+---   {{{0., 2.}}}
+---   Tensor (1, 1, 2) float32
+---@param mean number|number[] a number for each channel, or one for all
+---@param std number|number[] a number for each channel, or one for all; not 0
+---@param inplace? boolean whether the image itself is changed
+---@shape image (*, channels, height, width) -> the same
+---@formula y_c = (x_c - mean_c) / std_c
 local Normalize = class("Normalize")
 basic.Normalize = Normalize
 
@@ -121,7 +149,12 @@ end
 
 local read_nothing = signature "data.transforms.ToTensor()"
 
---- A uint8 image as float32 numbers from 0 to 1; other images stay as they are.
+--- Converts a uint8 image to float32 numbers from 0 to 1; other images stay as they are.
+--- > ml.data.transforms.ToTensor()(ml.tensor({ { { 0, 255 } } }, { dtype = ml.uint8 }))
+---   {{{0., 1.}}}
+---   Tensor (1, 1, 2) float32
+---@shape image (*, channels, height, width) -> the same
+---@formula y = x / 255
 local ToTensor = class("ToTensor")
 basic.ToTensor = ToTensor
 
@@ -137,8 +170,14 @@ end
 
 local read_convert = signature 'data.transforms.ConvertImageDtype(string dtype="float32")'
 
---- An image of another dtype, with its numbers scaled: integers stand for 0 to the largest of their
---- dtype, floats for 0 to 1.
+--- Converts an image to another dtype and scales its numbers: integers stand for 0 to the largest
+--- of their dtype, floats for 0 to 1.
+--- > image = ml.tensor({ { { 0, 255 } } }, { dtype = ml.uint8 })
+--- > ml.data.transforms.ConvertImageDtype("float32")(image)
+---   {{{0., 1.}}}
+---   Tensor (1, 1, 2) float32
+---@param dtype? string the result's dtype
+---@shape image (*, channels, height, width) -> the same
 local ConvertImageDtype = class("ConvertImageDtype")
 basic.ConvertImageDtype = ConvertImageDtype
 

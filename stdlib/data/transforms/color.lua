@@ -14,7 +14,13 @@ local color = {}
 
 local read_gray = signature "data.transforms.Grayscale(int>=1<=3 num_output_channels=1)"
 
---- The grey of an image of one or three channels, as one channel or as three equal ones.
+--- Luminance of an image of one or three channels.
+--- > ml.data.transforms.Grayscale()(ml.ones(3, 1, 1))
+---   {{{0.9999}}}
+---   Tensor (1, 1, 1) float32
+---@param num_output_channels? integer 1, or 3 for three equal channels
+---@shape image (*, channels, height, width) -> (*, num_output_channels, height, width)
+---@formula y = 0.2989 R + 0.587 G + 0.114 B
 local Grayscale = class("Grayscale")
 color.Grayscale = Grayscale
 
@@ -31,7 +37,12 @@ end
 local read_random_gray = signature(
   "data.transforms.RandomGrayscale(number>=0<=1 p=0.1, Generator? generator=nil)")
 
---- The grey of an image with probability `p`, with as many channels as it has.
+--- Replaces an image by its luminance with probability `p`, with as many channels as it has.
+--- > ml.data.transforms.RandomGrayscale(1)(ml.ones(3, 1, 1)).shape
+---   (3, 1, 1)
+---@param p? number probability in [0, 1]
+---@param generator? moonlet.Generator random number generator; the default one unless given
+---@shape image (*, channels, height, width) -> the same
 local RandomGrayscale = class("RandomGrayscale")
 color.RandomGrayscale = RandomGrayscale
 
@@ -47,9 +58,18 @@ local read_jitter = signature("data.transforms.ColorJitter(number>=0|number[] br
   .. "number>=0|number[] contrast=0, number>=0|number[] saturation=0, number>=0|number[] hue=0, "
   .. "Generator? generator=nil)")
 
---- Brightness, contrast, saturation and hue changed at random, in a random order. Each is drawn
---- from `1 - value` (at least 0) to `1 + value`, the hue from `-value` to `value` (at most 0.5, a
---- half of the circle), or from the range given. 0 leaves it alone.
+--- Changes brightness, contrast, saturation and hue at random, in a random order. A number v stands
+--- for the range [max(0, 1 - v), 1 + v] of factors, and for the hue for [-v, v]; 0 leaves it as it
+--- is.
+--- > ml.data.transforms.ColorJitter({ 2, 2 })(ml.full({ 3, 1, 1 }, 0.25)):reshape(3)
+---   {0.5000, 0.5000, 0.5000}
+---   Tensor (3,) float32
+---@param brightness? number|number[] range of the factor of all numbers; a number or {low, high}
+---@param contrast? number|number[] range of the factor of distances from the mean
+---@param saturation? number|number[] range of the factor of distances from grey
+---@param hue? number|number[] range of the shift of the hue, at most 0.5, half of the colour circle
+---@param generator? moonlet.Generator random number generator; the default one unless given
+---@shape image (*, channels, height, width) -> the same
 local ColorJitter = class("ColorJitter")
 color.ColorJitter = ColorJitter
 
@@ -92,10 +112,18 @@ local read_erasing = signature("data.transforms.RandomErasing(number>=0<=1 p=0.5
   .. "number[] scale={0.02, 0.33}, number[] ratio={0.3, 3.3}, number|string|number[] value=0, "
   .. "bool inplace=false, Generator? generator=nil)")
 
---- An image with a random rectangle overwritten, with probability `p` (Zhong et al. 2017). Options:
---- `scale` ({0.02, 0.33}), the part of the area, `ratio` ({0.3, 3.3}), of its height to its width,
---- `value`, a number, one for each channel, or "random" for normal numbers, `inplace` to change the
---- image itself, `generator`.
+--- Overwrites a random rectangle of an image with probability `p`.
+--- > ml.data.transforms.RandomErasing(1)(ml.ones(3, 8, 8)).shape
+---   (3, 8, 8)
+---@param p? number probability in [0, 1]
+---@param scale? number[] range of the rectangle's area, as shares of the image's
+---@param ratio? number[] range of the rectangle's height divided by its width
+---@param value? number|string|number[] a number, one for each channel, or "random" for normal
+---   numbers
+---@param inplace? boolean whether the image itself is changed
+---@param generator? moonlet.Generator random number generator; the default one unless given
+---@shape image (*, channels, height, width) -> the same
+---@source Zhong and others, "Random erasing data augmentation", 2017
 local RandomErasing = class("RandomErasing")
 color.RandomErasing = RandomErasing
 

@@ -31,9 +31,16 @@ end
 local read_resize = signature("data.transforms.Resize(int>=1|int[]>=1 size, "
   .. 'ResizeMode interpolation="bilinear", int>=1? max_size=nil, bool antialias=true)')
 
---- An image of another size: `{ height, width }`, or one number for the shorter side, with the
---- proportions kept and the longer side at most `max_size`. Options: `interpolation` ("bilinear",
---- "bicubic", "nearest", "nearest-exact"), `antialias` (true; for the first two of these).
+--- Resizes an image.
+--- > ml.data.transforms.Resize(4)(ml.zeros(3, 8, 16)).shape
+---   (3, 4, 8)
+---@param size integer|integer[] `{ height, width }`, or the length of the shorter side, which
+---   keeps the proportions
+---@param interpolation? string "bilinear", "bicubic", "nearest" or "nearest-exact"
+---@param max_size? integer the longest that the longer side may get, where `size` is one number
+---@param antialias? boolean whether the image is smoothed when it gets smaller; for "bilinear"
+---   and "bicubic"
+---@shape image (*, channels, height, width) -> (*, channels, new height, new width)
 local Resize = class("Resize")
 geometry.Resize = Resize
 
@@ -54,8 +61,13 @@ end
 
 local read_center = signature "data.transforms.CenterCrop(int>=1|int[]>=1 size)"
 
---- The middle of an image: `size` is `{ height, width }`, or one number for both. What the image
---- does not have is 0.
+--- Crops an image at its centre. Where the image is smaller than `size`, it is padded with 0.
+--- > ml.data.transforms.CenterCrop(2)(ml.arange(16):reshape(1, 4, 4))
+---   {{{ 6,  7},
+---     {10, 11}}}
+---   Tensor (1, 2, 2) int64
+---@param size integer|integer[] `{ height, width }`, or one number for both
+---@shape image (*, channels, height, width) -> (*, channels, size)
 local CenterCrop = class("CenterCrop")
 geometry.CenterCrop = CenterCrop
 
@@ -75,9 +87,19 @@ end
 local read_pad = signature("data.transforms.Pad(int>=0|int[]>=0 padding, number fill=0, "
   .. 'PadMode padding_mode="constant")')
 
---- An image with a border: `padding` is one number for all sides, two (left and right, top and
---- bottom) or four (left, top, right, bottom). `padding_mode` is "constant" (`fill`), "edge",
---- "reflect" (the edge is not repeated) or "symmetric" (it is).
+--- Pads an image on all sides.
+--- > ml.data.transforms.Pad(1)(ml.ones(1, 1, 1))
+---   {{{0., 0., 0.},
+---     {0., 1., 0.},
+---     {0., 0., 0.}}}
+---   Tensor (1, 3, 3) float32
+---@param padding integer|integer[] one number, {left and right, top and bottom}, or {left, top,
+---   right, bottom}
+---@param fill? number the value of the border for "constant"
+---@param padding_mode? string "constant" (`fill`), "edge", "reflect" (edge not repeated) or
+---   "symmetric" (repeated)
+---@shape image (*, channels, height, width) -> (*, channels, height + top + bottom, width +
+---   left + right)
 local Pad = class("Pad")
 geometry.Pad = Pad
 
@@ -96,9 +118,17 @@ local read_crop = signature("data.transforms.RandomCrop(int>=1|int[]>=1 size, "
   .. "int>=0|int[]>=0? padding=nil, bool pad_if_needed=false, number fill=0, "
   .. 'PadMode padding_mode="constant", Generator? generator=nil)')
 
---- A part of an image at a random position: `size` is `{ height, width }`, or one number for both.
---- Options: `padding`, `fill` and `padding_mode` for a border that comes first (see
---- `transforms.Pad`), `pad_if_needed` (false) to pad what is smaller than `size`, `generator`.
+--- Crops an image at a random position.
+--- > ml.data.transforms.RandomCrop(4)(ml.zeros(3, 8, 8)).shape
+---   (3, 4, 4)
+---@param size integer|integer[] `{ height, width }`, or one number for both
+---@param padding? integer|integer[] border that is added first, as in `transforms.Pad`
+---@param pad_if_needed? boolean whether an image smaller than `size` is padded
+---@param fill? number the value of the border for "constant"
+---@param padding_mode? string "constant" (`fill`), "edge", "reflect" (edge not repeated) or
+---   "symmetric" (repeated)
+---@param generator? moonlet.Generator random number generator; the default one unless given
+---@shape image (*, channels, height, width) -> (*, channels, size)
 local RandomCrop = class("RandomCrop")
 geometry.RandomCrop = RandomCrop
 
@@ -136,9 +166,17 @@ local read_resized = signature("data.transforms.RandomResizedCrop(int>=1|int[]>=
   .. "number[] scale={0.08, 1}, number[] ratio={3 / 4, 4 / 3}, "
   .. 'ResizeMode interpolation="bilinear", bool antialias=true, Generator? generator=nil)')
 
---- A random part of an image, resized to `size`. Options: `scale` ({0.08, 1}), the part of the
---- area, `ratio` ({3/4, 4/3}), of its width to its height, `interpolation` ("bilinear"),
---- `antialias` (true), `generator`.
+--- Crops a random part of an image, of random area and proportions, and resizes it.
+--- > ml.data.transforms.RandomResizedCrop(4)(ml.zeros(3, 8, 8)).shape
+---   (3, 4, 4)
+---@param size integer|integer[] `{ height, width }`, or one number for both
+---@param scale? number[] range of the part's area, as shares of the image's
+---@param ratio? number[] range of the part's width divided by its height
+---@param interpolation? string "bilinear", "bicubic", "nearest" or "nearest-exact"
+---@param antialias? boolean whether the image is smoothed when it gets smaller
+---@param generator? moonlet.Generator random number generator; the default one unless given
+---@shape image (*, channels, height, width) -> (*, channels, size)
+---@source Szegedy and others, "Going deeper with convolutions", 2015
 local RandomResizedCrop = class("RandomResizedCrop")
 geometry.RandomResizedCrop = RandomResizedCrop
 
@@ -196,20 +234,43 @@ local function define_flip(name, dim)
   return cls
 end
 
---- An image with left and right exchanged, with probability `p`.
+--- Exchanges left and right with probability `p`.
+--- > ml.data.transforms.RandomHorizontalFlip(1)(ml.tensor { { { 1, 2 } } })
+---   {{{2, 1}}}
+---   Tensor (1, 1, 2) int64
+---@param p? number probability in [0, 1]
+---@param generator? moonlet.Generator random number generator; the default one unless given
+---@shape image (*, channels, height, width) -> the same
 geometry.RandomHorizontalFlip = define_flip("RandomHorizontalFlip", -1)
 
---- An image with top and bottom exchanged, with probability `p`.
+--- Exchanges top and bottom with probability `p`.
+--- > ml.data.transforms.RandomVerticalFlip(1)(ml.tensor { { { 1 }, { 2 } } })
+---   {{{2},
+---     {1}}}
+---   Tensor (1, 2, 1) int64
+---@param p? number probability in [0, 1]
+---@param generator? moonlet.Generator random number generator; the default one unless given
+---@shape image (*, channels, height, width) -> the same
 geometry.RandomVerticalFlip = define_flip("RandomVerticalFlip", -2)
 
 local read_rotation = signature("data.transforms.RandomRotation(number>=0|number[] degrees, "
   .. 'RotateMode interpolation="nearest", bool expand=false, number[]? center=nil, '
   .. "number fill=0, Generator? generator=nil)")
 
---- An image turned against the clock by a random angle: from `-degrees` to `degrees`, or from the
---- first to the second of two. Options: `interpolation` ("nearest" or "bilinear"), `expand` (false;
---- true for a result that holds the whole image), `center` (x and y in pixels from the upper left
---- corner; the middle), `fill` (0) for what the image does not have, `generator`.
+--- Rotates an image counterclockwise by a random angle.
+--- > ml.data.transforms.RandomRotation({ 90, 90 })(ml.tensor { { { 1, 2 }, { 3, 4 } } })
+---   {{{2, 4},
+---     {1, 3}}}
+---   Tensor (1, 2, 2) int64
+---@param degrees number|number[] the angle is drawn from [-degrees, degrees], or from a range
+---   {low, high}
+---@param interpolation? string "nearest" or "bilinear"
+---@param expand? boolean whether the result is large enough for the whole image
+---@param center? number[] x and y of the centre in pixels from the upper left corner; the
+---   middle unless given
+---@param fill? number the value of pixels outside of the image
+---@param generator? moonlet.Generator random number generator; the default one unless given
+---@shape image (*, channels, height, width) -> the same, or larger with `expand`
 local RandomRotation = class("RandomRotation")
 geometry.RandomRotation = RandomRotation
 

@@ -13,16 +13,25 @@ local base = {}
 
 local CACHE = "int>=0<=1 cache_size=0"
 
---- The base of transforms, which are called, `t(x)`; `t.inv` is the inverse. With `cache_size = 1`
---- the inverse of the last result is the x that was given. A class of one's own has the methods
---- `_call(x)`, `_inverse(y)` and `log_abs_det_jacobian(x, y)` and the fields `domain` and
---- `codomain`.
+--- The base class of invertible transforms of random variables. A transform is called, `t(x)`, and
+--- `t.inv` is its inverse. A class of one's own has the methods `_call(x)`, `_inverse(y)` and
+--- `log_abs_det_jacobian(x, y)` and the fields `domain` and `codomain`.
+--- > t = ml.distributions.ExpTransform()
+--- > t(ml.tensor { 0.0, 1.0 })
+---   {1.0000, 2.7183}
+---   Tensor (2,) float32
+--- > t.inv(ml.tensor { 1.0 })
+---   {0.}
+---   Tensor (1,) float32
 ---@field domain table The constraint that arguments satisfy.
 ---@field codomain table The constraint that results satisfy.
----@field bijective boolean Whether each result comes of one argument.
----@field sign any 1 or -1 where a transform of numbers rises or falls.
----@field inv table The inverse, a transform.
----@field event_dim integer The `event_dim` of domain and codomain, where both have the same.
+---@field bijective boolean Whether each result comes from exactly one argument.
+---@field sign any 1 where an elementwise transform increases, -1 where it decreases.
+---@field inv table The inverse transform.
+---@field event_dim integer The number of dimensions of one value, where domain and codomain
+---   have the same.
+---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
+---   result is exact; 0 nothing
 local Transform = class("Transform")
 base.Transform = Transform
 Transform.__index = properties.index
@@ -108,35 +117,46 @@ end
 
 Transform._call, Transform._inverse = lacks "_call", lacks "inverse"
 
---- The logarithm of the absolute value of the Jacobian's determinant, dy/dx, of what the transform
---- made of x.
----@param x Tensor
----@param y Tensor
+--- Logarithm of the absolute value of the determinant of the Jacobian of the transform.
+--- > t = ml.distributions.AffineTransform(0, 3)
+--- > t:log_abs_det_jacobian(ml.tensor(1.0), ml.tensor(3.0))
+---   1.0986  Tensor () float32
+---@param x Tensor arguments in the domain
+---@param y Tensor the transform's results for `x`
 ---@return Tensor
+---@shape x (*, event), y (*, event) -> (*)
+---@formula log |det dy/dx|
 function Transform:log_abs_det_jacobian(...)
   local x, y = read_jacobian(...)
   if not self._log_det then fail("%s: has no log_abs_det_jacobian", base.where(self)) end
   return self:_log_det(x, y)
 end
 
---- The shape of the result for an argument of that shape.
----@param shape integer[]
+--- The shape of the result for an argument of a shape.
+--- > ml.distributions.StickBreakingTransform():forward_shape({5, 2})
+---   (5, 3)
+---@param shape integer[] the shape of the argument
 ---@return moonlet.Shape
 function Transform:forward_shape(...)
   local shape = read_forward_shape(...)
   return shapes.object(self._forward_shape and self:_forward_shape(shape) or shape)
 end
 
---- The shape of the argument for a result of that shape.
----@param shape integer[]
+--- The shape of the argument for a result of a shape.
+--- > ml.distributions.StickBreakingTransform():inverse_shape({5, 3})
+---   (5, 2)
+---@param shape integer[] the shape of the result
 ---@return moonlet.Shape
 function Transform:inverse_shape(...)
   local shape = read_inverse_shape(...)
   return shapes.object(self._inverse_shape and self:_inverse_shape(shape) or shape)
 end
 
---- The same transform with another `cache_size` (1 unless given).
----@param cache_size? integer
+--- Returns the same transform with another cache size.
+--- > ml.distributions.TanhTransform():with_cache(1)
+---   TanhTransform()
+---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
+---   result is exact; 0 nothing
 ---@return table
 function Transform:with_cache(...)
   local size = read_with_cache(...)
@@ -229,7 +249,14 @@ function base.equal_lists(a, b)
   return true
 end
 
---- `ComposeTransform(parts)`: the transforms of the list, one after the other.
+--- Composition of transforms, applied one after the other, the first of the array first.
+--- > D = ml.distributions
+--- > D.ComposeTransform({ D.ExpTransform(), D.AffineTransform(1, 2) })(ml.tensor(0.0))
+---   3.  Tensor () float32
+---@param parts moonlet.distributions.Transform[] the transforms in the order of application
+---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
+---   result is exact; 0 nothing
+---@formula y = f_n(...f_1(x))
 local Compose = base.define("ComposeTransform", "table parts", function(self, o)
   self.parts = base.transforms("distributions.ComposeTransform", "parts", o.parts,
     o.cache_size)
@@ -336,13 +363,24 @@ function Compose:__tostring()
   return ("ComposeTransform(%s\n)"):format(table.concat(parts, ","))
 end
 
---- What gives back its argument.
+--- The transform that returns its argument.
+--- > ml.distributions.identity_transform(ml.tensor { 1.0, 2.0 })
+---   {1., 2.}
+---   Tensor (2,) float32
 base.identity_transform = Compose({})
 
 -- Of further dimensions.
 
---- `IndependentTransform(base_transform, reinterpreted_batch_ndims)`: one value is what the base
---- takes in that many further dimensions; their Jacobians are added up.
+--- Applies a transform to each element of further dimensions; the logarithms of their determinants
+--- are added up.
+--- > D = ml.distributions
+--- > t = D.IndependentTransform(D.ExpTransform(), 1)
+--- > t:log_abs_det_jacobian(ml.tensor { 1.0, 2.0 }, ml.tensor { 1.0, 2.0 }:exp())
+---   3.  Tensor () float32
+---@param base_transform moonlet.distributions.Transform the transform of each element
+---@param reinterpreted_batch_ndims integer how many of the dimensions in front join the event
+---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
+---   result is exact; 0 nothing
 local Independent = base.define("IndependentTransform",
   "Transform base_transform, int>=0 reinterpreted_batch_ndims", function(self, o)
     self.base_transform = o.base_transform:with_cache(o.cache_size)
@@ -383,7 +421,14 @@ function Independent:__tostring()
     self.reinterpreted_batch_ndims)
 end
 
---- `ReshapeTransform(in_shape, out_shape)`: other sizes of the last dimensions.
+--- Reshapes the last dimensions; the determinant of the Jacobian is 1.
+--- > ml.distributions.ReshapeTransform({4}, {2, 2})(ml.zeros(3, 4)).shape
+---   (3, 2, 2)
+---@param in_shape integer[] the shape of one argument
+---@param out_shape integer[] the shape of one result, of as many elements
+---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
+---   result is exact; 0 nothing
+---@shape (*, in_shape) -> (*, out_shape)
 local Reshape = base.define("ReshapeTransform", "Size in_shape, Size out_shape", function(self, o)
   if shapes.numel(o.in_shape) ~= shapes.numel(o.out_shape) then
     fail("%s: shapes %s and %s have different numbers of elements", base.where(self),

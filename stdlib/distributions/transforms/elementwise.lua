@@ -16,7 +16,14 @@ local function rising(cls, codomain)
   base.all_equal(cls)
 end
 
---- `y = exp(x)`.
+--- Exponential of each element, from the real numbers to the positive ones.
+--- > ml.distributions.ExpTransform()(ml.tensor { 0.0, 1.0 })
+---   {1.0000, 2.7183}
+---   Tensor (2,) float32
+---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
+---   result is exact; 0 nothing
+---@shape (*) -> (*)
+---@formula y = exp(x)
 local Exp = define("ExpTransform", "")
 elementwise.ExpTransform = Exp
 rising(Exp, constraints.positive)
@@ -25,7 +32,15 @@ function Exp:_call(x) return x:exp() end
 function Exp:_inverse(y) return y:log() end
 function Exp:_log_det(x) return x end
 
---- `PowerTransform(exponent)`: `y = x ^ exponent` of numbers above 0.
+--- Power of each element of the positive numbers.
+--- > ml.distributions.PowerTransform(2)(ml.tensor { 1.0, 3.0 })
+---   {1., 9.}
+---   Tensor (2,) float32
+---@param exponent moonlet.Tensor|number the exponent a, a number or a tensor
+---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
+---   result is exact; 0 nothing
+---@shape (*) -> (*)
+---@formula y = x^a
 local Power = define("PowerTransform", "Tensor|number exponent", function(self, o)
   self.exponent = shapes.broadcast_all(base.where(self), { "exponent" }, { o.exponent })[1]
 end)
@@ -70,7 +85,15 @@ end
 ---@return Tensor
 function elementwise.clipped_sigmoid(x) return inside(x:sigmoid()) end
 
---- `y = 1 / (1 + exp(-x))`.
+--- Logistic sigmoid of each element, from the real numbers to (0, 1); results are kept above 0 and
+--- below 1.
+--- > ml.distributions.SigmoidTransform()(ml.tensor { 0.0, 2.0 })
+---   {0.5000, 0.8808}
+---   Tensor (2,) float32
+---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
+---   result is exact; 0 nothing
+---@shape (*) -> (*)
+---@formula y = 1 / (1 + exp(-x))
 local Sigmoid = define("SigmoidTransform", "")
 elementwise.SigmoidTransform = Sigmoid
 rising(Sigmoid, constraints.unit_interval)
@@ -82,7 +105,14 @@ function Sigmoid:_inverse(y)
 end
 function Sigmoid:_log_det(x) return -(-x):softplus() - x:softplus() end
 
---- `y = log(1 + exp(x))`.
+--- Softplus of each element, from the real numbers to the positive ones.
+--- > ml.distributions.SoftplusTransform()(ml.tensor { 0.0, 2.0 })
+---   {0.6931, 2.1269}
+---   Tensor (2,) float32
+---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
+---   result is exact; 0 nothing
+---@shape (*) -> (*)
+---@formula y = log(1 + exp(x))
 local Softplus = define("SoftplusTransform", "")
 elementwise.SoftplusTransform = Softplus
 rising(Softplus, constraints.positive)
@@ -91,7 +121,15 @@ function Softplus:_call(x) return x:softplus() end
 function Softplus:_inverse(y) return (-(-y):expm1()):log() + y end
 function Softplus:_log_det(x) return -(-x):softplus() end
 
---- `y = tanh(x)`. With `cache_size = 1` the inverse of large numbers is exact.
+--- Hyperbolic tangent of each element, from the real numbers to (-1, 1). Inverting results close to
+--- -1 or 1 loses precision unless `cache_size` is 1.
+--- > ml.distributions.TanhTransform()(ml.tensor { 0.0, 1.0 })
+---   {0.0000, 0.7616}
+---   Tensor (2,) float32
+---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
+---   result is exact; 0 nothing
+---@shape (*) -> (*)
+---@formula y = tanh(x)
 local Tanh = define("TanhTransform", "")
 elementwise.TanhTransform = Tanh
 rising(Tanh, constraints.interval(-1.0, 1.0))
@@ -100,7 +138,14 @@ function Tanh:_call(x) return x:tanh() end
 function Tanh:_inverse(y) return y:atanh() end
 function Tanh:_log_det(x) return 2 * (math.log(2) - x - (-2 * x):softplus()) end
 
---- `y = |x|`, which is not bijective; the inverse is `y` itself.
+--- Absolute value of each element. It is not bijective; the inverse returns y itself.
+--- > ml.distributions.AbsTransform()(ml.tensor { -2.0, 3.0 })
+---   {2., 3.}
+---   Tensor (2,) float32
+---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
+---   result is exact; 0 nothing
+---@shape (*) -> (*)
+---@formula y = |x|
 local Abs = define("AbsTransform", "")
 elementwise.AbsTransform = Abs
 rising(Abs, constraints.positive)
@@ -109,7 +154,18 @@ Abs.bijective, Abs.sign = false, nil
 function Abs:_call(x) return x:abs() end
 function Abs:_inverse(y) return y end
 
---- `AffineTransform(loc, scale, { event_dim = 0 })`: `y = loc + scale * x`, numbers or tensors.
+--- Affine function of each element.
+--- > ml.distributions.AffineTransform(1, 2)(ml.tensor { 0.0, 3.0 })
+---   {1., 7.}
+---   Tensor (2,) float32
+---@param loc moonlet.Tensor|number the shift a, a number or a tensor
+---@param scale moonlet.Tensor|number the factor b, a number or a tensor, not 0
+---@param event_dim? integer how many of the last dimensions make one value: 0 for each element
+---   by itself
+---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
+---   result is exact; 0 nothing
+---@shape (*) -> (*)
+---@formula y = a + b x
 local Affine = define("AffineTransform",
   "Tensor|number loc, Tensor|number scale, int>=0 event_dim=0", function(self, o)
     self.loc, self.scale, self.event_dim = o.loc, o.scale, o.event_dim

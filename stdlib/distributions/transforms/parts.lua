@@ -38,8 +38,19 @@ local function constraint_of(make, key)
   end
 end
 
---- `CatTransform(tseq, dim, lengths)`: each transform of the list for as many positions of
---- dimension `dim` (1 unless given) as `lengths` says, 1 unless given.
+--- Applies each transform of an array to its own slice along a dimension; the slices are
+--- concatenated.
+--- > D = ml.distributions
+--- > t = D.CatTransform({ D.ExpTransform(), D.AffineTransform(0, 2) }, 1, { 1, 2 })
+--- > t(ml.tensor { 0.0, 1.0, 2.0 })
+---   {1., 2., 4.}
+---   Tensor (3,) float32
+---@param tseq moonlet.distributions.Transform[] the transforms
+---@param dim? integer the dimension, counted from 1
+---@param lengths? integer[] the size of each slice along `dim`; 1 each unless given
+---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
+---   result is exact; 0 nothing
+---@shape (*) -> (*)
 local Cat = define("CatTransform", "table tseq, int dim=1, int[]>=0? lengths=nil",
   function(self, o)
     take_transforms(self, o)
@@ -97,8 +108,16 @@ function Cat:_log_det(x, y)
   return sum
 end
 
---- `StackTransform(tseq, dim)`: each transform of the list for one position of dimension `dim` (1
---- unless given).
+--- Applies each transform of an array to one position of a dimension.
+--- > D = ml.distributions
+--- > D.StackTransform({ D.ExpTransform(), D.AffineTransform(0, 2) })(ml.tensor { 0.0, 1.0 })
+---   {1., 2.}
+---   Tensor (2,) float32
+---@param tseq moonlet.distributions.Transform[] the transforms, as many as the dimension's size
+---@param dim? integer the dimension, counted from 1
+---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
+---   result is exact; 0 nothing
+---@shape (*) -> (*)
 local Stack = define("StackTransform", "table tseq, int dim=1", take_transforms)
 parts.StackTransform = Stack
 
@@ -122,8 +141,18 @@ function Stack:_call(x) return each_position(self, forward, x) end
 function Stack:_inverse(y) return each_position(self, backward, y) end
 function Stack:_log_det(x, y) return each_position(self, jacobian, x, y) end
 
---- `CumulativeDistributionTransform(distribution)`: from a distribution's support to the
---- probability of what lies below.
+--- The cumulative distribution function of a distribution as a transform from its support to [0,
+--- 1].
+--- > D = ml.distributions
+--- > D.CumulativeDistributionTransform(D.Normal(0, 1))(ml.tensor { 0.0, 1.0 })
+---   {0.5000, 0.8413}
+---   Tensor (2,) float32
+---@param distribution moonlet.distributions.Distribution a distribution of one dimension that
+---   has `cdf` and `icdf`
+---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
+---   result is exact; 0 nothing
+---@shape (*) -> (*)
+---@formula y = F(x)
 local Cumulative = define("CumulativeDistributionTransform", "Distribution distribution",
   function(self, o) self.distribution = o.distribution end)
 parts.CumulativeDistributionTransform = Cumulative

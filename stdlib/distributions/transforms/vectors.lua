@@ -16,8 +16,17 @@ local function shifted(x, value)
   return ml.pad(x:narrow(-1, 1, x:size(-1) - 1), { 1, 0 }, "constant", value)
 end
 
---- Vectors of D (D - 1) / 2 real numbers as Cholesky factors of D x D correlation matrices: the
---- tangents of partial correlations, row by row (Lewandowski, Kurowicka and Joe 2009).
+--- Maps vectors of n (n - 1) / 2 real numbers to the Cholesky factors of (n, n) correlation
+--- matrices, by hyperbolic tangents as partial correlations, row by row.
+--- > ml.distributions.CorrCholeskyTransform()(ml.tensor { 0.5 })
+---   {{1.0000, 0.0000},
+---    {0.4621, 0.8868}}
+---   Tensor (2, 2) float32
+---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
+---   result is exact; 0 nothing
+---@shape (*, n (n - 1) / 2) -> (*, n, n)
+---@source Lewandowski, Kurowicka and Joe, "Generating random correlation matrices based on
+---   vines and extended onion method", 2009
 local CorrCholesky = define("CorrCholeskyTransform", "")
 vectors.CorrCholeskyTransform = CorrCholesky
 CorrCholesky.domain, CorrCholesky.codomain = constraints.real_vector, constraints.corr_cholesky
@@ -70,8 +79,15 @@ function CorrCholesky:_inverse_shape(shape)
   return shapes.join(shapes.part(shape, 1, -3), { d * (d - 1) // 2 })
 end
 
---- The softmax, from vectors to vectors of sum 1. It is not bijective; the inverse is the
---- logarithm.
+--- Softmax along the last dimension, from vectors to the simplex. It is not bijective; the inverse
+--- is the logarithm.
+--- > ml.distributions.SoftmaxTransform()(ml.tensor { 0.0, 0.0 })
+---   {0.5000, 0.5000}
+---   Tensor (2,) float32
+---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
+---   result is exact; 0 nothing
+---@shape (*, n) -> (*, n)
+---@formula y_i = exp(x_i) / sum_j exp(x_j)
 local Softmax = define("SoftmaxTransform", "")
 vectors.SoftmaxTransform = Softmax
 Softmax.domain, Softmax.codomain = constraints.real_vector, constraints.simplex
@@ -85,8 +101,15 @@ function Softmax:_forward_shape(shape)
 end
 Softmax._inverse_shape = Softmax._forward_shape
 
---- Vectors of K - 1 numbers as K shares of 1: each takes its part, a sigmoid, of what those before
---- it left.
+--- Maps vectors of n - 1 real numbers bijectively to n nonnegative numbers whose sum is 1: each
+--- takes the share z_i, a sigmoid, of what those before it have left.
+--- > ml.distributions.StickBreakingTransform()(ml.zeros(2))
+---   {0.3333, 0.3333, 0.3333}
+---   Tensor (3,) float32
+---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
+---   result is exact; 0 nothing
+---@shape (*, n - 1) -> (*, n)
+---@formula y_i = z_i prod_{j < i} (1 - z_j), z_i = sigmoid(x_i - log(n - i))
 local StickBreaking = define("StickBreakingTransform", "")
 vectors.StickBreakingTransform = StickBreaking
 StickBreaking.domain, StickBreaking.codomain = constraints.real_vector, constraints.simplex
@@ -131,7 +154,15 @@ function StickBreaking:_inverse_shape(shape)
   return shapes.join(shapes.part(shape, 1, -2), { shape[#shape] - 1 })
 end
 
---- Square matrices as lower triangular ones with a diagonal above 0: its exponential.
+--- Maps square matrices to lower triangular ones with a positive diagonal: the strictly lower
+--- triangle as it is, and the exponential of the diagonal.
+--- > ml.distributions.LowerCholeskyTransform()(ml.zeros(2, 2))
+---   {{1., 0.},
+---    {0., 1.}}
+---   Tensor (2, 2) float32
+---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
+---   result is exact; 0 nothing
+---@shape (*, n, n) -> (*, n, n)
 local LowerCholesky = define("LowerCholeskyTransform", "")
 vectors.LowerCholeskyTransform = LowerCholesky
 LowerCholesky.domain = constraints.independent(constraints.real, 2)
@@ -150,8 +181,15 @@ function LowerCholesky:_inverse(y)
   return with_diagonal(y, y:diagonal(0, -2, -1):log())
 end
 
---- Square matrices as positive definite ones: the product L L^T of what LowerCholeskyTransform
---- makes.
+--- Maps square matrices to positive definite ones, L L^T for the L of `LowerCholeskyTransform`.
+--- > ml.distributions.PositiveDefiniteTransform()(ml.zeros(2, 2))
+---   {{1., 0.},
+---    {0., 1.}}
+---   Tensor (2, 2) float32
+---@param cache_size? integer 1 keeps the last argument and result, so that inverting that
+---   result is exact; 0 nothing
+---@shape (*, n, n) -> (*, n, n)
+---@formula Y = L L^T
 local PositiveDefinite = define("PositiveDefiniteTransform", "")
 vectors.PositiveDefiniteTransform = PositiveDefinite
 PositiveDefinite.domain = constraints.independent(constraints.real, 2)
