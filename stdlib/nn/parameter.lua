@@ -13,8 +13,9 @@ local marks = setmetatable({}, { __mode = "k" })
 -- The tensors whose shape is not known yet.
 local shapeless = setmetatable({}, { __mode = "k" })
 
---- Whether `value` was made by `nn.Parameter`.
----@param value any
+--- Whether a value was made a parameter by `nn.Parameter`.
+--- > ml.nn.is_parameter(ml.nn.Linear(2, 3).weight)
+---@param value any any value
 ---@return boolean
 function parameter.is_parameter(value)
   return value ~= nil and marks[value] == "parameter"
@@ -41,11 +42,12 @@ end
 
 local read = signature "nn.Parameter(Tensor data, bool requires_grad=true)"
 
---- A parameter on the memory of the tensor `data`, outside its graph: `nn.Parameter(t)`, or
---- `nn.Parameter(t, { requires_grad = false })` for one that is not trained.
----@param data Tensor
----@param requires_grad? boolean (default true)
----@return Tensor
+--- Makes a tensor a parameter: one that modules find and optimisers train. It is on the memory of
+--- `data`, outside of its graph.
+--- > ml.nn.Parameter(ml.ones(2))
+---@param data Tensor the tensor
+---@param requires_grad? boolean whether gradients are computed for it; false freezes it
+---@return Tensor parameter
 function parameter.new(...)
   local data, requires_grad = read(...)
   return marked(data, "parameter"):requires_grad_(requires_grad)
@@ -53,11 +55,12 @@ end
 
 local read_buffer = signature "nn.Buffer(Tensor data, bool persistent=true)"
 
---- A tensor on the memory of `data` that becomes a buffer of the module to which it is assigned:
---- `self.steps = nn.Buffer(ml.zeros(1))`. With `persistent = false` it is not in the state dict.
----@param data Tensor
----@param persistent? boolean (default true)
----@return Tensor
+--- Makes a tensor a buffer of the module to which it is assigned: state that is saved but not
+--- trained.
+--- > ml.nn.Buffer(ml.zeros(2))
+---@param data Tensor the tensor, on whose memory the buffer is
+---@param persistent? boolean whether it is in the state dict
+---@return Tensor buffer
 function parameter.buffer(...)
   local data, persistent = read_buffer(...)
   return marked(data, persistent and "buffer" or "transient")
@@ -80,11 +83,13 @@ local function without_shape(result)
   return result
 end
 
---- A parameter whose shape is not known yet: a lazy layer makes it whole at its first call. Until
---- then it has no elements.
----@param requires_grad? boolean (default true)
----@param options? {device?: string, dtype?: string}
----@return Tensor
+--- Parameter whose shape is not known yet, as lazy layers have until their first call. Until then
+--- it has no elements.
+--- > ml.nn.is_lazy(ml.nn.UninitializedParameter())
+---@param requires_grad? boolean whether gradients are computed for it
+---@param device where its elements will be: the default device unless given
+---@param dtype the dtype of its elements: the default dtype unless given
+---@return Tensor parameter
 function parameter.uninitialized_parameter(...)
   local requires_grad, device, dtype = read_uninitialized_parameter(...)
   return without_shape(parameter.new(ml.empty({ 0 }, { device = device, dtype = dtype }),
@@ -94,18 +99,21 @@ end
 local read_uninitialized_buffer = signature("nn.UninitializedBuffer(bool persistent=true, "
   .. "string? device=nil, string? dtype=nil)")
 
---- A buffer whose shape is not known yet.
----@param persistent? boolean (default true)
----@param options? {device?: string, dtype?: string}
----@return Tensor
+--- Buffer whose shape is not known yet, as lazy layers have until their first call.
+--- > ml.nn.is_lazy(ml.nn.UninitializedBuffer())
+---@param persistent? boolean whether it is in the state dict
+---@param device where its elements will be: the default device unless given
+---@param dtype the dtype of its elements: the default dtype unless given
+---@return Tensor buffer
 function parameter.uninitialized_buffer(...)
   local persistent, device, dtype = read_uninitialized_buffer(...)
   return without_shape(parameter.buffer(ml.empty({ 0 }, { device = device, dtype = dtype }),
     persistent))
 end
 
---- Whether the shape of a parameter or buffer is not known yet.
----@param value any
+--- Whether a value is a parameter or buffer whose shape is not known yet.
+--- > ml.nn.is_lazy(ml.nn.LazyLinear(3).weight)
+---@param value any any value
 ---@return boolean
 function parameter.is_uninitialized(value) return value ~= nil and shapeless[value] == true end
 

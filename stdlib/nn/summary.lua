@@ -153,10 +153,10 @@ end
 
 local read = signature "Module:summary(any... inputs)"
 
---- Calls the network once with the inputs, in eval mode and off the tape, and gives a table of its
---- layers: what each gives, its own parameters, how many multiplications (each with an addition)
---- its products and convolutions take, and the memory of what it gives. It prints in the terminal.
---- > print(ml.nn.Sequential(ml.nn.Linear(4, 8), ml.nn.ReLU()):summary(ml.ones(2, 4)))
+--- Table of the layers with the sizes of what they give, their parameters, multiplications and
+--- memory. The network is called once with the inputs, in eval mode and off the tape. A
+--- multiplication counts with its addition. The table prints in the terminal.
+--- > ml.nn.Sequential(ml.nn.Linear(4, 8), ml.nn.ReLU()):summary(ml.ones(2, 4))
 ---@param ... any the arguments of forward
 ---@return moonlet.Summary
 function Module:summary(...)
