@@ -119,7 +119,7 @@ layers.Hardswish = define("Hardswish", "hardswish", "bool inplace=false")
 layers.LogSigmoid = define("LogSigmoid", "logsigmoid")
 --- Gaussian error linear unit (GELU).
 --- > ml.nn.GELU()(ml.tensor { -2, -0.5, 0, 0.5, 2 })
----@param approximate "none" for the exact form, or "tanh" for the approximation by tanh
+---@param approximate "none" "none" for the exact form, or "tanh" for the approximation by tanh
 ---@shape input (*) -> (*)
 ---@formula y = x Phi(x)
 ---@formula Phi(x) = (1 + erf(x / sqrt(2))) / 2
@@ -278,18 +278,18 @@ layers.Flatten = define("Flatten", "flatten", "int start_dim=2, int end_dim=-1")
 ---@shape input (*, s_dim, *) -> (*, u_1, ..., u_k, *)
 layers.Unflatten = define("Unflatten", "unflatten", "int dim, int[] unflattened_size")
 
---- Parametric rectified linear unit: a leaky ReLU whose slope is learned. There is one slope for
---- all elements, or one for each channel, the second dimension. Weight decay should not be used on
---- it.
+--- Parametric rectified linear unit: a leaky ReLU whose factor is learned. There is one factor for
+--- all elements below 0, or one for each channel, the second dimension. Weight decay should not be
+--- used on it.
 --- > ml.nn.PReLU()(ml.tensor { -2.0, 0, 2 })
----@param num_parameters the slopes to learn: 1, or as many as there are channels
----@param init what the slopes start from
+---@param num_parameters how many factors are learned: 1, or as many as there are channels
+---@param init what the factors start from
 ---@param device where the parameters and buffers are made: the default device unless given
 ---@param dtype the dtype of the parameters and buffers: the default dtype unless given
 ---@shape input (*) or (n, num_parameters, *) -> as input
 ---@formula y = max(x, 0) + weight min(x, 0)
 ---@source He et al., 2015: Delving deep into rectifiers
----@field weight moonlet.Tensor The slopes, a parameter of shape (num_parameters,).
+---@field weight moonlet.Tensor The factors, a parameter of shape (num_parameters,).
 layers.PReLU = layer.define("PReLU", "int>=1 num_parameters=1, number init=0.25" .. layer.factory,
   function(self, o)
     self.num_parameters = o.num_parameters

@@ -11,7 +11,8 @@ local SIZES = "int>=1|int[]>=1? size=nil, number>0|number[]>0? scale_factor=nil"
 --- > ml.nn.Upsample { scale_factor = 2 }(ml.tensor { { { { 1, 2 }, { 3, 4 } } } })
 ---@param size the output size: one number, or one for each dimension of space
 ---@param scale_factor what the sizes are multiplied by: one number, or one for each dimension
----@param mode "nearest", "linear" (3-d input), "bilinear", "bicubic" (4-d) or "trilinear" (5-d)
+---@param mode "nearest", "linear" "nearest", "linear" (3-d input), "bilinear", "bicubic" (4-d) or
+---   "trilinear" (5-d)
 ---@param align_corners whether the centres of the corner elements of input and output coincide
 ---@param recompute_scale_factor whether the factor is computed anew from the sizes
 ---@shape input (n, c, l), (n, c, h, w) or (n, c, d, h, w) -> the same with the new sizes

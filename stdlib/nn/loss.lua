@@ -22,7 +22,7 @@ end
 --- > ml.nn.CrossEntropyLoss()(ml.tensor { { 2.0, 1, 0 } }, ml.tensor { 1 })
 ---@param weight a factor for each class, (classes,): 1 unless given
 ---@param ignore_index a target that takes no part
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@param label_smoothing which part of the target is spread evenly over all classes, from 0 to 1
 ---@shape input (n, classes, *), target (n, *) or (n, classes, *) -> (), or (n, *) without reduction
 ---@formula loss = -w_y (x_y - log(sum_c exp(x_c)))
@@ -46,7 +46,7 @@ end
 --- > ml.nn.NLLLoss()(ml.tensor { { 0.7, 0.3 } }:log(), ml.tensor { 1 })
 ---@param weight a factor for each class, (classes,): 1 unless given
 ---@param ignore_index a target that takes no part
----@param reduction "mean" of the losses, weighted by their class, their "sum", or "none"
+---@param reduction "mean" "mean" of the losses, weighted by their class, their "sum", or "none"
 ---@shape input (n, classes, *), target (n, *) -> (), or (n, *) without reduction
 ---@formula loss = -w_y x_y
 ---@error a class below 1 or above the number of classes that is not `ignore_index`
@@ -54,9 +54,10 @@ layers.NLLLoss = define("NLLLoss", "nll_loss", "Tensor? weight=nil, int ignore_i
   .. REDUCTION)
 --- Negative log likelihood of classes at each pixel: the older name of `NLLLoss` for images.
 --- > ml.nn.NLLLoss2d()(ml.zeros(1, 3, 2, 2), ml.ones(1, 2, 2):long())
+---@see nn.NLLLoss
 ---@param weight a factor for each class, (classes,): 1 unless given
 ---@param ignore_index a target that takes no part
----@param reduction "mean" of the losses, weighted by their class, their "sum", or "none"
+---@param reduction "mean" "mean" of the losses, weighted by their class, their "sum", or "none"
 ---@shape input (n, classes, h, w), target (n, h, w) -> (), or (n, h, w) without reduction
 ---@formula loss = -w_y x_y
 ---@see nn.NLLLoss
@@ -64,19 +65,19 @@ layers.NLLLoss2d = define("NLLLoss2d", "nll_loss", "Tensor? weight=nil, int igno
   .. REDUCTION)
 --- Mean squared error.
 --- > ml.nn.MSELoss()(ml.tensor { 1.0, 2, 5 }, ml.tensor { 1.0, 4, 4 })
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input (*), target (*) -> (), or (*) without reduction
 ---@formula loss_i = (x_i - y_i)^2
 layers.MSELoss = define("MSELoss", "mse_loss", REDUCTION)
 --- Mean absolute error.
 --- > ml.nn.L1Loss()(ml.tensor { 1.0, 2, 5 }, ml.tensor { 1.0, 4, 4 })
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input (*), target (*) -> (), or (*) without reduction
 ---@formula loss_i = |x_i - y_i|
 layers.L1Loss = define("L1Loss", "l1_loss", REDUCTION)
 --- Smooth L1 loss: squared near 0, absolute further away.
 --- > ml.nn.SmoothL1Loss()(ml.tensor { 1.0, 2, 5 }, ml.tensor { 1.0, 4, 4 })
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@param beta where the squared part ends; 0 gives `l1_loss`
 ---@shape input (*), target (*) -> (), or (*) without reduction
 ---@formula loss_i = d_i^2 / (2 beta) if |d_i| < beta, else |d_i| - beta / 2
@@ -85,7 +86,7 @@ layers.L1Loss = define("L1Loss", "l1_loss", REDUCTION)
 layers.SmoothL1Loss = define("SmoothL1Loss", "smooth_l1_loss", REDUCTION .. ", number>=0 beta=1.0")
 --- Huber loss: squared near 0, absolute further away.
 --- > ml.nn.HuberLoss()(ml.tensor { 1.0, 2, 5 }, ml.tensor { 1.0, 4, 4 })
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@param delta where the squared part ends, above 0
 ---@shape input (*), target (*) -> (), or (*) without reduction
 ---@formula loss_i = d_i^2 / 2 if |d_i| <= delta, else delta (|d_i| - delta / 2)
@@ -96,7 +97,7 @@ layers.HuberLoss = define("HuberLoss", "huber_loss", REDUCTION .. ", number>0 de
 --- at least -100, so that the loss is finite. `BCEWithLogitsLoss` takes scores and is more exact.
 --- > ml.nn.BCELoss()(ml.tensor { 0.9, 0.2 }, ml.tensor { 1.0, 0 })
 ---@param weight a factor for each element, broadcast to the input's shape: 1 unless given
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input (*), target (*) -> (), or (*) without reduction
 ---@formula loss_i = -w_i (y_i log(x_i) + (1 - y_i) log(1 - x_i))
 ---@error an input outside of the range from 0 to 1
@@ -105,7 +106,7 @@ layers.BCELoss = define("BCELoss", "binary_cross_entropy", "Tensor? weight=nil" 
 --- to 1.
 --- > ml.nn.BCEWithLogitsLoss()(ml.tensor { 2.0, -1 }, ml.tensor { 1.0, 0 })
 ---@param weight a factor for each element, broadcast to the input's shape: 1 unless given
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@param pos_weight p, the factor of the part of positive targets, broadcast: 1 unless given
 ---@shape input (*), target (*) -> (), or (*) without reduction
 ---@formula loss_i = -w_i (p y_i log(s_i) + (1 - y_i) log(1 - s_i))
@@ -115,9 +116,9 @@ layers.BCEWithLogitsLoss = define("BCEWithLogitsLoss", "binary_cross_entropy_wit
 --- Kullback-Leibler divergence of the target's distribution from the input's. The input has
 --- logarithms of probabilities. The reduction "batchmean" divides the sum by the first size, which
 --- is the divergence by its definition; "mean" divides by the number of elements.
---- > ml.nn.KLDivLoss{ reduction = "batchmean" }(ml.tensor { { 0.5, 0.5 } }:log(), ml.tensor { {
----   0.9, 0.1 } })
----@param reduction "mean" over elements, "batchmean", "sum", or "none" for each of them
+--- > ml.nn.KLDivLoss{ reduction = "batchmean" }(ml.tensor { { 0.5, 0.5 } }:log(),
+---   ml.tensor { { 0.9, 0.1 } })
+---@param reduction "mean" "mean" over elements, "batchmean", "sum", or "none" for each of them
 ---@param log_target whether the target has logarithms of probabilities, too
 ---@shape input (*), target (*) -> (), or (*) without reduction
 ---@formula loss_i = y_i (log(y_i) - x_i)
@@ -131,7 +132,7 @@ layers.KLDivLoss = define("KLDivLoss", "kl_div",
 ---@param log_input whether the input is the logarithm of the rate
 ---@param full whether Stirling's approximation of log(y_i!) is added
 ---@param eps what is added to the rate before its logarithm is taken
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input (*), target (*) -> (), or (*) without reduction
 ---@formula log_input: loss_i = exp(x_i) - y_i x_i
 ---@formula otherwise: loss_i = x_i - y_i log(x_i + eps)
@@ -144,7 +145,7 @@ layers.PoissonNLLLoss = define("PoissonNLLLoss", "poisson_nll_loss",
 --- > ml.nn.GaussianNLLLoss()(ml.tensor { 0.0 }, ml.tensor { 1.0 }, ml.tensor { 2.0 })
 ---@param full whether the constant log(2 pi) / 2 is added
 ---@param eps the least variance, above 0; its gradient is not held back
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input (*), target (*), var (*) -> (), or (*) without reduction
 ---@formula loss_i = (log(v_i) + (x_i - y_i)^2 / v_i) / 2, v_i = max(var_i, eps)
 ---@formula full: plus log(2 pi) / 2
@@ -160,7 +161,7 @@ layers.GaussianNLLLoss = define("GaussianNLLLoss", "gaussian_nll_loss",
 --- > ml.nn.CTCLoss()(ml.zeros(4, 1, 3):log_softmax(3), ml.tensor { { 2, 3 } }, ml.tensor { 4 },
 ---   ml.tensor { 2 })
 ---@param blank the class that stands for none, from 1
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@param zero_infinity whether infinite losses, of targets too long for their input, count as 0,
 ---   with their gradients
 ---@shape log_probs (t, n, c), targets (n, s) or (sum of target_lengths), lengths (n) -> (), or (n)
@@ -173,7 +174,7 @@ layers.CTCLoss = define("CTCLoss", "ctc_loss", "int blank=1" .. AND_REDUCTION
 --- the second.
 --- > ml.nn.MarginRankingLoss()(ml.tensor { 1.0, 2 }, ml.tensor { 3.0, 1 }, ml.tensor { 1.0, 1 })
 ---@param margin by how much the scores should differ
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input1 (*), input2 (*), target (*) -> (), or (*) without reduction
 ---@formula loss_i = max(0, margin - y_i (a_i - b_i))
 layers.MarginRankingLoss = define("MarginRankingLoss", "margin_ranking_loss",
@@ -182,35 +183,35 @@ layers.MarginRankingLoss = define("MarginRankingLoss", "margin_ranking_loss",
 --- small, those of others, with target -1, at least `margin`.
 --- > ml.nn.HingeEmbeddingLoss()(ml.tensor { 0.5, 0.2 }, ml.tensor { 1.0, -1 })
 ---@param margin the distance from which dissimilar pairs cost nothing
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input (*), target (*) -> (), or (*) without reduction
 ---@formula loss_i = x_i if y_i = 1, max(0, margin - x_i) if y_i = -1
 layers.HingeEmbeddingLoss = define("HingeEmbeddingLoss", "hinge_embedding_loss",
   "number margin=1.0" .. AND_REDUCTION)
 --- Logistic loss of scores of two classes. Targets are 1 or -1.
 --- > ml.nn.SoftMarginLoss()(ml.tensor { 2.0, -1 }, ml.tensor { 1.0, -1 })
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input (*), target (*) -> (), or (*) without reduction
 ---@formula loss_i = log(1 + exp(-y_i x_i))
 layers.SoftMarginLoss = define("SoftMarginLoss", "soft_margin_loss", REDUCTION)
 --- Cosine embedding loss of pairs of vectors. Similar pairs have the target 1, others -1.
---- > ml.nn.CosineEmbeddingLoss()(ml.tensor { { 1.0, 0 } }, ml.tensor { { 1.0, 1 } }, ml.tensor {
----   1.0 })
+--- > ml.nn.CosineEmbeddingLoss()(ml.tensor { { 1.0, 0 } }, ml.tensor { { 1.0, 1 } },
+---   ml.tensor { 1.0 })
 ---@param margin the cosine up to which dissimilar pairs cost nothing, from -1 to 1
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input1 (n, d), input2 (n, d), target (n) -> (), or (n) without reduction
 ---@formula loss = 1 - cos(a, b) if y = 1, max(0, cos(a, b) - margin) if y = -1
 layers.CosineEmbeddingLoss = define("CosineEmbeddingLoss", "cosine_embedding_loss",
   "number margin=0.0" .. AND_REDUCTION, 3)
 --- Triplet margin loss of an anchor, a positive and a negative vector. The positive should be
 --- nearer to the anchor than the negative by `margin`.
---- > ml.nn.TripletMarginLoss()(ml.tensor { { 0.0, 0 } }, ml.tensor { { 0.0, 1 } }, ml.tensor { {
----   1.5, 0 } })
+--- > ml.nn.TripletMarginLoss()(ml.tensor { { 0.0, 0 } }, ml.tensor { { 0.0, 1 } },
+---   ml.tensor { { 1.5, 0 } })
 ---@param margin by how much the distances should differ, above 0
 ---@param p the exponent of the distance's norm
 ---@param eps what is added to differences, so that the norm has a gradient
 ---@param swap whether the negative's distance is the smaller one of those to anchor and positive
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape anchor (n, d), positive (n, d), negative (n, d) -> (), or (n) without reduction
 ---@formula loss = max(0, d(a, p) - d(a, n) + margin)
 ---@formula d(x, y) = (sum_i |x_i - y_i + eps|^p)^(1/p)
@@ -225,7 +226,7 @@ layers.TripletMarginLoss = define("TripletMarginLoss", "triplet_margin_loss",
 ---@param distance_function what gives the distance of two tensors: `pairwise_distance` unless given
 ---@param margin by how much the distances should differ, above 0
 ---@param swap whether the negative's distance is the smaller one of those to anchor and positive
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape anchor (n, d), positive (n, d), negative (n, d) -> (), or (n) without reduction
 ---@formula loss = max(0, d(a, p) - d(a, n) + margin)
 ---@source Balntas et al., 2016: Learning local feature descriptors with triplets and shallow
@@ -239,7 +240,7 @@ layers.TripletMarginWithDistanceLoss = define("TripletMarginWithDistanceLoss",
 ---@param p the exponent, 1 or 2
 ---@param margin by how much the scores should differ
 ---@param weight a factor for each class, (classes,): 1 unless given
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input (n, classes), target (n) -> (), or (n) without reduction
 ---@formula loss = sum_{c != y} w_y max(0, margin - x_y + x_c)^p / classes
 ---@source Crammer and Singer, 2001: On the algorithmic implementation of multiclass kernel-based
@@ -248,16 +249,16 @@ layers.MultiMarginLoss = define("MultiMarginLoss", "multi_margin_loss",
   "int>=1<=2 p=1, number margin=1.0, Tensor? weight=nil" .. AND_REDUCTION)
 --- Multi-label margin (hinge) loss. Each entry has several classes, from 1; an entry below 1 ends
 --- the row of its labels.
---- > ml.nn.MultiLabelMarginLoss()(ml.tensor { { 0.1, 0.2, 0.4, 0.8 } }, ml.tensor { { 4, 1, 0, 0 }
----   })
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+--- > ml.nn.MultiLabelMarginLoss()(ml.tensor { { 0.1, 0.2, 0.4, 0.8 } },
+---   ml.tensor { { 4, 1, 0, 0 } })
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input (n, classes), target (n, classes) -> (), or (n) without reduction
 ---@formula loss = sum_{y in labels} sum_{c not in labels} max(0, 1 - x_y + x_c) / classes
 layers.MultiLabelMarginLoss = define("MultiLabelMarginLoss", "multilabel_margin_loss", REDUCTION)
 --- Multi-label loss: the mean over classes of the binary cross entropy of their scores.
 --- > ml.nn.MultiLabelSoftMarginLoss()(ml.tensor { { 2.0, -1 } }, ml.tensor { { 1.0, 0 } })
 ---@param weight a factor for each class, (classes,): 1 unless given
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input (n, classes), target (n, classes) -> (), or (n) without reduction
 ---@formula loss = -sum_c w_c (y_c log(s_c) + (1 - y_c) log(1 - s_c)) / classes
 ---@formula s_c = 1 / (1 + exp(-x_c))

@@ -163,7 +163,7 @@ end
 ---@param bias whether the layer has a bias
 ---@param device where the parameters and buffers are made: the default device unless given
 ---@param dtype the dtype of the parameters and buffers: the default dtype unless given
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@param weight a factor for each class, (num_classes,): 1 unless given
 ---@param ignore_index a target that takes no part
 ---@param label_smoothing which part of the target is spread evenly over all classes, from 0 to 1

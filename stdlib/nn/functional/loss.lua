@@ -20,7 +20,7 @@ local read_cross_entropy = declare.reader("cross_entropy" .. CLASSES
 ---@param target the classes, from 1, or their probabilities
 ---@param weight a factor for each class, (classes,): 1 unless given
 ---@param ignore_index a target that takes no part
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@param label_smoothing which part of the target is spread evenly over all classes, from 0 to 1
 ---@return Tensor
 ---@shape input (n, classes, *), target (n, *) or (n, classes, *) -> (), or (n, *) without reduction
@@ -42,7 +42,7 @@ local read_nll_loss = declare.reader("nll_loss" .. CLASSES .. ")")
 ---@param target the classes, from 1
 ---@param weight a factor for each class, (classes,): 1 unless given
 ---@param ignore_index a target that takes no part
----@param reduction "mean" of the losses, weighted by their class, their "sum", or "none"
+---@param reduction "mean" "mean" of the losses, weighted by their class, their "sum", or "none"
 ---@return Tensor
 ---@shape input (n, classes, *), target (n, *) -> (), or (n, *) without reduction
 ---@formula loss = -w_y x_y
@@ -61,7 +61,7 @@ local WEIGHTED = ", Tensor? weight=nil)"
 --- > ml.nn.functional.mse_loss(ml.tensor { 1.0, 2, 5 }, ml.tensor { 1.0, 4, 4 })
 ---@param input the predictions
 ---@param target the values to predict, in the same shape
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@param weight a factor for each element, in the same shape; a mean is divided by its sum
 ---@shape input (*), target (*) -> (), or (*) without reduction
 ---@formula loss_i = (x_i - y_i)^2
@@ -70,7 +70,7 @@ losses.mse_loss = declare.op("mse_loss" .. PAIR .. WEIGHTED)
 --- > ml.nn.functional.l1_loss(ml.tensor { 1.0, 2, 5 }, ml.tensor { 1.0, 4, 4 })
 ---@param input the predictions
 ---@param target the values to predict, in the same shape
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@param weight a factor for each element, in the same shape; a mean is divided by its sum
 ---@shape input (*), target (*) -> (), or (*) without reduction
 ---@formula loss_i = |x_i - y_i|
@@ -79,7 +79,7 @@ losses.l1_loss = declare.op("l1_loss" .. PAIR .. WEIGHTED)
 --- > ml.nn.functional.smooth_l1_loss(ml.tensor { 1.0, 2, 5 }, ml.tensor { 1.0, 4, 4 })
 ---@param input the predictions
 ---@param target the values to predict, in the same shape
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@param beta where the squared part ends; 0 gives `l1_loss`
 ---@shape input (*), target (*) -> (), or (*) without reduction
 ---@formula loss_i = d_i^2 / (2 beta) if |d_i| < beta, else |d_i| - beta / 2
@@ -90,7 +90,7 @@ losses.smooth_l1_loss = declare.op("smooth_l1_loss" .. PAIR .. ", number>=0 beta
 --- > ml.nn.functional.huber_loss(ml.tensor { 1.0, 2, 5 }, ml.tensor { 1.0, 4, 4 })
 ---@param input the predictions
 ---@param target the values to predict, in the same shape
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@param delta where the squared part ends, above 0
 ---@param weight a factor for each element, in the same shape
 ---@shape input (*), target (*) -> (), or (*) without reduction
@@ -104,7 +104,7 @@ losses.huber_loss = declare.op("huber_loss" .. PAIR .. ", number>0 delta=1.0" ..
 ---@param input the probabilities
 ---@param target the probabilities to predict, in the same shape
 ---@param weight a factor for each element, broadcast to the input's shape: 1 unless given
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input (*), target (*) -> (), or (*) without reduction
 ---@formula loss_i = -w_i (y_i log(x_i) + (1 - y_i) log(1 - x_i))
 ---@error an input outside of the range from 0 to 1
@@ -120,7 +120,7 @@ local read_bce_logits = declare.reader("binary_cross_entropy_with_logits(Tensor 
 ---@param input the scores (logits)
 ---@param target the probabilities to predict, in the same shape
 ---@param weight a factor for each element, broadcast to the input's shape: 1 unless given
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@param pos_weight p, the factor of the part of positive targets, broadcast: 1 unless given
 ---@return Tensor
 ---@shape input (*), target (*) -> (), or (*) without reduction
@@ -134,11 +134,11 @@ end
 --- Kullback-Leibler divergence of the target's distribution from the input's. The input has
 --- logarithms of probabilities. The reduction "batchmean" divides the sum by the first size, which
 --- is the divergence by its definition; "mean" divides by the number of elements.
---- > ml.nn.functional.kl_div(ml.tensor { { 0.5, 0.5 } }:log(), ml.tensor { { 0.9, 0.1 } }, {
----   reduction = "batchmean" })
+--- > ml.nn.functional.kl_div(ml.tensor { { 0.5, 0.5 } }:log(), ml.tensor { { 0.9, 0.1 } },
+---   { reduction = "batchmean" })
 ---@param input the logarithms of the predicted probabilities
 ---@param target the probabilities, in the same shape
----@param reduction "mean" over elements, "batchmean", "sum", or "none" for each of them
+---@param reduction "mean" "mean" over elements, "batchmean", "sum", or "none" for each of them
 ---@param log_target whether the target has logarithms of probabilities, too
 ---@shape input (*), target (*) -> (), or (*) without reduction
 ---@formula loss_i = y_i (log(y_i) - x_i)
@@ -158,7 +158,7 @@ local read_linear_cross_entropy = declare.reader("linear_cross_entropy(Tensor in
 ---@param target the classes, from 1
 ---@param linear_bias b, (classes,)
 ---@param weight a factor for each class, (classes,): 1 unless given
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@param ignore_index a target that takes no part
 ---@param label_smoothing which part of the target is spread evenly over all classes, from 0 to 1
 ---@return Tensor
@@ -185,14 +185,14 @@ end
 --- log likelihood of a target sequence, summed over all ways to stretch it over the steps with
 --- repetitions and blanks. Classes count from 1. Targets are a row for each entry, or those of all
 --- entries one after the other. The mean divides each loss by its target's length first.
---- > ml.nn.functional.ctc_loss(ml.zeros(4, 1, 3):log_softmax(3), ml.tensor { { 2, 3 } }, { 4 }, {
----   2 })
+--- > ml.nn.functional.ctc_loss(ml.zeros(4, 1, 3):log_softmax(3), ml.tensor { { 2, 3 } }, { 4 },
+---   { 2 })
 ---@param log_probs the logarithms of the classes' probabilities at each step
 ---@param targets the classes, from 1
 ---@param input_lengths how many steps each entry has
 ---@param target_lengths how many classes each target has
 ---@param blank the class that stands for none, from 1
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@param zero_infinity whether infinite losses, of targets too long for their input, count as 0,
 ---   with their gradients
 ---@return Tensor
@@ -210,13 +210,13 @@ local REDUCTION = ', Reduction reduction="mean")'
 
 --- Margin ranking loss of pairs of scores. A target of 1 says that the first should be higher, -1
 --- the second.
---- > ml.nn.functional.margin_ranking_loss(ml.tensor { 1.0, 2 }, ml.tensor { 3.0, 1 }, ml.tensor {
----   1.0, 1 })
+--- > ml.nn.functional.margin_ranking_loss(ml.tensor { 1.0, 2 }, ml.tensor { 3.0, 1 },
+---   ml.tensor { 1.0, 1 })
 ---@param input1 the first scores a
 ---@param input2 the second scores b
 ---@param target 1 or -1 for each pair
 ---@param margin by how much the scores should differ
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input1 (*), input2 (*), target (*) -> (), or (*) without reduction
 ---@formula loss_i = max(0, margin - y_i (a_i - b_i))
 losses.margin_ranking_loss = declare.op("margin_ranking_loss(Tensor input1, Tensor input2, "
@@ -227,7 +227,7 @@ losses.margin_ranking_loss = declare.op("margin_ranking_loss(Tensor input1, Tens
 ---@param input the distances
 ---@param target 1 or -1 for each
 ---@param margin the distance from which dissimilar pairs cost nothing
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input (*), target (*) -> (), or (*) without reduction
 ---@formula loss_i = x_i if y_i = 1, max(0, margin - x_i) if y_i = -1
 losses.hinge_embedding_loss = declare.op(
@@ -236,7 +236,7 @@ losses.hinge_embedding_loss = declare.op(
 --- > ml.nn.functional.soft_margin_loss(ml.tensor { 2.0, -1 }, ml.tensor { 1.0, -1 })
 ---@param input the scores
 ---@param target 1 or -1 for each
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input (*), target (*) -> (), or (*) without reduction
 ---@formula loss_i = log(1 + exp(-y_i x_i))
 losses.soft_margin_loss = declare.op("soft_margin_loss" .. PAIR .. ")")
@@ -247,7 +247,7 @@ losses.soft_margin_loss = declare.op("soft_margin_loss" .. PAIR .. ")")
 ---@param input2 the second vectors b
 ---@param target 1 or -1 for each pair
 ---@param margin the cosine up to which dissimilar pairs cost nothing, from -1 to 1
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input1 (n, d), input2 (n, d), target (n) -> (), or (n) without reduction
 ---@formula loss = 1 - cos(a, b) if y = 1, max(0, cos(a, b) - margin) if y = -1
 losses.cosine_embedding_loss = declare.op("cosine_embedding_loss(Tensor input1, Tensor input2, "
@@ -263,7 +263,7 @@ losses.cosine_embedding_loss = declare.op("cosine_embedding_loss(Tensor input1, 
 ---@param p the exponent of the distance's norm
 ---@param eps what is added to differences, so that the norm has a gradient
 ---@param swap whether the negative's distance is the smaller one of those to anchor and positive
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape anchor (n, d), positive (n, d), negative (n, d) -> (), or (n) without reduction
 ---@formula loss = max(0, d(a, p) - d(a, n) + margin)
 ---@formula d(x, y) = (sum_i |x_i - y_i + eps|^p)^(1/p)
@@ -279,15 +279,15 @@ local read_triplet = declare.reader("triplet_margin_with_distance_loss(Tensor an
 
 --- Triplet margin loss with a distance of your own. The positive should be nearer to the anchor
 --- than the negative by `margin`.
---- > ml.nn.functional.triplet_margin_with_distance_loss(ml.tensor { { 0.0, 0 } }, ml.tensor { {
----   0.0, 1 } }, ml.tensor { { 1.5, 0 } })
+--- > ml.nn.functional.triplet_margin_with_distance_loss(ml.tensor { { 0.0, 0 } },
+---   ml.tensor { { 0.0, 1 } }, ml.tensor { { 1.5, 0 } })
 ---@param anchor the vectors to compare with
 ---@param positive vectors that should be near
 ---@param negative vectors that should be far
 ---@param distance_function what gives the distance of two tensors: `pairwise_distance` unless given
 ---@param margin by how much the distances should differ, above 0
 ---@param swap whether the negative's distance is the smaller one of those to anchor and positive
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@return Tensor
 ---@shape anchor (n, d), positive (n, d), negative (n, d) -> (), or (n) without reduction
 ---@formula loss = max(0, d(a, p) - d(a, n) + margin)
@@ -315,7 +315,7 @@ end
 ---@param p the exponent, 1 or 2
 ---@param margin by how much the scores should differ
 ---@param weight a factor for each class, (classes,): 1 unless given
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input (n, classes), target (n) -> (), or (n) without reduction
 ---@formula loss = sum_{c != y} w_y max(0, margin - x_y + x_c)^p / classes
 ---@source Crammer and Singer, 2001: On the algorithmic implementation of multiclass kernel-based
@@ -324,21 +324,21 @@ losses.multi_margin_loss = declare.op("multi_margin_loss(Tensor input, Tensor ta
   .. "int>=1<=2 p=1, number margin=1.0, Tensor? weight=nil" .. REDUCTION)
 --- Multi-label margin (hinge) loss. Each entry has several classes, from 1; an entry below 1 ends
 --- the row of its labels.
---- > ml.nn.functional.multilabel_margin_loss(ml.tensor { { 0.1, 0.2, 0.4, 0.8 } }, ml.tensor { {
----   4, 1, 0, 0 } })
+--- > ml.nn.functional.multilabel_margin_loss(ml.tensor { { 0.1, 0.2, 0.4, 0.8 } },
+---   ml.tensor { { 4, 1, 0, 0 } })
 ---@param input the scores
 ---@param target the classes, from 1, in the shape of the input
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input (n, classes), target (n, classes) -> (), or (n) without reduction
 ---@formula loss = sum_{y in labels} sum_{c not in labels} max(0, 1 - x_y + x_c) / classes
 losses.multilabel_margin_loss = declare.op("multilabel_margin_loss" .. PAIR .. ")")
 --- Multi-label loss: the mean over classes of the binary cross entropy of their scores.
---- > ml.nn.functional.multilabel_soft_margin_loss(ml.tensor { { 2.0, -1 } }, ml.tensor { { 1.0, 0
----   } })
+--- > ml.nn.functional.multilabel_soft_margin_loss(ml.tensor { { 2.0, -1 } },
+---   ml.tensor { { 1.0, 0 } })
 ---@param input the scores
 ---@param target 1 for classes that apply, 0 for others
 ---@param weight a factor for each class, (classes,): 1 unless given
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input (n, classes), target (n, classes) -> (), or (n) without reduction
 ---@formula loss = -sum_c w_c (y_c log(s_c) + (1 - y_c) log(1 - s_c)) / classes
 ---@formula s_c = 1 / (1 + exp(-x_c))
@@ -352,7 +352,7 @@ losses.multilabel_soft_margin_loss = declare.op("multilabel_soft_margin_loss(Ten
 ---@param log_input whether the input is the logarithm of the rate
 ---@param full whether Stirling's approximation of log(y_i!) is added
 ---@param eps what is added to the rate before its logarithm is taken
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input (*), target (*) -> (), or (*) without reduction
 ---@formula log_input: loss_i = exp(x_i) - y_i x_i
 ---@formula otherwise: loss_i = x_i - y_i log(x_i + eps)
@@ -368,7 +368,7 @@ losses.poisson_nll_loss = declare.op("poisson_nll_loss(Tensor input, Tensor targ
 ---@param var the variances, at least 0
 ---@param full whether the constant log(2 pi) / 2 is added
 ---@param eps the least variance, above 0; its gradient is not held back
----@param reduction "mean" of the losses, their "sum", or "none" for each of them
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input (*), target (*), var (*) -> (), or (*) without reduction
 ---@formula loss_i = (log(v_i) + (x_i - y_i)^2 / v_i) / 2, v_i = max(var_i, eps)
 ---@formula full: plus log(2 pi) / 2
