@@ -32,11 +32,21 @@ end
 local read_conv_weights = signature("nn.utils.fuse_conv_bn_weights(Tensor conv_w, "
   .. "Tensor? conv_b=nil" .. TENSORS .. ", bool transpose=false)")
 
---- The weight and bias of a convolution with the batch normalisation after it in them, from the
---- running statistics `bn_rm` and `bn_rv` and the affine parameters. `transpose` is for transposed
---- convolutions.
+--- Weight and bias of a convolution with the batch normalisation after it folded in.
+--- > ml.nn.utils.fuse_conv_bn_weights(ml.ones(1, 1, 1), nil, ml.ones(1), ml.tensor { 4.0 }, 0)
+---@param conv_w the weight of the convolution
+---@param conv_b its bias: 0 unless given
+---@param bn_rm the running mean of the normalisation
+---@param bn_rv the running variance
+---@param bn_eps what is added to the variance
+---@param bn_w the factors of the normalisation: 1 unless given
+---@param bn_b what the normalisation adds: 0 unless given
+---@param transpose whether it is a transposed convolution
 ---@return moonlet.Tensor weight
 ---@return moonlet.Tensor bias
+---@shape conv_w (o, c, *), the others (o) -> weight (o, c, *), bias (o)
+---@formula W' = W bn_w / sqrt(bn_rv + bn_eps)
+---@formula b' = (b - bn_rm) bn_w / sqrt(bn_rv + bn_eps) + bn_b
 function fusion.fuse_conv_bn_weights(...)
   local w, b, mean, var, eps, bn_w, bn_b, transpose = read_conv_weights(...)
   return fuse(w, b, mean, var, eps, bn_w, bn_b, transpose and 2 or 1)
@@ -45,9 +55,20 @@ end
 local read_linear_weights = signature("nn.utils.fuse_linear_bn_weights(Tensor linear_w, "
   .. "Tensor? linear_b=nil" .. TENSORS .. ")")
 
---- The weight and bias of a linear layer with the batch normalisation after it in them.
+--- Weight and bias of a linear layer with the batch normalisation after it folded in.
+--- > ml.nn.utils.fuse_linear_bn_weights(ml.ones(1, 2), nil, ml.ones(1), ml.tensor { 4.0 }, 0)
+---@param linear_w the weight of the layer
+---@param linear_b its bias: 0 unless given
+---@param bn_rm the running mean of the normalisation
+---@param bn_rv the running variance
+---@param bn_eps what is added to the variance
+---@param bn_w the factors of the normalisation: 1 unless given
+---@param bn_b what the normalisation adds: 0 unless given
 ---@return moonlet.Tensor weight
 ---@return moonlet.Tensor bias
+---@shape linear_w (o, i), the others (o) -> weight (o, i), bias (o)
+---@formula W' = W bn_w / sqrt(bn_rv + bn_eps)
+---@formula b' = (b - bn_rm) bn_w / sqrt(bn_rv + bn_eps) + bn_b
 function fusion.fuse_linear_bn_weights(...)
   local w, b, mean, var, eps, bn_w, bn_b = read_linear_weights(...)
   return fuse(w, b, mean, var, eps, bn_w, bn_b, 1)
@@ -69,12 +90,14 @@ end
 local read_conv = signature(
   "nn.utils.fuse_conv_bn_eval(Module conv, Module bn, bool transpose=false)")
 
---- A copy of a convolution that gives what the batch normalisation `bn` makes of its results; both
---- must be in eval mode. `transpose` is for transposed convolutions.
----@param conv table
----@param bn table
----@param transpose? boolean
+--- Copy of a convolution with the batch normalisation after it folded in.
+--- > conv, bn = ml.nn.Conv2d(1, 2, 3):eval(), ml.nn.BatchNorm2d(2):eval()
+--- > ml.nn.utils.fuse_conv_bn_eval(conv, bn)
+---@param conv table the convolution, in eval mode
+---@param bn table the batch normalisation, in eval mode
+---@param transpose? boolean whether it is a transposed convolution
 ---@return table
+---@error a module is in training mode
 function fusion.fuse_conv_bn_eval(...)
   local conv, bn, transpose = read_conv(...)
   return fused_copy("nn.utils.fuse_conv_bn_eval", conv, bn, transpose and 2 or 1)
@@ -82,11 +105,13 @@ end
 
 local read_linear = signature "nn.utils.fuse_linear_bn_eval(Module linear, Module bn)"
 
---- A copy of a linear layer that gives what the batch normalisation `bn` makes of its results; both
---- must be in eval mode.
----@param linear table
----@param bn table
+--- Copy of a linear layer with the batch normalisation after it folded in.
+--- > linear, bn = ml.nn.Linear(3, 2):eval(), ml.nn.BatchNorm1d(2):eval()
+--- > ml.nn.utils.fuse_linear_bn_eval(linear, bn)
+---@param linear table the layer, in eval mode
+---@param bn table the batch normalisation, in eval mode
 ---@return table
+---@error a module is in training mode
 function fusion.fuse_linear_bn_eval(...)
   local linear, bn = read_linear(...)
   if linear.out_features ~= bn.num_features and bn.num_features ~= 1 then
