@@ -5,10 +5,23 @@ local ml = require "moonlet"
 local numbers = require "moonlet.optim.numbers"
 local options = require "moonlet.options"
 
---- Adam for weights whose gradients are all sparse, as those of `nn.Embedding(n, d, { sparse = true
---- })`: a step changes the rows that were used, and their moments, and leaves the others alone.
---- `optim.SparseAdam(embedding:parameters(), { lr = 1e-3 })`; options: `lr` (0.001), `betas` ({0.9,
---- 0.999}), `eps` (1e-8), `maximize` (go up the gradient).
+--- Adam for sparse gradients: a step changes the rows that were used, and their means. Such
+--- gradients have the weights of `nn.Embedding` with `sparse = true`. The rows that were not used
+--- keep their means as they are.
+--- > table = ml.nn.Embedding.from_pretrained(ml.ones(3, 2), { freeze = false, sparse = true })
+--- > opt = ml.optim.SparseAdam(table:parameters(), { lr = 0.1 })
+--- > table(ml.tensor { 2 }):sum():backward()
+--- > opt:step()
+--- > table.weight
+---@param params an array of parameters, or of groups { params = ..., lr = ... } with options of
+---   their own
+---@param lr the learning rate, above 0: a number, or a tensor of one element
+---@param betas the decay rates beta1 and beta2 of the running means of the gradient and its square
+---@param eps what is added to the denominator, so that nothing is divided by 0
+---@param maximize whether the objective is maximised: gradients count with the opposite sign
+---@formula as of Adam, for the rows that the gradient has
+---@error a gradient is dense, or a parameter is complex
+---@source Kingma and Ba, 2015: Adam: a method for stochastic optimization
 local SparseAdam = define.elementwise("SparseAdam", "number>0|OneNumber lr=0.001, "
   .. "number[2]>=0 betas={0.9, 0.999}, number>0 eps=1e-8, bool maximize=false",
   { "exp_avg", "exp_avg_sq" })

@@ -4,9 +4,20 @@ local numbers = require "moonlet.optim.numbers"
 local schedule = require "moonlet.optim.schedule"
 local signature = require "moonlet.signature"
 
---- `SWALR(optimizer, swa_lr, { anneal_epochs = 10 })`: from the rate that a group has to `swa_lr`,
---- a number or one for each group, in `anneal_epochs` epochs, along a cosine or a line
---- (`anneal_strategy` "cos" or "linear"); then it stays.
+--- Anneals the rates to a constant one for stochastic weight averaging.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.swa_utils.SWALR(opt, 0.1,
+---   { anneal_epochs = 4, anneal_strategy = "linear" })
+--- > rates = {}
+--- > for i = 1, 6 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
+--- > rates
+---@param optimizer the optimiser whose rates are set
+---@param swa_lr the rate to reach: a number, or one for each group
+---@param anneal_epochs how many epochs it takes
+---@param anneal_strategy "cos" along a cosine, or "linear"
+---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
+---@formula lr = swa_lr + (lr_0 - swa_lr) (1 + cos(pi min(1, epoch / anneal_epochs))) / 2
+---@source Izmailov et al., 2018: Averaging weights leads to wider optima and better generalization
 local SWALR = schedule.define("SWALR")
 
 local read = signature("optim.swa_utils.SWALR(Optimizer optimizer, number|number[] swa_lr, "
