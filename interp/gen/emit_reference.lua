@@ -2,8 +2,9 @@
 
 local reference = require "interp.gen.reference"
 
-local fields = { "name", "kind", "calls", "results", "doc", "notes", "see", "examples", "page",
-  "parent", "owner", "same_as", "method", "inplace", "more" }
+local fields = { "name", "kind", "calls", "results", "doc", "params", "returns", "shapes", "formula", "errors",
+  "source", "notes", "see", "examples", "page", "parent", "owner", "same_as", "method", "inplace", "more",
+  "type", "field_of", "default", "optional", "text", "code", "gives" }
 
 local write_entry
 
@@ -22,7 +23,7 @@ function write_entry(entry)
   local parts = {}
   for _, field in ipairs(fields) do
     local value = entry[field]
-    if field == "results" and value then value = value:gsub("moonlet%.", "") end
+    if (field == "results" or field == "type") and value then value = value:gsub("moonlet%.", "") end
     local empty = value == nil or value == "" or type(value) == "table" and #value == 0
     if not empty then parts[#parts + 1] = field .. " = " .. write_value(value) end
   end

@@ -1,6 +1,8 @@
 -- interp/gen/emit_stubs.lua: writes LuaLS annotations of all that scripts can name, for editors:
 -- the descriptions of interp/meta/ as they are, the ops, and what stdlib/ defines.
 
+local argument_texts = require "interp.gen.argument_texts"
+local derived_shapes = require "interp.gen.derived_shapes"
 local dtypes = require "tensor.ops.gen.dtypes"
 local lua_signature = require "tensor.ops.gen.lua_signature"
 local op_docs = require "interp.gen.op_docs"
@@ -10,6 +12,8 @@ local types = require "tensor.ops.gen.types"
 -- Words that Lua keeps for itself cannot name a parameter.
 local keywords = { ["end"] = true, ["repeat"] = true, ["not"] = true, ["and"] = true, ["or"] = true,
   ["in"] = true, ["until"] = true, ["function"] = true, ["local"] = true }
+
+local function without_space(line) return (line:gsub("%s+$", "")) end
 
 local function parameters(out, row, first)
   local names, args = {}, lua_signature.arguments(row)
@@ -22,7 +26,8 @@ local function parameters(out, row, first)
     else
       names[#names + 1] = name
       local mark = arg.required and "" or "?"
-      out[#out + 1] = ("---@param %s%s %s"):format(name, mark, arg.info.editor)
+      out[#out + 1] = without_space(("---@param %s%s %s %s"):format(name, mark, arg.info.editor,
+        argument_texts.of_op(row, arg)))
     end
   end
   if #options > 0 then
@@ -36,8 +41,15 @@ local function add_text(out, text)
   for line in (text .. "\n"):gmatch "(.-)\n" do out[#out + 1] = "--- " .. line end
 end
 
+-- What follows a text: the shapes and the formula.
+local function add_mathematics(out, shapes, formula)
+  for _, line in ipairs(shapes or {}) do add_text(out, "\nShapes: `" .. line .. "`") end
+  if (formula or "") ~= "" then add_text(out, "\n```text\n" .. formula .. "\n```") end
+end
+
 local function emit_op(out, row, owner, separator, name, first)
   add_text(out, row.doc)
+  add_mathematics(out, { row.shapes or derived_shapes.of(row) }, row.formula)
   local names = parameters(out, row, first)
   for _, result in ipairs(row.results) do
     out[#out + 1] = ("---@return %s %s"):format(types.list[result.type].editor, result.name)
@@ -90,15 +102,17 @@ local function qualified(kind)
   return (kind:gsub("%f[%w_.]Tensor%f[^%w_]", "moonlet.Tensor"))
 end
 
-local function without_space(line) return (line:gsub("%s+$", "")) end
-
 local function parameter_name(name) return keywords[name] and name .. "_" or name end
 
 local function emit_function(out, entry)
   add_text(out, entry.doc)
+  add_mathematics(out, entry.shapes, entry.formula)
   for _, param in ipairs(entry.params) do
-    out[#out + 1] = without_space(("---@param %s%s %s %s"):format(parameter_name(param.name),
-      param.optional and "?" or "", qualified(param.type), param.text))
+    if not param.field_of then
+      local default = param.default and (" (default `%s`)"):format(param.default) or ""
+      out[#out + 1] = without_space(("---@param %s%s %s %s%s"):format(parameter_name(param.name),
+        param.optional and "?" or "", qualified(param.type), param.text, default))
+    end
   end
   for _, result in ipairs(entry.returns) do
     out[#out + 1] = without_space(("---@return %s %s %s"):format(qualified(result.type),
@@ -114,6 +128,7 @@ end
 local function emit_class(out, entry, fields)
   local of = entry.parent and ": moonlet." .. entry.parent or ""
   add_text(out, entry.doc)
+  add_mathematics(out, entry.shapes, entry.formula)
   out[#out + 1] = ("---@class moonlet.%s%s"):format(entry.name, of)
   for _, field in ipairs(fields[entry.name] or {}) do
     out[#out + 1] = without_space(("---@field %s %s %s"):format(field.name:match "[^.]+$",

@@ -41,29 +41,73 @@ local function add_calls(out, entry)
 end
 
 local function add_params(out, entry)
-  local count = 0
+  local fields = {}
+  for _, param in ipairs(entry.params or {}) do fields[param.field_of or ""] = true end
+  local lines = {}
   for _, param in ipairs(entry.params or {}) do
-    local text = param.text ~= "" and ", " .. param.text or ""
-    if param.optional and not text:find "unless given" then text = ", optional" .. text end
-    out[#out + 1] = ("- `%s`: `%s`%s"):format(param.name, plain_type(param.type), text)
-    count = count + 1
+    local text = param.text or ""
+    local line = ("- `%s` (`%s`%s)%s"):format(param.name, plain_type(param.type),
+      param.default and (", default `%s`"):format(param.default) or param.optional and ", optional" or "",
+      text ~= "" and ": " .. text or "")
+    -- A table is shown by its fields.
+    if text ~= "" or not fields[param.name] then lines[#lines + 1] = line end
   end
-  if count > 0 then out[#out + 1] = "" end
+  if #lines == 0 then return end
+  out[#out + 1] = "**Arguments**\n"
+  out[#out + 1] = table.concat(lines, "\n") .. "\n"
+end
+
+local function add_returns(out, entry)
+  local lines = {}
+  for _, result in ipairs(entry.returns or {}) do
+    if (result.text or "") ~= "" then
+      lines[#lines + 1] = ("- %s`%s`: %s"):format(result.name and "`" .. result.name .. "` " or "",
+        plain_type(result.type), result.text)
+    end
+  end
+  if #lines > 0 then out[#out + 1] = "**Returns**\n\n" .. table.concat(lines, "\n") .. "\n" end
+end
+
+-- Fenced lines, in a language that html_page.lua knows.
+local function add_block(out, title, language, text)
+  out[#out + 1] = ("**%s**\n\n```%s\n%s\n```\n"):format(title, language, text)
+end
+
+local function add_mathematics(out, entry)
+  if #(entry.shapes or {}) > 0 then add_block(out, "Shapes", "shapes", table.concat(entry.shapes, "\n")) end
+  if (entry.formula or "") ~= "" then add_block(out, "Formula", "formula", entry.formula) end
+  if #(entry.errors or {}) > 0 then
+    out[#out + 1] = "**Errors**\n\n- " .. table.concat(entry.errors, "\n- ") .. "\n"
+  end
 end
 
 local function add_examples(out, entry)
   if #(entry.examples or {}) == 0 then return end
-  out[#out + 1] = "```lua"
-  for _, example in ipairs(entry.examples) do out[#out + 1] = example end
-  out[#out + 1] = "```\n"
+  out[#out + 1] = #entry.examples > 1 and "**Examples**\n" or "**Example**\n"
+  local code = {}
+  local function finish()
+    if #code > 0 then out[#out + 1] = "```lua\n" .. table.concat(code, "\n") .. "\n```\n" end
+    code = {}
+  end
+  for _, example in ipairs(entry.examples) do
+    code[#code + 1] = example.code
+    if (example.gives or "") ~= "" then
+      finish()
+      out[#out + 1] = "```result\n" .. example.gives .. "\n```\n"
+    end
+  end
+  finish()
 end
 
 local function add_text(out, entry)
   add_calls(out, entry)
   if entry.doc and entry.doc ~= "" then out[#out + 1] = entry.doc .. "\n" end
   add_params(out, entry)
-  if entry.notes then out[#out + 1] = entry.notes .. ".\n" end
+  add_returns(out, entry)
+  add_mathematics(out, entry)
   add_examples(out, entry)
+  if entry.notes then out[#out + 1] = entry.notes .. ".\n" end
+  if (entry.source or "") ~= "" then out[#out + 1] = "Source: " .. entry.source .. "\n" end
   if entry.cpp then
     out[#out + 1] = ("In C++, where dimensions and positions given count from 0:\n\n```cpp\n%s\n```\n")
       :format(broken(entry.cpp))

@@ -15,19 +15,17 @@ local function function_entry(target, arguments, doc)
   local method = target:find(":", 1, true) ~= nil
   local names = {}
   for name in arguments:gmatch "[%w_%.]+" do names[#names + 1] = name end
-  return {
+  return doc_comments.describe({
     name = public(target), kind = method and "method" or "function", owner = owner_of(public(target)),
     calls = { signatures.call(target, names, doc) }, results = signatures.results(doc),
-    doc = doc.text, params = doc.params, returns = doc.returns, see = doc.see,
-    examples = doc.examples,
-  }
+  }, doc)
 end
 
 local function field_entries(out, class, doc)
   for _, field in ipairs(doc.fields) do
-    out[#out + 1] = { name = class .. "." .. field.name, kind = "field", owner = class,
-      results = field.type .. (field.optional and "?" or ""), calls = {}, doc = field.text,
-      see = {}, examples = {} }
+    out[#out + 1] = doc_comments.describe({ name = class .. "." .. field.name, kind = "field",
+      owner = class, results = field.type .. (field.optional and "?" or ""), calls = {} },
+      doc_comments.new(field.text))
   end
 end
 
@@ -35,8 +33,7 @@ local function class_entry(out, target, doc)
   local name = target and public(target) or doc.class:gsub("^moonlet%.", "")
   if target == "ml" or (doc.class == "moonlet") then return end
   local kind = name:find "^%l" and "namespace" or "class"
-  out[#out + 1] = { name = name, kind = kind, calls = {}, doc = doc.text, see = doc.see,
-    examples = doc.examples }
+  out[#out + 1] = doc_comments.describe({ name = name, kind = kind, calls = {} }, doc)
   field_entries(out, name, doc)
 end
 
@@ -52,9 +49,9 @@ local function read(out, path)
     elseif doc and doc.class then
       class_entry(out, value, doc)
     elseif doc and value then
-      out[#out + 1] = { name = public(value), kind = line:find "= {}" and "namespace" or "constant",
-        owner = owner_of(public(value)), calls = {}, results = "", doc = doc.text, see = doc.see,
-        examples = doc.examples }
+      out[#out + 1] = doc_comments.describe({ name = public(value),
+        kind = line:find "= {}" and "namespace" or "constant", owner = owner_of(public(value)),
+        calls = {}, results = "" }, doc)
     end
   end
 end

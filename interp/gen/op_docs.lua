@@ -1,6 +1,8 @@
 -- interp/gen/op_docs.lua: the op rows as entries of the reference.
 
+local argument_texts = require "interp.gen.argument_texts"
 local cpptext = require "tensor.ops.gen.cpptext"
+local derived_shapes = require "interp.gen.derived_shapes"
 local lua_signature = require "tensor.ops.gen.lua_signature"
 
 local op_docs = {}
@@ -46,9 +48,12 @@ local function example(row, name, sample)
   end
 end
 
+-- The row's own example with its result, or else the calls of its samples; an overload needs none.
 local function examples(row, name)
+  if row.first and row.first.example and not row.example then return {} end
+  if row.example then return { { code = row.example, gives = row.gives } } end
   local out = {}
-  for i, sample in ipairs(row.sample or {}) do out[i] = example(row, name, sample) end
+  for i, sample in ipairs(row.sample or {}) do out[i] = { code = example(row, name, sample) } end
   return out
 end
 
@@ -65,7 +70,6 @@ local function notes(row)
   if row.inplace_form and not is_in_place_only(row) then
     out[#out + 1] = ("in place: `%s_`"):format(row.lua_name)
   end
-  if row.out_form then out[#out + 1] = "`out` takes the result's tensor" end
   if #row.alias > 0 then out[#out + 1] = ("also called `%s`"):format(table.concat(row.alias, "`, `")) end
   if row.meta then out[#out + 1] = ("metamethod `%s`"):format(row.meta) end
   return table.concat(out, "; ")
@@ -74,9 +78,14 @@ end
 local function params(row)
   local out = {}
   for i, arg in ipairs(lua_signature.arguments(row)) do
-    local text = arg.default and ("`%s` unless given"):format(arg.default)
-      or arg.required and "" or "optional"
-    out[i] = { name = arg.name, type = arg.type, text = text }
+    out[i] = { name = arg.name, type = arg.info.editor, optional = not arg.required or nil,
+      default = arg.default ~= "nil" and arg.default or nil,
+      text = argument_texts.of_op(row, arg) }
+  end
+  if row.out_form then
+    local several = #row.results > 1
+    out[#out + 1] = { name = "out", type = several and "moonlet.Tensor[]" or "moonlet.Tensor",
+      optional = true, text = argument_texts.of_out(row) }
   end
   return out
 end
@@ -99,11 +108,19 @@ function op_docs.name(row)
   return is_in_place_only(row) and name .. "_" or name
 end
 
+local function lines_of(text)
+  local out = {}
+  for line in (text or ""):gmatch "[^\n]+" do out[#out + 1] = line end
+  return out
+end
+
 local function entry_of(row)
-  local name = op_docs.name(row)
+  local name, first = op_docs.name(row), row.first
   return {
     name = name, kind = "op", page = "ops_" .. row.family, calls = calls(row, name),
     results = lua_signature.results(row), doc = row.doc, params = params(row), see = {},
+    shapes = lines_of(row.shapes or derived_shapes.of(row) or first and first.shapes),
+    formula = row.formula, errors = { row.errors }, source = row.source,
     examples = examples(row, name), notes = notes(row), cpp = cpp_function(row),
     method = lua_signature.is_method(row) or is_in_place_only(row) or nil,
     inplace = row.inplace_form and not is_in_place_only(row) or nil,

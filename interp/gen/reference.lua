@@ -4,10 +4,12 @@
 -- comments of the installed headers.
 --
 -- An entry has: name ("softmax", "Tensor.grad", "nn.Linear"), kind (op, function, class, method,
--- field, constant, namespace, C++ ...), calls (usage lines), results, doc, params, see, examples,
--- page; classes have parent, members owner, ops notes and more (their other forms), and a second
--- name of something has same_as.
+-- field, constant, namespace, C++ ...), calls (usage lines), results, doc, params ({ name, type,
+-- default, optional, text }), shapes (lines), formula, errors (texts), source, examples ({ code,
+-- gives }), see, page; classes have parent, members owner, ops notes and more (their other forms),
+-- and a second name of something has same_as.
 
+local argument_texts = require "interp.gen.argument_texts"
 local cpp_docs = require "interp.gen.cpp_docs"
 local dtypes = require "tensor.ops.gen.dtypes"
 local meta_docs = require "interp.gen.meta_docs"
@@ -102,6 +104,25 @@ local function op_of_class(name, ops)
   return ops[short] or ops[short:gsub("loss$", "")]
 end
 
+-- A text about `x` as one about `input`, where the function calls it so.
+local function with_input(entry, text)
+  for _, param in ipairs(entry.params) do
+    if param.name == "x" then return text end
+  end
+  return (text:gsub("%f[%w_]x%f[^%w_]", "input"))
+end
+
+-- What is left unsaid of a function or layer, which the op that it calls says.
+local function complete(entry, op)
+  argument_texts.complete(entry.params, op, entry.kind == "class" and entry.name:find "^nn%." ~= nil)
+  if not op then return end
+  if #entry.shapes == 0 and entry.kind ~= "class" then
+    for i, line in ipairs(op.shapes) do entry.shapes[i] = with_input(entry, line) end
+  end
+  if entry.formula == "" and op.formula then entry.formula = with_input(entry, op.formula) end
+  if entry.source == "" then entry.source = op.source end
+end
+
 local function describe_layers(entries)
   local ops = {}
   for _, entry in ipairs(entries) do
@@ -110,7 +131,8 @@ local function describe_layers(entries)
   local by_name = reference.by_name(entries)
   for _, entry in ipairs(entries) do
     local same = entry.name:match "^nn%.functional%.(.*)$"
-    if same and by_name[same] and not entry.same_as then table.insert(entry.see, same) end
+    same = same and not entry.same_as and by_name[same] and same
+    if same then table.insert(entry.see, same) end
     local op = entry.kind == "class" and entry.name:find "^nn%." and op_of_class(entry.name, ops)
     if op then
       if entry.doc == "" then
@@ -118,6 +140,10 @@ local function describe_layers(entries)
       end
       table.insert(entry.see, op)
       table.insert(by_name[op].see, entry.name)
+    end
+    if entry.origin == "stdlib" and entry.params and not entry.same_as then
+      local original = by_name[op or same]
+      complete(entry, original and original.same_as and by_name[original.same_as] or original)
     end
   end
 end

@@ -31,7 +31,9 @@ end
 ---@return string
 function signatures.call(target, names, doc)
   local by_name = {}
-  for _, param in ipairs(doc and doc.params or {}) do by_name[param.name] = param end
+  for _, param in ipairs(doc and doc.params or {}) do
+    if not param.field_of then by_name[param.name] = param end
+  end
   local parts = {}
   for i, name in ipairs(names) do parts[i] = argument(name, by_name[name]) end
   return ("%s(%s)"):format(signatures.receiver(target), table.concat(parts, ", "))

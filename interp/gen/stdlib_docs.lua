@@ -38,9 +38,7 @@ function Walk:doc_of_class(cls)
 end
 
 function Walk:add(entry, doc)
-  doc = doc or { text = "", params = {}, returns = {}, see = {}, examples = {} }
-  entry.doc, entry.params, entry.returns = doc.text, doc.params, doc.returns
-  entry.see, entry.examples = doc.see, doc.examples
+  doc_comments.describe(entry, doc or doc_comments.new "")
   entry.origin = "stdlib"
   self.entries[#self.entries + 1] = entry
   return entry
@@ -83,16 +81,20 @@ local function lua_type(kind)
   return table.concat(out, "|")
 end
 
--- Parameters for editors: those of the comment, and the declared ones that it does not describe.
+-- The declared parameters, with what the comment says of them.
 local function merged_params(doc, signature)
-  local out, known = {}, {}
-  for _, param in ipairs(doc and doc.params or {}) do known[param.name] = param end
+  local out, known, fields = {}, {}, {}
+  for _, param in ipairs(doc and doc.params or {}) do
+    if param.field_of then fields[#fields + 1] = param else known[param.name] = param end
+  end
   for i, parameter in ipairs(signature.parameters) do
     local name = parameter.variadic and "..." or parameter.name
-    local default = parameter.default ~= "nil" and parameter.default
-    out[i] = known[name] or { name = name, optional = not parameter.required or nil,
-      type = lua_type(parameter.type), text = default and ("`%s` unless given"):format(default) or "" }
+    local said = known[name] or { type = "any", text = "" }
+    out[i] = { name = name, optional = not parameter.required or nil,
+      default = parameter.default ~= "nil" and parameter.default or nil,
+      type = said.type ~= "any" and said.type or lua_type(parameter.type), text = said.text }
   end
+  table.move(fields, 1, #fields, #out + 1, out)
   return out
 end
 
@@ -240,7 +242,7 @@ end
 function Walk:namespace(name, value, path)
   local text = doc_comments.purpose(self:lines_of(path))
   self:add({ name = name, kind = "namespace", calls = {} },
-    { text = text, params = {}, returns = {}, see = {}, examples = {} })
+    doc_comments.new(text))
   local call = getmetatable(value) and getmetatable(value).__call
   local doc = type(call) == "function" and not self.loaded.class.is_class(value)
     and self:doc_of_function(call)
@@ -248,8 +250,8 @@ function Walk:namespace(name, value, path)
     table.remove(doc.params, 1)
     local last = self.entries[#self.entries]
     last.calls = { signatures.call("ml." .. name, parameters_of(call, 2), doc) }
-    last.doc = last.doc .. "\n\n" .. doc.text
-    last.examples = doc.examples
+    doc.text = last.doc .. "\n\n" .. doc.text
+    doc_comments.describe(last, doc)
   end
   for _, key in ipairs(sorted_names(value)) do
     if not key:find "^_" then self:value(name .. "." .. key, value[key], path) end
@@ -301,7 +303,7 @@ end
 function Walk:fields(owner, doc)
   for _, field in ipairs(doc.fields) do
     self:add({ name = owner .. "." .. field.name, kind = "field", owner = owner, calls = {},
-      results = field.type }, { text = field.text, params = {}, returns = {}, see = {}, examples = {} })
+      results = field.type }, doc_comments.new(field.text))
   end
 end
 

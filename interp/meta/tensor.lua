@@ -57,6 +57,7 @@ function Tensor:backward(gradient, options) end
 --- Calls `f` with the gradient of `x`, once it is whole, at each backward that computes it, and uses
 --- what `f` returns instead, unless that is nil. `handle.remove()` takes it away. The hook belongs to
 --- the value that `x` has now and lives as long as a graph may reach it.
+--- > x = ml.ones(2, { requires_grad = true })
 --- > handle = x:register_hook(function(g) return g * 2 end)
 ---@param f fun(gradient: moonlet.Tensor): moonlet.Tensor?
 ---@return {remove: fun()} handle

@@ -6,11 +6,20 @@ local layout = {}
 
 local WIDTH = 100
 
+-- As many columns as a text takes, by its characters.
+local function columns(text) return utf8.len(text) or #text end
+
+local function words_of(text)
+  local words = {}
+  for word in text:gmatch "%S+" do words[#words + 1] = word end
+  return words
+end
+
 -- Breaks a list of words into lines; those after the first begin with `indent`, or `first`.
 local function wrapped(out, words, first, indent)
   local line, empty = first, true
   for _, word in ipairs(words) do
-    if not empty and #line + #word + 1 > WIDTH then
+    if not empty and columns(line) + columns(word) + 1 > WIDTH then
       out[#out + 1] = line
       line, empty = indent or first, true
     end
@@ -20,16 +29,37 @@ local function wrapped(out, words, first, indent)
   if not empty then out[#out + 1] = line end
 end
 
--- The lines of a text; one that is too long is broken, and goes on further in by `more`.
-local function indented(out, text, indent, more)
+-- The paragraphs of a text, each filled anew; what is indented or an item of a list starts a line.
+local function filled(out, text, indent)
+  local words, start, more
+  local function finish()
+    if words then wrapped(out, words, indent .. start, indent .. more) end
+    words = nil
+  end
   for line in (text .. "\n"):gmatch "(.-)\n" do
-    if #line + #indent <= WIDTH then
+    local space, mark = line:match "^(%s*)(%-? ?)"
+    if line:find "^%s*$" then
+      finish()
+      out[#out + 1] = ""
+    elseif words and space == "" and mark ~= "- " then
+      table.move(words_of(line), 1, #line, #words + 1, words)
+    else
+      finish()
+      start, more = space, space .. (mark == "- " and "  " or "")
+      words = words_of(line)
+    end
+  end
+  finish()
+end
+
+-- Lines that stay as they are; one that is too long goes on in the next, further in.
+local function kept(out, text, indent)
+  for line in (text .. "\n"):gmatch "(.-)\n" do
+    if columns(line) + #indent <= WIDTH then
       out[#out + 1] = line == "" and "" or indent .. line
     else
-      local words = {}
-      for word in line:gmatch "%S+" do words[#words + 1] = word end
       local start = indent .. line:match "^%s*"
-      wrapped(out, words, start, start .. (more or ""))
+      wrapped(out, words_of(line), start, start .. "  ")
     end
   end
 end
@@ -38,7 +68,7 @@ local function add_head(out, entry)
   for _, call in ipairs(entry.calls or {}) do
     local results = entry.results or ""
     local shown = entry.kind == "class" and "" or results
-    indented(out, shown ~= "" and ("%s -> %s"):format(call, shown) or call, "", "  ")
+    kept(out, shown ~= "" and ("%s -> %s"):format(call, shown) or call, "")
   end
   if not entry.calls then
     local of = entry.results and ": " .. entry.results or ""
@@ -47,10 +77,87 @@ local function add_head(out, entry)
   end
 end
 
+-- What an argument is: its type, its meaning, and what it is unless given, where that is unsaid.
+local function meaning_of(value)
+  local text = value.text and ("%s: %s"):format(value.type, value.text) or value.type
+  if text:find("default", 1, true) or text:find("left out", 1, true) then return text end
+  if value.default then return ("%s (default %s)"):format(text, value.default) end
+  return value.optional and text .. " (optional)" or text
+end
+
+-- A line for each value, the names in a column.
+local function add_values(out, title, values)
+  local longest = 0
+  for _, value in ipairs(values) do longest = math.max(longest, #(value.name or "")) end
+  out[#out + 1] = title
+  for _, value in ipairs(values) do
+    local name = value.name or ""
+    local start = longest > 0 and "    " .. name .. (" "):rep(longest + 2 - #name) or "    "
+    wrapped(out, words_of(meaning_of(value)), start, (" "):rep(#start))
+  end
+end
+
+local function add_arguments(out, entry)
+  local fields = {}
+  for _, param in ipairs(entry.params or {}) do fields[param.field_of or ""] = true end
+  local shown = {}
+  for _, param in ipairs(entry.params or {}) do
+    -- A table is shown by its fields.
+    if param.text or not fields[param.name] then shown[#shown + 1] = param end
+  end
+  if #shown > 0 then add_values(out, "  Arguments:", shown) end
+  local described = {}
+  for _, result in ipairs(entry.returns or {}) do
+    if result.text then described[#described + 1] = result end
+  end
+  if #described > 0 then add_values(out, "  Returns:", described) end
+end
+
+-- Whether a line follows that the prompt would ask for with ">>".
+local function goes_on(code)
+  return not load("return " .. code, "=example", "t") and not load(code, "=example", "t")
+end
+
+local function add_example(out, example)
+  local before
+  for line in (example.code .. "\n"):gmatch "(.-)\n" do
+    out[#out + 1] = ("    %s %s"):format(before and goes_on(before) and ">>" or ">", line)
+    before = before and before .. "\n" .. line or line
+  end
+  for line in ((example.gives or "") .. "\n"):gmatch "(.-)\n" do
+    if example.gives then out[#out + 1] = line == "" and "" or "    " .. line end
+  end
+end
+
+-- A section of lines under a title.
+local function add_lines(out, title, lines)
+  out[#out + 1] = title
+  for _, line in ipairs(lines) do kept(out, line, "    ") end
+end
+
 local function add_body(out, entry)
   out[#out + 1] = ""
-  indented(out, entry.doc or "", "  ")
-  for _, example in ipairs(entry.examples or {}) do out[#out + 1] = "  > " .. example end
+  filled(out, entry.doc or "", "  ")
+  local sections = {}
+  local function section(add, ...)
+    local lines = {}
+    add(lines, ...)
+    if #lines > 0 then sections[#sections + 1] = lines end
+  end
+  section(add_arguments, entry)
+  if entry.shapes then section(add_lines, "  Shapes:", entry.shapes) end
+  if entry.formula then section(add_lines, "  Formula:", { entry.formula }) end
+  if entry.errors then section(add_lines, "  Errors:", entry.errors) end
+  if entry.examples then
+    section(function(lines)
+      lines[1] = #entry.examples > 1 and "  Examples:" or "  Example:"
+      for _, example in ipairs(entry.examples) do add_example(lines, example) end
+    end)
+  end
+  for _, lines in ipairs(sections) do
+    out[#out + 1] = ""
+    table.move(lines, 1, #lines, #out + 1, out)
+  end
 end
 
 -- The members of a class or module but those that a class below has its own form of (`seen`).
@@ -102,12 +209,16 @@ local function names_of(entries)
 end
 
 local function add_links(out, entry, others)
-  local see = {}
-  for _, name in ipairs(entry.see or {}) do see[#see + 1] = name end
-  if #see > 0 then out[#out + 1] = "  see also: " .. table.concat(see, ", ") end
-  if others and #others > 0 then
-    out[#out + 1] = "  there is also: " .. table.concat(names_of(others), ", ")
+  local start = #out
+  local function add(title, words)
+    if #words == 0 then return end
+    if #out == start then out[#out + 1] = "" end
+    wrapped(out, words_of(title .. table.concat(words, ", ")), "  ", "    ")
   end
+  if entry.notes then add("", { entry.notes .. "." }) end
+  add("Source: ", { entry.source })
+  add("See also: ", entry.see or {})
+  add("There is also: ", names_of(others or {}))
 end
 
 --- The whole text of an entry; `others` are entries that the same word may mean.
@@ -122,10 +233,6 @@ function layout.entry(entry, others)
     out[#out + 1] = ""
     add_head(out, form)
     add_body(out, form)
-  end
-  if entry.notes then
-    out[#out + 1] = ""
-    wrapped(out, { "(" .. entry.notes .. ")" }, "  ")
   end
   add_family(out, entry)
   add_links(out, entry, others)

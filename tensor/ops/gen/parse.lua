@@ -1,11 +1,14 @@
 -- tensor/ops/gen/parse.lua: reads the op rows of tensor/ops/*.lua into checked tables.
 -- A parsed row has: name, family, kind, args {type, name, default, info, written}, results {type,
 -- name}, dtypes (list of set names), grads {args, expression, line}, path and line of the row,
--- lua_name (what scripts call, as "linalg.svd"), alias (a list), and the other fields as written.
+-- lua_name (what scripts call, as "linalg.svd"), alias (a list), meanings (the field `args`: what
+-- each argument of the public call is), first (the row that it is an overload of), and the other
+-- fields as written.
 -- Errors say the file and the line of the row.
 
 local cpptext = require "tensor.ops.gen.cpptext"
 local dtypes = require "tensor.ops.gen.dtypes"
+local lua_signature = require "tensor.ops.gen.lua_signature"
 local types = require "tensor.ops.gen.types"
 
 local parse = {}
@@ -16,7 +19,8 @@ for name in ("pointwise structured update allocating view composite"):gmatch "%a
 end
 
 local known_fields = {}
-for name in ([[kind dtypes grad differentiable doc sample torch check nodiff random inplace meta method func
+for name in ([[kind dtypes grad differentiable
+    doc args shapes formula errors source example gives sample torch check nodiff random inplace meta method func
     no_cuda draws overload_of int_to_float result clone mixed functor constant chooses dtype_of
     keeps_dtype autocast gather out row_major divides internal alias module slow
     scales refuses_bool byte_mask lua_name makes forms vmap linear steady]]):gmatch "[%a_]+" do
@@ -113,6 +117,20 @@ local function name_for_scripts(row)
   row.lua_name, row.method = row.module .. "." .. rest, false
 end
 
+-- The texts of a row for people: strings, and a string for each argument that a script can give.
+local function check_texts(row)
+  for _, field in ipairs { "doc", "shapes", "formula", "errors", "source", "example", "gives" } do
+    if row[field] ~= nil and type(row[field]) ~= "string" then fail("'%s' is no string", field) end
+  end
+  if row.gives and not row.example then fail "'gives' without an 'example'" end
+  local known = {}
+  for _, arg in ipairs(lua_signature.arguments(row)) do known[arg.name] = true end
+  for name, meaning in pairs(row.meanings) do
+    if not known[name] then fail("a text for '%s', which is no argument", tostring(name)) end
+    if type(meaning) ~= "string" then fail("the text of argument '%s' is no string", name) end
+  end
+end
+
 local function words(text)
   local out = {}
   for word in text:gmatch "[^%s+]+" do out[#out + 1] = word end
@@ -183,8 +201,19 @@ local function check_fields(row)
   end
 end
 
+-- A row whose `doc` is a table, as a function that makes rows takes it, has all its text there: the
+-- words, then `args`, `shapes` and the other fields.
+local function spread_text(raw)
+  if type(raw.doc) ~= "table" then return raw end
+  local out = {}
+  for key, value in pairs(raw) do out[key] = value end
+  for key, value in pairs(raw.doc) do out[key == 1 and "doc" or key] = value end
+  return out
+end
+
 local function parse_row(raw, family)
   if type(raw) ~= "table" or type(raw[1]) ~= "string" then fail "a row without a signature" end
+  raw = spread_text(raw)
   local name, args, results = raw[1]:match "^%s*([%a_][%w_]*)%((.*)%)%s*%->%s*(.-)%s*$"
   if not name then fail("cannot read signature '%s'", raw[1]) end
   local row = {}
@@ -193,6 +222,7 @@ local function parse_row(raw, family)
     row[key] = value
   end
   row.name, row.family, row.signature, row.camel = name, family, raw[1], camel(name)
+  row.meanings = row.args or {}
   row.args, row.arg = {}, {}
   for i, part in ipairs(split(args)) do
     local arg = parse_argument(part)
@@ -208,6 +238,7 @@ local function parse_row(raw, family)
   row.nodiff_set = {}
   for _, result in ipairs(row.nodiff or {}) do row.nodiff_set[result] = true end
   check_fields(row)
+  check_texts(row)
   row.is_differentiable = #row.grads > 0 or row.kind == "composite" and row.differentiable ~= false
   return row
 end
@@ -295,9 +326,19 @@ function parse.rows(root, families)
     if row.overload_of and not first then
       fail("%s:%d: op %s: overload of '%s', which is no op", row.path, row.line, row.name, row.overload_of)
     end
-    row.lua_name = (first or row).lua_name
+    row.first, row.lua_name = first, (first or row).lua_name
   end
   return rows
+end
+
+-- The families, as the build lists them.
+function parse.families(root)
+  local file = assert(io.open(root .. "/meson.build"))
+  local list = file:read("a"):match "op_families = (%b[])"
+  file:close()
+  local out = {}
+  for family in list:gmatch "'([%w_]+)'" do out[#out + 1] = family end
+  return out
 end
 
 -- The rows of one family.

@@ -210,46 +210,7 @@ test("every entry has a text, and what texts refer to exists", function()
   end
 end)
 
--- --- examples and pages -----------------------------------------------------------------------
-
--- Runs lines as the prompt does: expressions, statements, and statements over several lines.
-local function run_lines(lines, env)
-  local pending = ""
-  for _, line in ipairs(lines) do
-    pending = pending == "" and line or pending .. "\n" .. line
-    local chunk, problem = load("return " .. pending, "=example", "t", env)
-    if not chunk then chunk, problem = load(pending, "=example", "t", env) end
-    if chunk then
-      chunk()
-      pending = ""
-    elseif not problem:find "<eof>" then
-      error(problem, 0)
-    end
-  end
-  expect.equal(pending, "")
-end
-
-test("every example runs", function()
-  local failures, count = {}, 0
-  local no_onnx = require("moonlet.onnx_codec").unavailable()
-  local no_cuda = not ml.cuda.is_available()
-  for _, entry in ipairs(index.entries) do
-    for _, form in ipairs { entry, table.unpack(entry.more or {}) } do
-      local wants_more = no_onnx and entry.name:find "^onnx%."
-        or no_cuda and entry.name:find "^cuda%."
-      if form.examples and not wants_more then
-        count = count + 1
-        local env = setmetatable({ ml = ml, x = ml.ones { 2, 3, requires_grad = true }, print = type },
-          { __index = _G })
-        local ok, problem = pcall(run_lines, form.examples, env)
-        if not ok then failures[#failures + 1] = entry.name .. ": " .. tostring(problem) end
-      end
-    end
-  end
-  expect.truthy(count > 250, count)
-  if #failures > 0 then error(table.concat(failures, "\n"), 0) end
-  if no_onnx then harness.skip("the others do; those of onnx: " .. no_onnx) end
-end)
+-- --- pages -------------------------------------------------------------------------------------
 
 local folder = build .. "/interp/"
 
@@ -419,7 +380,7 @@ test("the classes of layers show their arguments and their op", function()
   contains(text, "in_channels, out_channels, kernel_size, stride=1")
   for line in text:gmatch "[^\n]+" do expect.truthy(#line <= 100, line) end
   expect.equal(text:match "^[^(]*", "ml.nn.Conv2d")
-  contains(text, "see also: conv2d")
+  contains(text, "See also: conv2d")
   contains(help.text "nn.LogSoftmax", "log_softmax")
 end)
 

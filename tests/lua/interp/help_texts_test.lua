@@ -1,0 +1,201 @@
+-- tests/lua/interp/help_texts_test.lua: that the text of every op, function, class and method is
+-- whole: a summary, the meaning of each argument, shapes, and an example that prints what it says.
+
+package.path = (arg[0]:match "^(.*)/" or ".") .. "/../?.lua;" .. package.path
+local harness = require "harness"
+local source = os.getenv "MOONLET_SOURCE" or (arg[0]:match "^(.*)/" or ".") .. "/../../.."
+package.path = source .. "/?.lua;" .. package.path
+local doc_comments = require "interp.gen.doc_comments"
+local index = require "moonlet.help.index"
+local layout = require "moonlet.help.layout"
+local missing_docs = require "interp.gen.missing_docs"
+local run_examples = require "interp.gen.run_examples"
+local test, expect = harness.test, harness.expect
+
+-- Pages whose texts are being written.
+local unfinished = dofile(source .. "/tests/lua/interp/unfinished_texts.lua")
+
+local function is_finished(entry) return not unfinished[entry.page] end
+
+test("no text lacks a summary, an argument's meaning, shapes or an example", function()
+  local lacking, count = {}, 0
+  for _, entry in ipairs(index.entries) do
+    if is_finished(entry) then
+      count = count + 1
+      local lacks = missing_docs.of(entry, index.by_name)
+      if #lacks > 0 then lacking[#lacking + 1] = entry.name .. ": " .. table.concat(lacks, ", ") end
+    end
+  end
+  if #lacking > 0 then error(table.concat(lacking, "\n"), 0) end
+  expect.truthy(count > 0)
+end)
+
+-- What the examples of an entry do wrong, or nil. Those of cuda and onnx need them.
+local function problem_of(examples, entry)
+  local need = entry.name:match "^(cuda)%." or entry.name:match "^(onnx)%."
+  if need and not run_examples.runs_here("-- needs " .. need) then return nil end
+  if is_finished(entry) then return run_examples.check(examples) end
+  return select(2, run_examples.run(examples))
+end
+
+test("every example runs and prints its result", function()
+  local failures, count = {}, 0
+  for _, entry in ipairs(index.entries) do
+    for _, form in ipairs { entry, table.unpack(entry.more or {}) } do
+      if form.examples then
+        count = count + 1
+        local problem = problem_of(form.examples, entry)
+        if problem then failures[#failures + 1] = entry.name .. ": " .. problem end
+      end
+    end
+  end
+  expect.truthy(count > 250, count)
+  if #failures > 0 then error(table.concat(failures, "\n"), 0) end
+end)
+
+-- --- the checks themselves ---------------------------------------------------------------------
+
+local function whole_entry()
+  return { name = "f", kind = "function", calls = { "ml.f(x)" }, results = "Tensor",
+    doc = "The sum of `x`.", params = { { name = "x", type = "Tensor", text = "the input" } },
+    shapes = { "x (*) -> ()" }, examples = { { code = "1 + 1", gives = "2" } } }
+end
+
+local function lacks(change)
+  local entry = whole_entry()
+  change(entry)
+  return table.concat(missing_docs.of(entry, {}), ", ")
+end
+
+test("what a text lacks is found", function()
+  expect.equal(lacks(function() end), "")
+  expect.equal(lacks(function(e) e.doc = "" end), "summary")
+  expect.equal(lacks(function(e) e.params[1].text = "" end), "argument x")
+  expect.equal(lacks(function(e) e.shapes = nil end), "shapes")
+  expect.equal(lacks(function(e) e.examples[1].gives = nil end), "example with its result")
+  expect.equal(lacks(function(e) e.examples = {} end), "example with its result")
+  expect.equal(lacks(function(e) e.more = { { kind = "function", doc = "", params = {} } } end), "summary")
+  expect.equal(lacks(function(e)
+    e.kind, e.params[1] = "class", { name = "n", type = "integer", text = "the size" }
+    e.parent, e.shapes = "nn.Module", nil
+  end), "")
+  local layer = whole_entry()
+  layer.kind, layer.parent, layer.shapes = "class", "nn.Module", nil
+  expect.equal(missing_docs.of(layer, { ["nn.Module"] = { name = "nn.Module" } })[1], "shapes")
+end)
+
+local function check(code, gives) return run_examples.check { { code = code, gives = gives } } end
+
+test("a wrong result of an example is found", function()
+  expect.equal(check("1 + 1", "2"), nil)
+  expect.truthy(check("1 + 1", "3"))
+  expect.truthy(check("1 + 1", nil))
+  expect.truthy(check("y = 1", "1"))
+  expect.truthy(check("nosuch.field", "1"):find("nosuch.field", 1, true))
+  expect.equal(check("x = ml.tensor {1, 2}; x + 1", "{2, 3}\nTensor (2,) int64"), nil)
+  expect.equal(check("x = {1; 2}\n#x", "2"), nil)
+  expect.equal(check("print 'a'; 'b'", "a\nb"), nil)
+  expect.equal(check("ml.tensor {1 / 3}", "{0.3334}\nTensor (1,) float32"), nil)
+  expect.truthy(check("ml.tensor {1 / 3}", "{0.3433}\nTensor (1,) float32"))
+  expect.truthy(check("ml.tensor {1 / 3}", "{0.3333}\nTensor (2,) float32"))
+  expect.equal(check("os.time()  -- varies", nil), nil)
+  expect.equal(run_examples.check { { code = "local y = 2" }, { code = "y", gives = "2" } }, nil)
+  expect.truthy(check("y", "2"))
+end)
+
+-- --- how comments are read ----------------------------------------------------------------------
+
+test("the tags of a comment are read", function()
+  local doc = doc_comments.parse {
+    "--- The linear layer. It has a weight.",
+    "---@param x moonlet.Tensor the input,",
+    "---  which goes on",
+    "---@param n? number of layers",
+    "---@param k integer|string its kind",
+    "---@param options.depth? integer how deep",
+    "---@return moonlet.Tensor y the output",
+    "---@shape x (*, n) -> (*, m)",
+    "---@shape x (n) -> (m)",
+    "---@formula y = x W^T",
+    "---  + b",
+    "---@error a shape that does not fit",
+    "---@source Gauss, 1809",
+  }
+  expect.equal(doc.text, "The linear layer. It has a weight.")
+  expect.equal(doc.params[1].text, "the input, which goes on")
+  expect.equal(doc.params[1].type, "moonlet.Tensor")
+  expect.equal(doc.params[2].text, "number of layers")
+  expect.equal(doc.params[2].type, "any")
+  expect.equal(doc.params[3].type, "integer|string")
+  expect.equal(doc.params[4].name, "depth")
+  expect.equal(doc.params[4].field_of, "options")
+  expect.equal(doc.returns[1].text, "the output")
+  expect.equal(table.concat(doc.shapes, ";"), "x (*, n) -> (*, m);x (n) -> (m)")
+  expect.equal(doc.formulas[1], "y = x W^T\n+ b")
+  expect.equal(doc.errors[1], "a shape that does not fit")
+  expect.equal(doc.sources[1], "Gauss, 1809")
+end)
+
+test("examples are read with what they print", function()
+  local doc = doc_comments.parse {
+    "--- Says so.", "--- > f(1,", "---   2)", "---   {{1,", "---     2}}", "---", "---   end",
+    "--- > g()", "--- More.",
+  }
+  expect.equal(doc.text, "Says so.\nMore.")
+  expect.equal(doc.examples[1].code, "f(1,\n2)")
+  expect.equal(doc.examples[1].gives, "{{1,\n  2}}\n\nend")
+  expect.equal(doc.examples[2].code, "g()")
+  expect.equal(doc.examples[2].gives, nil)
+end)
+
+-- --- how help shows them ------------------------------------------------------------------------
+
+test("help has a section for each part of a text", function()
+  local entry = whole_entry()
+  entry.doc = "The sum.\n\n" .. ("word "):rep(19) .. "\nlast words\n\n- an item"
+  entry.params[2] = { name = "keepdim", type = "boolean", default = "false", text = "whether" }
+  entry.formula, entry.errors, entry.source = "y = sum_i x_i", { "none" }, "Gauss, 1809"
+  entry.examples[1].code = "f(1,\n2)"
+  local words = ("word "):rep(18)
+  expect.equal(layout.entry(entry), ([[
+ml.f(x) -> Tensor
+
+  The sum.
+
+  %sword
+  last words
+
+  - an item
+
+  Arguments:
+    x        Tensor: the input
+    keepdim  boolean: whether (default false)
+
+  Shapes:
+    x (*) -> ()
+
+  Formula:
+    y = sum_i x_i
+
+  Errors:
+    none
+
+  Example:
+    > f(1,
+    >> 2)
+    2
+
+  Source: Gauss, 1809]]):format(words))
+end)
+
+test("no line of help is longer than a terminal", function()
+  local LIMIT = 100
+  for _, entry in ipairs(index.entries) do
+    for line in layout.entry(entry):gmatch "[^\n]+" do
+      local is_fixed = line:find "^    >" or line:find "^    [^ ]*$" or unfinished[entry.page]
+      expect.truthy(is_fixed or utf8.len(line) <= LIMIT, entry.name .. ": " .. line)
+    end
+  end
+end)
+
+harness.run()
