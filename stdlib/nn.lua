@@ -25,6 +25,8 @@ for name, f in pairs(registering) do nn[name] = f end
 --- > Twice = ml.nn.class "Twice"
 --- > function Twice:forward(x) return x * 2 end
 --- > Twice()(ml.ones(2))
+---   {2., 2.}
+---   Tensor (2,) float32
 ---@param name string the name, as the module prints
 ---@param parent? table the class that it inherits from: `nn.Module` unless given
 ---@return table

@@ -36,6 +36,7 @@ end
 --- > attention = ml.nn.MultiheadAttention(8, 2, { batch_first = true })
 --- > x = ml.ones(3, 5, 8)
 --- > attention(x, x, x, { need_weights = false }).shape
+---   (3, 5, 8)
 ---@param embed_dim the size of queries and results, a multiple of `num_heads`
 ---@param num_heads how many heads there are; each has embed_dim / num_heads features
 ---@param dropout the probability of dropout on the attention weights in training mode, from 0 to 1

@@ -138,6 +138,10 @@ local read_append = signature "List:append(any item)"
 
 --- Adds a module, or to a ParameterList a parameter, at the end.
 --- > ml.nn.ModuleList():append(ml.nn.Linear(2, 3))
+---   ModuleList(                   9
+---     (0): Linear(2 -> 3)         9
+---   )
+---   9 parameters
 ---@param item any what to add
 ---@return table self
 function List:append(...)
@@ -149,6 +153,7 @@ local read_extend = signature "List:extend(table items)"
 
 --- Adds all items of an array, or of another list, at the end.
 --- > #ml.nn.ModuleList():extend { ml.nn.Linear(2, 3), ml.nn.ReLU() }
+---   2
 ---@param items table the array or list
 ---@return table self
 function List:extend(...)
@@ -162,6 +167,11 @@ local read_insert = signature "List:insert(int index, any item)"
 
 --- Inserts an item before the one at an index.
 --- > ml.nn.ModuleList({ ml.nn.ReLU() }):insert(1, ml.nn.Linear(2, 3))
+---   ModuleList(                   9
+---     (0): Linear(2 -> 3)         9
+---     (1): ReLU()
+---   )
+---   9 parameters
 ---@param index integer the index, from 1, that the item will have; negative numbers count from the
 ---   end
 ---@param item any what to insert
@@ -182,6 +192,8 @@ local read_pop = signature "List:pop(int index=-1)"
 
 --- Removes the item at an index.
 --- > ml.nn.ModuleList({ ml.nn.ReLU(), ml.nn.Linear(2, 3) }):pop()
+---   Linear(2 -> 3)         9
+---   9 parameters
 ---@param index? integer the index, from 1; negative numbers count from the end
 ---@return any item what was removed
 function List:pop(...)
@@ -203,6 +215,12 @@ List._holds = "module"
 --- Sequential of the second and third, `a + b` one of both, `seq * 3` one with the same modules
 --- three times, `#seq` the number of modules. In state dicts the first module is named "0".
 --- > ml.nn.Sequential(ml.nn.Linear(2, 8), ml.nn.ReLU(), ml.nn.Linear(8, 1))
+---   Sequential(                  33
+---     (0): Linear(2 -> 8)        24
+---     (1): ReLU()
+---     (2): Linear(8 -> 1)         9
+---   )
+---   33 parameters
 ---@param ... the modules in their order, or one array of pairs { name, module }
 ---@shape input as the first module's -> output as the last module's
 ---@formula y = f_n(... f_2(f_1(x)))
@@ -225,6 +243,11 @@ end
 
 --- Adds a module at the end.
 --- > ml.nn.Sequential(ml.nn.Linear(2, 8)):append(ml.nn.ReLU())
+---   Sequential(                  24
+---     (0): Linear(2 -> 8)        24
+---     (1): ReLU()
+---   )
+---   24 parameters
 ---@param item table a module, or a pair { name, module }
 ---@return table self
 function Sequential:append(item)
@@ -269,7 +292,13 @@ end
 --- end; `list[{ 2, 3 }]` is a list of the second and third, `a + b` one of both, `#list` the number
 --- of modules; `ipairs(list)` goes through them. In state dicts the first module is named "0".
 --- > ml.nn.ModuleList { ml.nn.Linear(2, 3), ml.nn.Linear(3, 1) }
+---   ModuleList(                  13
+---     (0): Linear(2 -> 3)         9
+---     (1): Linear(3 -> 1)         4
+---   )
+---   13 parameters
 ---@param modules an array of modules, or another list
+---@shape none: a list has no forward
 local ModuleList = class("ModuleList", List)
 containers.ModuleList = ModuleList
 
@@ -284,7 +313,9 @@ end
 --- 2, 3 }]` is a list of the second and third, `#list` the number of parameters; `ipairs(list)`
 --- goes through them.
 --- > #ml.nn.ParameterList { ml.ones(2), ml.zeros(3) }
+---   2
 ---@param values an array of tensors, or another list
+---@shape values (*), ...; a list has no forward
 local ParameterList = class("ParameterList", List)
 containers.ParameterList = ParameterList
 ParameterList._holds = "parameter"

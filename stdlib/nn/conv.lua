@@ -139,6 +139,7 @@ end
 --- convolution is depthwise. The weight and the bias start from the uniform distribution between -k
 --- and k with k = sqrt(groups / (in_channels prod(kernel_size))).
 --- > ml.nn.Conv1d(2, 4, 3, { padding = 1 })(ml.ones(1, 2, 8)).shape
+---   (1, 4, 8)
 ---@param in_channels how many channels the input has, a multiple of `groups`
 ---@param out_channels how many channels the output has, a multiple of `groups`
 ---@param kernel_size the size of the kernels: one number
@@ -167,6 +168,7 @@ layers.Conv1d = convolution(1)
 --- depthwise. The weight and the bias start from the uniform distribution between -k and k with k =
 --- sqrt(groups / (in_channels prod(kernel_size))).
 --- > ml.nn.Conv2d(3, 8, 3, { padding = "same" })(ml.ones(1, 3, 8, 8)).shape
+---   (1, 8, 8, 8)
 ---@param in_channels how many channels the input has, a multiple of `groups`
 ---@param out_channels how many channels the output has, a multiple of `groups`
 ---@param kernel_size the size of the kernels: one number, or { height, width }
@@ -196,6 +198,7 @@ layers.Conv2d = convolution(2)
 --- convolution is depthwise. The weight and the bias start from the uniform distribution between -k
 --- and k with k = sqrt(groups / (in_channels prod(kernel_size))).
 --- > ml.nn.Conv3d(3, 8, 3, { padding = 1, stride = 2 })(ml.ones(1, 3, 4, 8, 8)).shape
+---   (1, 8, 2, 4, 4)
 ---@param in_channels how many channels the input has, a multiple of `groups`
 ---@param out_channels how many channels the output has, a multiple of `groups`
 ---@param kernel_size the size of the kernels: one number, or { depth, height, width }
@@ -270,6 +273,7 @@ end
 --- gives this size. The weight and the bias start from the uniform distribution between -k and k
 --- with k = sqrt(groups / (out_channels prod(kernel_size))).
 --- > ml.nn.ConvTranspose1d(8, 3, 4, { stride = 2, padding = 1 })(ml.ones(1, 8, 7)).shape
+---   (1, 3, 14)
 ---@param in_channels how many channels the input has, a multiple of `groups`
 ---@param out_channels how many channels the output has, a multiple of `groups`
 ---@param kernel_size the size of the kernels: one number
@@ -299,6 +303,7 @@ layers.ConvTranspose1d = transposed(1)
 --- gives this size. The weight and the bias start from the uniform distribution between -k and k
 --- with k = sqrt(groups / (out_channels prod(kernel_size))).
 --- > ml.nn.ConvTranspose2d(8, 3, 4, { stride = 2, padding = 1 })(ml.ones(1, 8, 7, 7)).shape
+---   (1, 3, 14, 14)
 ---@param in_channels how many channels the input has, a multiple of `groups`
 ---@param out_channels how many channels the output has, a multiple of `groups`
 ---@param kernel_size the size of the kernels: one number, or { height, width }
@@ -329,6 +334,7 @@ layers.ConvTranspose2d = transposed(2)
 --- gives this size. The weight and the bias start from the uniform distribution between -k and k
 --- with k = sqrt(groups / (out_channels prod(kernel_size))).
 --- > ml.nn.ConvTranspose3d(8, 3, 4, { stride = 2, padding = 1 })(ml.ones(1, 8, 7, 7, 7)).shape
+---   (1, 3, 14, 14, 14)
 ---@param in_channels how many channels the input has, a multiple of `groups`
 ---@param out_channels how many channels the output has, a multiple of `groups`
 ---@param kernel_size the size of the kernels: one number, or { depth, height, width }

@@ -44,6 +44,7 @@ local read_to = signature(
 --- reaches floating and complex tensors only. The parameters stay the same Lua values, so that an
 --- optimiser keeps them.
 --- > ml.nn.Linear(2, 1):to("float64").weight.dtype
+---   float64
 ---@param device? string|Tensor the device, such as "cuda" or "cuda:1", or a tensor
 ---@param dtype? string the dtype of floating and complex tensors
 ---@param non_blocking? boolean whether copies from pinned memory may run on while the script goes
@@ -73,6 +74,7 @@ local read_type = signature "Module:type(string dst_type)"
 
 --- Converts floating parameters and buffers to a dtype, in place.
 --- > ml.nn.Linear(2, 1):type("float64").weight.dtype
+---   float64
 ---@param dst_type string the dtype
 ---@return table self
 function Module:type(...)
@@ -84,6 +86,7 @@ local read_to_empty = signature(
 
 --- Moves the module to a device without copying: the elements of its tensors are not set.
 --- > ml.nn.Linear(2, 1):to_empty("cpu").weight.shape
+---   (1, 2)
 ---@param device string the device
 ---@param recurse? boolean whether the modules below are moved too
 ---@return table self
@@ -105,7 +108,7 @@ local read_cuda = signature "Module:cuda(int>=0|string device=\"cuda\")"
 
 --- Moves parameters and buffers to a CUDA device, in place.
 --- > net = ml.nn.Linear(2, 1)
---- > if ml.cuda.is_available() then net:cuda() end
+--- > net:cuda().weight.device  -- needs cuda
 ---@param device? integer|string the device, or its number from 0
 ---@return table self
 ---@error there is no such device
@@ -118,6 +121,7 @@ local read_cpu = signature "Module:cpu()"
 
 --- Moves parameters and buffers to the CPU, in place.
 --- > ml.nn.Linear(2, 1):cpu().weight.device
+---   cpu
 ---@return table self
 function Module:cpu(...)
   read_cpu(...)
@@ -128,6 +132,7 @@ local read_float = signature "Module:float()"
 
 --- Converts floating parameters and buffers to float32, in place.
 --- > ml.nn.Linear(2, 1):float().weight.dtype
+---   float32
 ---@return table self
 function Module:float(...)
   read_float(...)
@@ -138,6 +143,7 @@ local read_double = signature "Module:double()"
 
 --- Converts floating parameters and buffers to float64, in place.
 --- > ml.nn.Linear(2, 1):double().weight.dtype
+---   float64
 ---@return table self
 function Module:double(...)
   read_double(...)
@@ -148,6 +154,7 @@ local read_half = signature "Module:half()"
 
 --- Converts floating parameters and buffers to float16, in place.
 --- > ml.nn.Linear(2, 1):half().weight.dtype
+---   float16
 ---@return table self
 function Module:half(...)
   read_half(...)
@@ -158,6 +165,7 @@ local read_bfloat16 = signature "Module:bfloat16()"
 
 --- Converts floating parameters and buffers to bfloat16, in place.
 --- > ml.nn.Linear(2, 1):bfloat16().weight.dtype
+---   bfloat16
 ---@return table self
 function Module:bfloat16(...)
   read_bfloat16(...)

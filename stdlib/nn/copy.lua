@@ -47,6 +47,7 @@ local read = signature "Module:deepcopy()"
 --- are those of the original.
 --- > net = ml.nn.Linear(2, 2)
 --- > net:deepcopy().weight:eq(net.weight):all()
+---   true  Tensor () bool
 ---@return table
 ---@error a field holds a tensor that an op recorded
 function Module:deepcopy(...)

@@ -87,12 +87,17 @@ local read_update = signature "Dict:update(dict values)"
 
 --- Adds or replaces values.
 --- > ml.nn.ModuleDict():update { act = ml.nn.ReLU() }
+---   ModuleDict(
+---     (act): ReLU()
+---   )
+---   0 parameters
 ---@param values table what to add, in a form that the constructor takes
 ---@return table self
 function Dict:update(...) return fill(self, given_to(read_update, ...)) end
 
 --- The names, in order.
 --- > ml.nn.ModuleDict({ { "conv", ml.nn.Conv1d(1, 1, 3) }, { "act", ml.nn.ReLU() } }):keys()
+---   {"conv", "act"}
 ---@return string[]
 function Dict:keys()
   local out = {}
@@ -102,6 +107,7 @@ end
 
 --- The modules or parameters, in the order of their names in the dict.
 --- > ml.nn.ModuleDict({ act = ml.nn.ReLU() }):values()
+---   {ReLU() ...}
 ---@return table[]
 function Dict:values()
   local out = {}
@@ -111,6 +117,9 @@ end
 
 --- Iterator over names and values, in order: `for name, value in dict:items() do`.
 --- > ml.nn.ModuleDict({ act = ml.nn.ReLU() }):items()()
+---   act
+---   ReLU()
+---   0 parameters
 ---@return fun(): string, any
 function Dict:items()
   local list, i = entries_of(self), 0
@@ -122,6 +131,7 @@ end
 
 --- Removes all values.
 --- > #ml.nn.ModuleDict({ act = ml.nn.ReLU() }):clear()
+---   0
 ---@return table self
 function Dict:clear()
   for _, entry in ipairs(entries_of(self)) do self:_forget(entry[1]) end
@@ -132,6 +142,8 @@ local read_pop = signature "Dict:pop(string key)"
 
 --- Removes the value of a name.
 --- > ml.nn.ModuleDict({ act = ml.nn.ReLU() }):pop("act")
+---   ReLU()
+---   0 parameters
 ---@param key string the name
 ---@return any value what was removed
 ---@error there is no value of that name
@@ -147,7 +159,13 @@ end
 --- table by name the modules come in the order of their names, from an array of pairs { name,
 --- module } in that of the array.
 --- > ml.nn.ModuleDict { { "conv", ml.nn.Conv1d(1, 1, 3) }, { "act", ml.nn.ReLU() } }
+---   ModuleDict(                                4
+---     (conv): Conv1d(1 -> 1, kernel 3)         4
+---     (act): ReLU()
+---   )
+---   4 parameters
 ---@param modules a table of modules by name, an array of pairs { name, module }, or another dict
+---@shape none: a dict has no forward
 local ModuleDict = class("ModuleDict", Dict)
 dicts.ModuleDict = ModuleDict
 ModuleDict._holds = "module"
@@ -160,7 +178,9 @@ function ModuleDict:init(...) fill(self, given_to(read_module_dict, ...)) end
 --- parameter, `#dict` the number of parameters. From a table by name they come in the order of
 --- their names, from an array of pairs { name, tensor } in that of the array.
 --- > ml.nn.ParameterDict({ scale = ml.ones(2), shift = ml.zeros(2) }):keys()
+---   {"scale", "shift"}
 ---@param parameters a table of tensors by name, an array of pairs { name, tensor }, or another dict
+---@shape parameters (*), ...; a dict has no forward
 local ParameterDict = class("ParameterDict", Dict)
 dicts.ParameterDict = ParameterDict
 ParameterDict._holds = "parameter"
@@ -172,6 +192,9 @@ function ParameterDict:init(...) fill(self, given_to(read_parameter_dict, ...)) 
 --- Removes the last parameter.
 --- > dict = ml.nn.ParameterDict { scale = ml.ones(2) }
 --- > dict:popitem()
+---   scale
+---   {1., 1.}
+---   Tensor (2,) float32 requires_grad
 ---@return string name its name
 ---@return Tensor parameter the parameter
 ---@error the dict is empty
@@ -184,6 +207,7 @@ end
 --- The parameter of a name, or a default.
 --- > dict = ml.nn.ParameterDict { scale = ml.ones(2) }
 --- > dict:get("shift", "none")
+---   none
 ---@param key string the name
 ---@param default? any the result where there is no parameter of that name
 ---@return any
@@ -196,6 +220,8 @@ end
 --- The parameter of a name, which is first set to a default if there is none.
 --- > dict = ml.nn.ParameterDict { scale = ml.ones(2) }
 --- > dict:setdefault("shift", ml.zeros(2))
+---   {0., 0.}
+---   Tensor (2,) float32 requires_grad
 ---@param key string the name
 ---@param default Tensor the tensor that becomes the parameter
 ---@return Tensor
@@ -207,15 +233,19 @@ end
 --- Another dict with the same parameters.
 --- > dict = ml.nn.ParameterDict { scale = ml.ones(2) }
 --- > dict:copy().scale
+---   {1., 1.}
+---   Tensor (2,) float32 requires_grad
 ---@return table
 function ParameterDict:copy() return ParameterDict(self) end
 
 --- Dict with the same tensor under each of several names.
 --- > ml.nn.ParameterDict.fromkeys({ "a", "b" }, ml.ones(2)):keys()
+---   {"a", "b"}
 ---@param keys string[] the names
 ---@param default Tensor the tensor, which becomes a parameter of its own for each name unless it is
 ---   one
 ---@return table
+---@shape default (*)
 function ParameterDict.fromkeys(keys, default)
   local out = ParameterDict()
   for _, key in ipairs(keys) do out[key] = default end

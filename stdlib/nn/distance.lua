@@ -9,6 +9,7 @@ local layers = {}
 --- Bilinear form of two inputs, one for each output. The weight and the bias start from the uniform
 --- distribution between -k and k with k = 1 / sqrt(in1_features).
 --- > ml.nn.Bilinear(2, 3, 4)(ml.ones(5, 2), ml.ones(5, 3)).shape
+---   (5, 4)
 ---@param in1_features the last size of the first input
 ---@param in2_features the last size of the second input
 ---@param out_features the last size of the output
@@ -48,6 +49,7 @@ end
 
 --- Cosine similarity of two tensors along a dimension, from -1 to 1.
 --- > ml.nn.CosineSimilarity(1)(ml.tensor { 1.0, 0 }, ml.tensor { 1.0, 1 })
+---   0.7071  Tensor () float32
 ---@param dim the dimension of the vectors, from 1
 ---@param eps the least norm that a vector counts as, so that nothing is divided by 0
 ---@shape x1 (*, n, *), x2 (*, n, *) -> (*, *) without dim
@@ -57,6 +59,8 @@ layers.CosineSimilarity = layer.functional("CosineSimilarity", "cosine_similarit
 
 --- Distance of vectors in the p-norm, over the last dimension.
 --- > ml.nn.PairwiseDistance()(ml.tensor { { 0, 0 } }, ml.tensor { { 3, 4 } })
+---   {5.0000}
+---   Tensor (1,) float32
 ---@param p the exponent of the norm
 ---@param eps what is added to each difference, so that the gradient of the norm exists
 ---@param keepdim whether the last dimension stays, with size 1

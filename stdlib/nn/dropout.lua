@@ -23,6 +23,8 @@ end
 --- expectation stays; in eval mode the input passes as it is.
 --- > ml.manual_seed(7)
 --- > ml.nn.Dropout(0.5)(ml.ones(8))
+---   {2., 2., 0., 0., 0., 2., 0., 2.}
+---   Tensor (8,) float32
 ---@param p the probability that an element is set to 0, from 0 to 1
 ---@param inplace whether the result is written into `input`
 ---@shape input (*) -> (*)
@@ -44,7 +46,12 @@ end
 --- is set to 0 with probability `p`, independently, and the others are scaled by 1 / (1 - p), so
 --- that the expectation stays; in eval mode the input passes as it is.
 --- > ml.manual_seed(7)
---- > ml.nn.Dropout1d(0.5)(ml.ones(4, 2))
+--- > ml.nn.Dropout1d(0.5)(ml.ones(1, 4, 1))
+---   {{{2.},
+---     {2.},
+---     {0.},
+---     {0.}}}
+---   Tensor (1, 4, 1) float32
 ---@param p the probability that a channel is set to 0, from 0 to 1
 ---@param inplace whether the result is written into `input`
 ---@shape input (n, c, l) or (c, l) -> as input
@@ -54,12 +61,21 @@ layers.Dropout1d = define("Dropout1d", "dropout1d")
 --- Dropout of whole channels of images. In training mode each channel of each entry of the batch is
 --- set to 0 with probability `p`, independently, and the others are scaled by 1 / (1 - p), so that
 --- the expectation stays; in eval mode the input passes as it is. Neighbouring pixels of a channel
---- are alike, so that dropping single elements would do little.
+--- are alike, so that dropping single elements would do little. As in PyTorch, an input of three
+--- dimensions counts as (n, c, l).
 --- > ml.manual_seed(7)
---- > ml.nn.Dropout2d(0.5)(ml.ones(4, 2, 1))
+--- > ml.nn.Dropout2d(0.5)(ml.ones(1, 4, 1, 1))
+---   {{{{2.}},
+---
+---     {{2.}},
+---
+---     {{0.}},
+---
+---     {{0.}}}}
+---   Tensor (1, 4, 1, 1) float32
 ---@param p the probability that a channel is set to 0, from 0 to 1
 ---@param inplace whether the result is written into `input`
----@shape input (n, c, h, w) or (c, h, w) -> as input
+---@shape input (n, c, h, w) -> as input
 ---@formula y = x m / (1 - p), m ~ Bernoulli(1 - p) for each channel
 ---@source Tompson et al., 2015: Efficient object localization using convolutional networks
 layers.Dropout2d = define("Dropout2d", "dropout2d")
@@ -67,7 +83,18 @@ layers.Dropout2d = define("Dropout2d", "dropout2d")
 --- is set to 0 with probability `p`, independently, and the others are scaled by 1 / (1 - p), so
 --- that the expectation stays; in eval mode the input passes as it is.
 --- > ml.manual_seed(7)
---- > ml.nn.Dropout3d(0.5)(ml.ones(4, 2, 1, 1))
+--- > ml.nn.Dropout3d(0.5)(ml.ones(1, 4, 1, 1, 1))
+---   {{{{{2.}}},
+---
+---
+---     {{{2.}}},
+---
+---
+---     {{{0.}}},
+---
+---
+---     {{{0.}}}}}
+---   Tensor (1, 4, 1, 1, 1) float32
 ---@param p the probability that a channel is set to 0, from 0 to 1
 ---@param inplace whether the result is written into `input`
 ---@shape input (n, c, d, h, w) or (c, d, h, w) -> as input
@@ -80,6 +107,8 @@ layers.Dropout3d = define("Dropout3d", "dropout3d")
 --- it is. For networks with `SELU`.
 --- > ml.manual_seed(7)
 --- > ml.nn.AlphaDropout(0.5)(ml.zeros(4))
+---   { 0.7792,  0.7792, -0.7792, -0.7792}
+---   Tensor (4,) float32
 ---@param p the probability that an element is dropped, from 0 to 1
 ---@param inplace whether the result is written into `input`
 ---@shape input (*) -> (*)
@@ -93,6 +122,11 @@ layers.AlphaDropout = define("AlphaDropout", "alpha_dropout")
 --- it is. For networks with `SELU`.
 --- > ml.manual_seed(7)
 --- > ml.nn.FeatureAlphaDropout(0.5)(ml.zeros(1, 4, 1))
+---   {{{ 0.7792},
+---     { 0.7792},
+---     {-0.7792},
+---     {-0.7792}}}
+---   Tensor (1, 4, 1) float32
 ---@param p the probability that a channel is dropped, from 0 to 1
 ---@param inplace whether the result is written into `input`
 ---@shape input (n, c, *) -> (n, c, *)

@@ -71,6 +71,7 @@ end
 --- Embedding: looks up rows of a learned table by index, from 1. The rows start from the standard
 --- normal distribution.
 --- > ml.nn.Embedding(10, 4)(ml.tensor { 1, 10 }).shape
+---   (2, 4)
 ---@param num_embeddings how many rows the table has
 ---@param embedding_dim the size of each row
 ---@param padding_idx a row that starts as zeros and gets no gradient; negative numbers count from
@@ -81,6 +82,8 @@ end
 ---@param scale_grad_by_freq whether a row's gradient is divided by how often the row occurs in the
 ---   batch
 ---@param sparse whether the gradient of the weight is `SparseRows`, only of the rows that were used
+---@param _weight the table to start from, (num_embeddings, embedding_dim): drawn unless given
+---@param _freeze whether the table is kept out of training
 ---@param device where the parameters and buffers are made: the default device unless given
 ---@param dtype the dtype of the parameters and buffers: the default dtype unless given
 ---@shape input (*) integers from 1 to num_embeddings -> (*, embedding_dim)
@@ -112,6 +115,8 @@ function layers.Embedding:extra_repr() return table.concat(described(self), ", "
 --- Embedding layer with the rows of a given tensor, on its memory. The other options are those of
 --- the constructor, by name.
 --- > ml.nn.Embedding.from_pretrained(ml.eye(3))(ml.tensor { 2 })
+---   {{0., 1., 0.}}
+---   Tensor (1, 3) float32
 ---@param ... further options of the constructor
 ---@param embeddings moonlet.Tensor the table, (num_embeddings, embedding_dim)
 ---@param freeze? boolean whether the table is kept out of training
@@ -125,6 +130,7 @@ function layers.Embedding.from_pretrained(...) return make_embedding(...) end
 --- `per_sample_weights`, a third argument with the shape of the input, are factors of the rows, for
 --- the mode "sum". Empty bags give zeros.
 --- > ml.nn.EmbeddingBag(10, 4)(ml.tensor { 1, 10, 3 }, ml.tensor { 1, 3 }).shape
+---   (2, 4)
 ---@param num_embeddings how many rows the table has
 ---@param embedding_dim the size of each row
 ---@param max_norm rows that are used and whose norm exceeds it are scaled to it, in place, before
@@ -138,6 +144,8 @@ function layers.Embedding.from_pretrained(...) return make_embedding(...) end
 ---@param include_last_offset whether the last offset is one beyond the end, so that it begins no
 ---   bag
 ---@param padding_idx a row that takes no part in bags and gets no gradient
+---@param _weight the table to start from, (num_embeddings, embedding_dim): drawn unless given
+---@param _freeze whether the table is kept out of training
 ---@param device where the parameters and buffers are made: the default device unless given
 ---@param dtype the dtype of the parameters and buffers: the default dtype unless given
 ---@shape input (bags, n) -> (bags, embedding_dim)
@@ -161,6 +169,8 @@ local make_bag = from_pretrained(layers.EmbeddingBag, signature(
 --- Embedding bag with the rows of a given tensor, on its memory. The other options are those of the
 --- constructor, by name.
 --- > ml.nn.EmbeddingBag.from_pretrained(ml.eye(3), { mode = "sum" })(ml.tensor { { 1, 3 } })
+---   {{1., 0., 1.}}
+---   Tensor (1, 3) float32
 ---@param ... further options of the constructor
 ---@param embeddings moonlet.Tensor the table, (num_embeddings, embedding_dim)
 ---@param freeze? boolean whether the table is kept out of training

@@ -13,6 +13,8 @@ local read_linear = declare.reader "linear(Tensor input, Tensor weight, Tensor? 
 
 --- Affine map of the last dimension.
 --- > ml.nn.functional.linear(ml.tensor { 1.0, 2 }, ml.eye(3, 2), ml.ones(3))
+---   {2., 3., 1.}
+---   Tensor (3,) float32
 ---@param input the tensor to compute from
 ---@param weight W, a row for each output; without rows, (in_features), it leaves out the last
 ---   dimension
@@ -30,6 +32,8 @@ end
 
 --- Bilinear form of two inputs, one for each output.
 --- > ml.nn.functional.bilinear(ml.ones(2), ml.ones(3), ml.ones(4, 2, 3))
+---   {6., 6., 6., 6.}
+---   Tensor (4,) float32
 ---@param input1 the first input
 ---@param input2 the second input
 ---@param weight W, a matrix for each output
@@ -44,6 +48,9 @@ functional.bilinear = op(
 --- without, the running statistics are used and must be given.
 --- > ml.nn.functional.batch_norm(ml.tensor { { 1.0, 10 }, { 3.0, 30 } }, nil, nil,
 ---   { training = true })
+---   {{-1.0000, -1.0000},
+---    { 1.0000,  1.0000}}
+---   Tensor (2, 2) float32
 ---@param input the tensor to compute from
 ---@param running_mean the mean of each channel; changed in training
 ---@param running_var the variance of each channel; changed in training
@@ -53,7 +60,7 @@ functional.bilinear = op(
 ---@param momentum the weight of the batch in the running statistics, from 0 to 1
 ---@param eps what is added to the variance, so that nothing is divided by 0
 ---@shape input (n, c, *), the others (c) -> (n, c, *)
----@formula y = (x - E[x]) / sqrt(Var[x] + eps) weight + bias
+---@formula y = weight (x - E[x]) / sqrt(Var[x] + eps) + bias
 ---@formula running = (1 - momentum) running + momentum batch
 ---@error training on a batch with one value per channel
 ---@source Ioffe and Szegedy, 2015: Batch normalization
@@ -63,13 +70,15 @@ functional.batch_norm = op("batch_norm(Tensor input, Tensor? running_mean=nil, "
 
 --- Layer normalisation: normalises over the last dimensions, whose sizes are `normalized_shape`.
 --- > ml.nn.functional.layer_norm(ml.tensor { { 1.0, 2, 3, 4 } }, { 4 })
+---   {{-1.3416, -0.4472,  0.4472,  1.3416}}
+---   Tensor (1, 4) float32
 ---@param input the tensor to compute from
 ---@param normalized_shape the sizes of the last dimensions: one number, or an array
 ---@param weight the factors, of `normalized_shape`: 1 unless given
 ---@param bias what is added, of `normalized_shape`: 0 unless given
 ---@param eps what is added to the variance, so that nothing is divided by 0
 ---@shape input (*, normalized_shape) -> (*, normalized_shape)
----@formula y = (x - E[x]) / sqrt(Var[x] + eps) weight + bias
+---@formula y = weight (x - E[x]) / sqrt(Var[x] + eps) + bias
 ---@source Ba et al., 2016: Layer normalization
 functional.layer_norm = op("layer_norm(Tensor input, int[]>=1 normalized_shape, "
   .. "Tensor? weight=nil, Tensor? bias=nil, number>=0 eps=1e-5)")
@@ -79,6 +88,8 @@ local read_group_norm = declare.reader("group_norm(Tensor input, int>=1 num_grou
 
 --- Group normalisation: normalises groups of channels of each entry of the batch.
 --- > ml.nn.functional.group_norm(ml.tensor { { 1.0, 2, 3, 4 } }, 1)
+---   {{-1.3416, -0.4472,  0.4472,  1.3416}}
+---   Tensor (1, 4) float32
 ---@param input the tensor to compute from
 ---@param num_groups how many groups the channels are divided into
 ---@param weight the factor of each channel: 1 unless given
@@ -86,7 +97,7 @@ local read_group_norm = declare.reader("group_norm(Tensor input, int>=1 num_grou
 ---@param eps what is added to the variance, so that nothing is divided by 0
 ---@return Tensor
 ---@shape input (n, c, *), weight and bias (c) -> (n, c, *)
----@formula y = (x - E[x]) / sqrt(Var[x] + eps) weight + bias
+---@formula y = weight (x - E[x]) / sqrt(Var[x] + eps) + bias
 ---@source Wu and He, 2018: Group normalization
 function functional.group_norm(...)
   local input, groups, weight, bias, eps = read_group_norm(...)
@@ -102,6 +113,8 @@ local read_instance_norm = declare.reader("instance_norm(Tensor input, Tensor? r
 
 --- Instance normalisation: normalises each channel of each entry of the batch by itself.
 --- > ml.nn.functional.instance_norm(ml.tensor { { { 1.0, 2, 3 } } })
+---   {{{-1.2247,  0.0000,  1.2247}}}
+---   Tensor (1, 1, 3) float32
 ---@param input the tensor to compute from
 ---@param running_mean the mean of each channel; changed with `use_input_stats`
 ---@param running_var the variance of each channel; changed with `use_input_stats`
@@ -112,7 +125,7 @@ local read_instance_norm = declare.reader("instance_norm(Tensor input, Tensor? r
 ---@param eps what is added to the variance, so that nothing is divided by 0
 ---@return Tensor
 ---@shape input (n, c, *), the others (c) -> (n, c, *)
----@formula y = (x - E[x]) / sqrt(Var[x] + eps) weight + bias
+---@formula y = weight (x - E[x]) / sqrt(Var[x] + eps) + bias
 ---@error training on a channel with one element
 ---@source Ulyanov et al., 2016: Instance normalization
 function functional.instance_norm(...)
@@ -126,25 +139,31 @@ end
 
 --- Root mean square normalisation: divides by the root mean square over the last dimensions.
 --- > ml.nn.functional.rms_norm(ml.tensor { { 1.0, 2, 3, 4 } }, { 4 })
+---   {{0.3651, 0.7303, 1.0954, 1.4606}}
+---   Tensor (1, 4) float32
 ---@param input the tensor to compute from
 ---@param normalized_shape the sizes of the last dimensions: one number, or an array
 ---@param weight the factors, of `normalized_shape`: 1 unless given
 ---@param eps what is added to the mean square: the machine epsilon of the dtype unless given
 ---@shape input (*, normalized_shape) -> (*, normalized_shape)
----@formula y = x / sqrt(mean(x^2) + eps) weight
+---@formula y = weight x / sqrt(mean(x^2) + eps)
 ---@source Zhang and Sennrich, 2019: Root mean square layer normalization
 functional.rms_norm = op("rms_norm(Tensor input, int[]>=1 normalized_shape, Tensor? weight=nil, "
   .. "number>=0? eps=nil)")
 --- Local response normalisation: divides by a power of the mean square over neighbouring channels.
 --- > ml.nn.functional.local_response_norm(ml.tensor { { { 1.0 }, { 2.0 }, { 3.0 } } }, 2,
 ---   { alpha = 1 })
+---   {{{0.7378},
+---     {0.7816},
+---     {0.6620}}}
+---   Tensor (1, 3, 1) float32
 ---@param input the tensor to compute from
 ---@param size how many neighbouring channels take part
 ---@param alpha the factor of the mean square
 ---@param beta the exponent
 ---@param k what is added to the mean square
 ---@shape input (n, c, *) -> (n, c, *)
----@formula y_c = x_c / (k + alpha / size sum_i x_i^2)^beta
+---@formula y_c = x_c / (k + alpha sum_i x_i^2 / size)^beta
 ---@formula i from c - floor(size / 2) to c + floor((size - 1) / 2)
 ---@source Krizhevsky et al., 2012: ImageNet classification with deep convolutional neural networks
 functional.local_response_norm = op("local_response_norm(Tensor input, int>=1 size, "
@@ -152,6 +171,8 @@ functional.local_response_norm = op("local_response_norm(Tensor input, int>=1 si
 
 --- Scales vectors along a dimension to p-norm 1.
 --- > ml.nn.functional.normalize(ml.tensor { { 3.0, 4 } })
+---   {{0.6000, 0.8000}}
+---   Tensor (1, 2) float32
 ---@param input the vectors
 ---@param p the exponent of the norm
 ---@param dim the dimension of the vectors, from 1
@@ -162,6 +183,7 @@ functional.normalize = op "normalize(Tensor input, number p=2, int dim=2, number
 
 --- Cosine similarity of two tensors along a dimension, from -1 to 1.
 --- > ml.nn.functional.cosine_similarity(ml.tensor { 1.0, 0 }, ml.tensor { 1.0, 1 }, 1)
+---   0.7071  Tensor () float32
 ---@param x1 the first vectors
 ---@param x2 the second vectors, broadcast with the first
 ---@param dim the dimension of the vectors, from 1
@@ -173,6 +195,8 @@ functional.cosine_similarity = op(
 
 --- Distance of vectors in the p-norm, over the last dimension.
 --- > ml.nn.functional.pairwise_distance(ml.tensor { { 0, 0 } }, ml.tensor { { 3, 4 } })
+---   {5.0000}
+---   Tensor (1,) float32
 ---@param x1 the first vectors
 ---@param x2 the second vectors
 ---@param p the exponent of the norm
@@ -187,6 +211,9 @@ local read_one_hot = declare.reader "one_hot(Tensor tensor, int num_classes=-1)"
 
 --- One-hot vectors of classes from 1: zeros with a 1 at the class.
 --- > ml.nn.functional.one_hot(ml.tensor { 1, 3 })
+---   {{1, 0, 0},
+---    {0, 0, 1}}
+---   Tensor (2, 3) int64
 ---@param tensor the classes, integers from 1
 ---@param num_classes how many classes there are: as many as the greatest one unless given
 ---@return Tensor
@@ -203,9 +230,12 @@ local read_pad = declare.reader(
 --- Pads a tensor at both ends of its last dimensions. `pad` has pairs (before, after): for the last
 --- dimension, then the one before it, and so on. Negative numbers cut elements off.
 --- > ml.nn.functional.pad(ml.tensor { { 1, 2 } }, { 1, 1, 0, 1 })
+---   {{0, 1, 2, 0},
+---    {0, 0, 0, 0}}
+---   Tensor (2, 4) int64
 ---@param input the tensor
 ---@param pad how much to add before and after: a pair for each dimension, the last first
----@param mode "constant", "reflect", "replicate" or "circular"
+---@param mode "constant", "reflect", "replicate" "constant", "reflect", "replicate" or "circular"
 ---@param value what the border is filled with in the mode "constant": 0 unless given
 ---@return Tensor
 ---@shape input (*, h, w) -> (*, h + pad_3 + pad_4, w + pad_1 + pad_2)
@@ -216,6 +246,8 @@ end
 
 --- Distances of all pairs of rows in the p-norm.
 --- > ml.nn.functional.pdist(ml.tensor { { 0.0, 0 }, { 3.0, 4 }, { 0.0, 1 } })
+---   {5.0000, 1.0000, 4.2426}
+---   Tensor (3,) float32
 ---@param input the rows
 ---@param p the exponent of the norm, at least 0
 ---@shape input (n, d) -> (n (n - 1) / 2)

@@ -173,6 +173,8 @@ local read_forward = signature("Module:register_forward_hook" .. FORWARD)
 --- > net = ml.nn.Linear(2, 3)
 --- > handle = net:register_forward_hook(function(_, _, y) return ml.zeros_like(y) end)
 --- > net(ml.ones(1, 2))
+---   {{0., 0., 0.}}
+---   Tensor (1, 3) float32
 ---@param hook fun(module: table, inputs: table, ...): ... called as `hook(module, inputs, ...)`
 ---   with the array of arguments and the results; with `with_kwargs` as `hook(module, inputs,
 ---   options, ...)`
@@ -193,6 +195,8 @@ local read_forward_pre = signature("Module:register_forward_pre_hook" .. PRE)
 --- > net = ml.nn.ReLU()
 --- > handle = net:register_forward_pre_hook(function(_, x) return -x end)
 --- > net(ml.tensor { -1, 1 })
+---   {1, 0}
+---   Tensor (2,) int64
 ---@param hook fun(module: table, ...): ... called as `hook(module, ...)` with the arguments; with
 ---   `with_kwargs` as `hook(module, inputs, options)`, of which it may return both
 ---@param prepend? boolean whether it runs before the hooks that are there
@@ -214,6 +218,8 @@ local read_backward = signature(
 --- > x = ml.ones(1, 2, { requires_grad = true })
 --- > net(x):sum():backward()
 --- > x.grad:abs()
+---   {{0., 0.}}
+---   Tensor (1, 2) float32
 ---@param hook fun(module: table, grad_inputs: table, grad_outputs: table): table? called as
 ---   `hook(module, grad_inputs, grad_outputs)`, arrays by position, nil for what has no gradient
 ---@param prepend? boolean whether it runs before the hooks that are there
@@ -231,6 +237,8 @@ local read_backward_pre = signature(
 --- > handle = net:register_full_backward_pre_hook(function(_, grads) return { grads[1] * 2 } end)
 --- > net(ml.ones(1, 2)):sum():backward()
 --- > net.bias.grad
+---   {2., 2., 2.}
+---   Tensor (3,) float32
 ---@param hook fun(module: table, grad_outputs: table): table? called as `hook(module,
 ---   grad_outputs)`, an array by position
 ---@param prepend? boolean whether it runs before the hooks that are there
@@ -247,8 +255,15 @@ local read_all_forward = signature("nn.register_module_forward_hook(function hoo
 --- > count = 0
 --- > handle = ml.nn.register_module_forward_hook(function() count = count + 1 end)
 --- > ml.nn.Sequential(ml.nn.ReLU(), ml.nn.Tanh())(ml.ones(2))
+---   {0.7616, 0.7616}
+---   Tensor (2,) float32
 --- > handle:remove()
 --- > count
+---   3
+---@see nn.Module.register_forward_hook
+---@see nn.Module.register_forward_hook
+---@see nn.Module.register_forward_hook
+---@see nn.Module.register_forward_hook
 ---@param hook fun(module: table, inputs: table, ...): ... called as `hook(module, inputs, ...)`, as
 ---   of `Module:register_forward_hook`
 ---@param with_kwargs? boolean whether the hook also gets the table of named arguments, or an empty
@@ -268,8 +283,15 @@ local read_all_pre = signature "nn.register_module_forward_pre_hook(function hoo
 --- > count = 0
 --- > handle = ml.nn.register_module_forward_pre_hook(function() count = count + 1 end)
 --- > ml.nn.Sequential(ml.nn.ReLU(), ml.nn.Tanh())(ml.ones(2))
+---   {0.7616, 0.7616}
+---   Tensor (2,) float32
 --- > handle:remove()
 --- > count
+---   3
+---@see nn.Module.register_forward_pre_hook
+---@see nn.Module.register_forward_pre_hook
+---@see nn.Module.register_forward_pre_hook
+---@see nn.Module.register_forward_pre_hook
 ---@param hook fun(module: table, ...): ... called as `hook(module, ...)`, as of
 ---   `Module:register_forward_pre_hook`
 ---@return table handle
@@ -287,6 +309,11 @@ local read_all_backward = signature "nn.register_module_full_backward_hook(funct
 --- > ml.nn.Linear(2, 1)(ml.ones(2)):sum():backward()
 --- > handle:remove()
 --- > count
+---   1
+---@see nn.Module.register_full_backward_hook
+---@see nn.Module.register_full_backward_hook
+---@see nn.Module.register_full_backward_hook
+---@see nn.Module.register_full_backward_hook
 ---@param hook fun(module: table, grad_inputs: table, grad_outputs: table): table? called as
 ---   `hook(module, grad_inputs, grad_outputs)`, as of `Module:register_full_backward_hook`
 ---@return table handle
@@ -304,6 +331,11 @@ local read_all_backward_pre = signature "nn.register_module_full_backward_pre_ho
 --- > ml.nn.Linear(2, 1)(ml.ones(2)):sum():backward()
 --- > handle:remove()
 --- > count
+---   1
+---@see nn.Module.register_full_backward_pre_hook
+---@see nn.Module.register_full_backward_pre_hook
+---@see nn.Module.register_full_backward_pre_hook
+---@see nn.Module.register_full_backward_pre_hook
 ---@param hook fun(module: table, grad_outputs: table): table? called as `hook(module,
 ---   grad_outputs)`, as of `Module:register_full_backward_pre_hook`
 ---@return table handle

@@ -33,6 +33,7 @@ local read_fans = signature "nn.init.fans(Tensor tensor)"
 --- Fan-in and fan-out of a weight: how many inputs each output depends on, and how many outputs
 --- each input reaches.
 --- > ml.nn.init.fans(ml.empty(8, 4, 3, 3))
+---   36	72
 ---@param tensor Tensor the weight, (out, in, *)
 ---@return integer fan_in
 ---@return integer fan_out
@@ -67,6 +68,8 @@ local read_uniform = signature(
 --- Fills a tensor from the uniform distribution.
 --- > ml.manual_seed(1)
 --- > ml.nn.init.uniform_(ml.empty(3))
+---   {0.8903, 0.8947, 0.5857}
+---   Tensor (3,) float32
 ---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
 ---@param a? number the lower bound
 ---@param b? number the upper bound
@@ -85,6 +88,8 @@ local read_normal = signature(
 --- Fills a tensor from the normal distribution.
 --- > ml.manual_seed(1)
 --- > ml.nn.init.normal_(ml.empty(3), { std = 0.02 })
+---   { 0.0076, -0.0059, -0.0050}
+---   Tensor (3,) float32
 ---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
 ---@param mean? number the mean
 ---@param std? number the standard deviation, at least 0
@@ -143,6 +148,8 @@ end
 --- Fills a tensor from a normal distribution that is cut off at both sides.
 --- > ml.manual_seed(1)
 --- > ml.nn.init.trunc_normal_(ml.empty(3))
+---   { 0.3804, -0.2963, -0.2492}
+---   Tensor (3,) float32
 ---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
 ---@param mean? number the mean of the normal distribution
 ---@param std? number its standard deviation, at least 0
@@ -175,6 +182,8 @@ local read_constant = signature "nn.init.constant_(Tensor tensor, number val)"
 
 --- Fills a tensor with a number.
 --- > ml.nn.init.constant_(ml.empty(3), 0.3)
+---   {0.3000, 0.3000, 0.3000}
+---   Tensor (3,) float32
 ---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
 ---@param val number the number
 ---@return Tensor tensor
@@ -187,6 +196,8 @@ local read_zeros = signature "nn.init.zeros_(Tensor tensor)"
 
 --- Fills a tensor with zeros.
 --- > ml.nn.init.zeros_(ml.empty(3))
+---   {0., 0., 0.}
+---   Tensor (3,) float32
 ---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
 ---@return Tensor tensor
 ---@shape tensor (*) -> (*)
@@ -198,6 +209,8 @@ local read_ones = signature "nn.init.ones_(Tensor tensor)"
 
 --- Fills a tensor with ones.
 --- > ml.nn.init.ones_(ml.empty(3))
+---   {1., 1., 1.}
+---   Tensor (3,) float32
 ---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
 ---@return Tensor tensor
 ---@shape tensor (*) -> (*)
@@ -209,6 +222,9 @@ local read_eye = signature "nn.init.eye_(Tensor tensor)"
 
 --- Makes a matrix the identity: ones on the diagonal, zeros elsewhere.
 --- > ml.nn.init.eye_(ml.empty(2, 3))
+---   {{1., 0., 0.},
+---    {0., 1., 0.}}
+---   Tensor (2, 3) float32
 ---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
 ---@return Tensor tensor
 ---@shape tensor (m, n) -> (m, n)
@@ -243,6 +259,7 @@ local read_gain = signature(
 
 --- Recommended factor by which the weights before a nonlinearity are scaled.
 --- > ml.nn.init.calculate_gain("relu")
+---   1.4142135623731
 ---@param nonlinearity string "linear", "conv1d" to "conv3d", "conv_transpose1d" to
 ---   "conv_transpose3d", "sigmoid", "tanh", "relu", "leaky_relu" or "selu"
 ---@param param? number the factor of negative inputs of "leaky_relu": 0.01 unless given
@@ -260,6 +277,9 @@ local read_xavier_normal = signature("nn.init.xavier_normal_" .. XAVIER)
 --- and gradients.
 --- > ml.manual_seed(1)
 --- > ml.nn.init.xavier_uniform_(ml.empty(2, 2))
+---   {{0.9559, 0.9668},
+---    {0.2100, 0.5175}}
+---   Tensor (2, 2) float32
 ---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
 ---@param gain? number a factor of the result, such as that of `calculate_gain`
 ---@param generator? Generator where the random numbers come from: the default generator unless
@@ -281,6 +301,9 @@ end
 --- and gradients.
 --- > ml.manual_seed(1)
 --- > ml.nn.init.xavier_normal_(ml.empty(2, 2))
+---   {{ 0.2690, -0.2095},
+---    {-0.1762, -0.7098}}
+---   Tensor (2, 2) float32
 ---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
 ---@param gain? number a factor of the result, such as that of `calculate_gain`
 ---@param generator? Generator where the random numbers come from: the default generator unless
@@ -311,6 +334,9 @@ end
 --- Kaiming (He) initialisation from the uniform distribution, for weights before a ReLU.
 --- > ml.manual_seed(1)
 --- > ml.nn.init.kaiming_uniform_(ml.empty(2, 2), { nonlinearity = "relu" })
+---   {{1.3519, 1.3672},
+---    {0.2970, 0.7319}}
+---   Tensor (2, 2) float32
 ---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
 ---@param a? number the factor of negative inputs of "leaky_relu"
 ---@param mode? string "fan_in" keeps the variance of activations, "fan_out" that of gradients
@@ -332,6 +358,9 @@ end
 --- Kaiming (He) initialisation from the normal distribution, for weights before a ReLU.
 --- > ml.manual_seed(1)
 --- > ml.nn.init.kaiming_normal_(ml.empty(2, 2), { nonlinearity = "relu" })
+---   {{ 0.3804, -0.2963},
+---    {-0.2492, -1.0038}}
+---   Tensor (2, 2) float32
 ---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
 ---@param a? number the factor of negative inputs of "leaky_relu"
 ---@param mode? string "fan_in" keeps the variance of activations, "fan_out" that of gradients
@@ -354,6 +383,12 @@ local read_dirac = signature "nn.init.dirac_(Tensor tensor, int>=1 groups=1)"
 --- Makes the weight of a convolution the identity, as far as there are channels. The middle element
 --- of each of the first kernels of a group is 1 for its own channel, all else 0.
 --- > ml.nn.init.dirac_(ml.empty(2, 2, 3))
+---   {{{0., 1., 0.},
+---     {0., 0., 0.}},
+---
+---    {{0., 0., 0.},
+---     {0., 1., 0.}}}
+---   Tensor (2, 2, 3) float32
 ---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
 ---@param groups? integer how many groups the output channels are divided into
 ---@return Tensor tensor
@@ -388,6 +423,7 @@ local read_orthogonal = signature(
 --- > ml.manual_seed(1)
 --- > w = ml.nn.init.orthogonal_(ml.empty(2, 3))
 --- > (w:matmul(w:t()) - ml.eye(2)):abs():max():item() < 1e-5
+---   true
 ---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
 ---@param gain? number a factor of the result, such as that of `calculate_gain`
 ---@param generator? Generator where the random numbers come from: the default generator unless
@@ -426,6 +462,8 @@ local read_sparse = signature("nn.init.sparse_(Tensor tensor, number>=0<=1 spars
 --- Fills a matrix from the normal distribution, with zeros at random rows of each column.
 --- > ml.manual_seed(1)
 --- > ml.nn.init.sparse_(ml.empty(4, 3), 0.5):eq(0):sum(1)
+---   {2, 2, 2}
+---   Tensor (3,) int64
 ---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
 ---@param sparsity number the part of each column that is zero, from 0 to 1
 ---@param std? number the standard deviation of the others

@@ -49,6 +49,10 @@ local function define(name, cls, parameters, init, sizes)
   end
   --- Does nothing while the shapes are unknown; the layer that it becomes draws its parameters
   --- anew.
+  --- > layer = ml.nn.LazyLinear(3)
+  --- > layer.reset_parameters()
+  --- > ml.nn.is_lazy(layer.weight)
+  ---   true
   function lazy.reset_parameters() end
   return lazy
 end
@@ -61,6 +65,7 @@ end
 --- call the layer once before you make an optimiser or count parameters. From its first call on the
 --- layer is a `Linear`.
 --- > ml.nn.LazyLinear(4)(ml.ones(2, 7)).shape
+---   (2, 4)
 ---@param out_features the size of the last dimension of the output
 ---@param bias whether a bias is added
 ---@param device where the parameters and buffers are made: the default device unless given
@@ -112,6 +117,11 @@ end
 --- `Conv1d` whose `in_channels` is taken from its first input. Until then the weight has no shape;
 --- from the first call on the layer is a `Conv1d`.
 --- > ml.nn.LazyConv1d(4, 3)(ml.ones(1, 2, 8)).shape
+---   (1, 4, 6)
+---@see nn.Conv1d
+---@see nn.Conv1d
+---@see nn.Conv1d
+---@see nn.Conv1d
 ---@param out_channels how many channels the output has, a multiple of `groups`
 ---@param kernel_size the size of the kernels: one number
 ---@param stride the distance between the windows of neighbouring outputs
@@ -129,6 +139,11 @@ layers.LazyConv1d = lazy_conv("Conv", 1)
 --- `Conv2d` whose `in_channels` is taken from its first input. Until then the weight has no shape;
 --- from the first call on the layer is a `Conv2d`.
 --- > ml.nn.LazyConv2d(4, 3)(ml.ones(1, 2, 8, 8)).shape
+---   (1, 4, 6, 6)
+---@see nn.Conv2d
+---@see nn.Conv2d
+---@see nn.Conv2d
+---@see nn.Conv2d
 ---@param out_channels how many channels the output has, a multiple of `groups`
 ---@param kernel_size the size of the kernels: one number, or { height, width }
 ---@param stride the distance between the windows of neighbouring outputs
@@ -147,6 +162,11 @@ layers.LazyConv2d = lazy_conv("Conv", 2)
 --- `Conv3d` whose `in_channels` is taken from its first input. Until then the weight has no shape;
 --- from the first call on the layer is a `Conv3d`.
 --- > ml.nn.LazyConv3d(4, 3)(ml.ones(1, 2, 4, 8, 8)).shape
+---   (1, 4, 2, 6, 6)
+---@see nn.Conv3d
+---@see nn.Conv3d
+---@see nn.Conv3d
+---@see nn.Conv3d
 ---@param out_channels how many channels the output has, a multiple of `groups`
 ---@param kernel_size the size of the kernels: one number, or { depth, height, width }
 ---@param stride the distance between the windows of neighbouring outputs
@@ -165,6 +185,11 @@ layers.LazyConv3d = lazy_conv("Conv", 3)
 --- `ConvTranspose1d` whose `in_channels` is taken from its first input. Until then the weight has
 --- no shape; from the first call on the layer is a `ConvTranspose1d`.
 --- > ml.nn.LazyConvTranspose1d(3, 4, { stride = 2 })(ml.ones(1, 8, 7)).shape
+---   (1, 3, 16)
+---@see nn.ConvTranspose1d
+---@see nn.ConvTranspose1d
+---@see nn.ConvTranspose1d
+---@see nn.ConvTranspose1d
 ---@param out_channels how many channels the output has, a multiple of `groups`
 ---@param kernel_size the size of the kernels: one number
 ---@param stride the distance between the windows that neighbouring inputs write to
@@ -182,6 +207,11 @@ layers.LazyConvTranspose1d = lazy_conv("ConvTranspose", 1)
 --- `ConvTranspose2d` whose `in_channels` is taken from its first input. Until then the weight has
 --- no shape; from the first call on the layer is a `ConvTranspose2d`.
 --- > ml.nn.LazyConvTranspose2d(3, 4, { stride = 2 })(ml.ones(1, 8, 7, 7)).shape
+---   (1, 3, 16, 16)
+---@see nn.ConvTranspose2d
+---@see nn.ConvTranspose2d
+---@see nn.ConvTranspose2d
+---@see nn.ConvTranspose2d
 ---@param out_channels how many channels the output has, a multiple of `groups`
 ---@param kernel_size the size of the kernels: one number, or { height, width }
 ---@param stride the distance between the windows that neighbouring inputs write to
@@ -200,6 +230,11 @@ layers.LazyConvTranspose2d = lazy_conv("ConvTranspose", 2)
 --- `ConvTranspose3d` whose `in_channels` is taken from its first input. Until then the weight has
 --- no shape; from the first call on the layer is a `ConvTranspose3d`.
 --- > ml.nn.LazyConvTranspose3d(3, 4, { stride = 2 })(ml.ones(1, 8, 7, 7, 7)).shape
+---   (1, 3, 16, 16, 16)
+---@see nn.ConvTranspose3d
+---@see nn.ConvTranspose3d
+---@see nn.ConvTranspose3d
+---@see nn.ConvTranspose3d
 ---@param out_channels how many channels the output has, a multiple of `groups`
 ---@param kernel_size the size of the kernels: one number, or { depth, height, width }
 ---@param stride the distance between the windows that neighbouring inputs write to
@@ -250,6 +285,11 @@ end
 --- `BatchNorm1d` whose `num_features` is taken from its first input. Until then the parameters and
 --- buffers have no shape; from the first call on the layer is a `BatchNorm1d`.
 --- > ml.nn.LazyBatchNorm1d()(ml.ones(2, 4, 8)).shape
+---   (2, 4, 8)
+---@see nn.BatchNorm1d
+---@see nn.BatchNorm1d
+---@see nn.BatchNorm1d
+---@see nn.BatchNorm1d
 ---@param eps what is added to the variance, so that nothing is divided by 0
 ---@param momentum the weight of the newest batch in the running statistics; false for the mean of
 ---   all batches
@@ -264,6 +304,11 @@ layers.LazyBatchNorm1d = lazy_norm("BatchNorm", 1, true)
 --- `BatchNorm2d` whose `num_features` is taken from its first input. Until then the parameters and
 --- buffers have no shape; from the first call on the layer is a `BatchNorm2d`.
 --- > ml.nn.LazyBatchNorm2d()(ml.ones(2, 4, 8, 8)).shape
+---   (2, 4, 8, 8)
+---@see nn.BatchNorm2d
+---@see nn.BatchNorm2d
+---@see nn.BatchNorm2d
+---@see nn.BatchNorm2d
 ---@param eps what is added to the variance, so that nothing is divided by 0
 ---@param momentum the weight of the newest batch in the running statistics; false for the mean of
 ---   all batches
@@ -278,6 +323,11 @@ layers.LazyBatchNorm2d = lazy_norm("BatchNorm", 2, true)
 --- `BatchNorm3d` whose `num_features` is taken from its first input. Until then the parameters and
 --- buffers have no shape; from the first call on the layer is a `BatchNorm3d`.
 --- > ml.nn.LazyBatchNorm3d()(ml.ones(2, 4, 4, 8, 8)).shape
+---   (2, 4, 4, 8, 8)
+---@see nn.BatchNorm3d
+---@see nn.BatchNorm3d
+---@see nn.BatchNorm3d
+---@see nn.BatchNorm3d
 ---@param eps what is added to the variance, so that nothing is divided by 0
 ---@param momentum the weight of the newest batch in the running statistics; false for the mean of
 ---   all batches
@@ -292,6 +342,11 @@ layers.LazyBatchNorm3d = lazy_norm("BatchNorm", 3, true)
 --- `InstanceNorm1d` whose `num_features` is taken from its first input. Until then the parameters
 --- and buffers have no shape; from the first call on the layer is a `InstanceNorm1d`.
 --- > ml.nn.LazyInstanceNorm1d()(ml.ones(2, 4, 8)).shape
+---   (2, 4, 8)
+---@see nn.InstanceNorm1d
+---@see nn.InstanceNorm1d
+---@see nn.InstanceNorm1d
+---@see nn.InstanceNorm1d
 ---@param eps what is added to the variance, so that nothing is divided by 0
 ---@param momentum the weight of the newest batch in the running statistics; false for the mean of
 ---   all batches
@@ -306,6 +361,11 @@ layers.LazyInstanceNorm1d = lazy_norm("InstanceNorm", 1, false)
 --- `InstanceNorm2d` whose `num_features` is taken from its first input. Until then the parameters
 --- and buffers have no shape; from the first call on the layer is a `InstanceNorm2d`.
 --- > ml.nn.LazyInstanceNorm2d()(ml.ones(2, 4, 8, 8)).shape
+---   (2, 4, 8, 8)
+---@see nn.InstanceNorm2d
+---@see nn.InstanceNorm2d
+---@see nn.InstanceNorm2d
+---@see nn.InstanceNorm2d
 ---@param eps what is added to the variance, so that nothing is divided by 0
 ---@param momentum the weight of the newest batch in the running statistics; false for the mean of
 ---   all batches
@@ -320,6 +380,11 @@ layers.LazyInstanceNorm2d = lazy_norm("InstanceNorm", 2, false)
 --- `InstanceNorm3d` whose `num_features` is taken from its first input. Until then the parameters
 --- and buffers have no shape; from the first call on the layer is a `InstanceNorm3d`.
 --- > ml.nn.LazyInstanceNorm3d()(ml.ones(2, 4, 4, 8, 8)).shape
+---   (2, 4, 4, 8, 8)
+---@see nn.InstanceNorm3d
+---@see nn.InstanceNorm3d
+---@see nn.InstanceNorm3d
+---@see nn.InstanceNorm3d
 ---@param eps what is added to the variance, so that nothing is divided by 0
 ---@param momentum the weight of the newest batch in the running statistics; false for the mean of
 ---   all batches

@@ -11,6 +11,7 @@ local layers = {}
 --- Linear (fully connected) layer: an affine map of the last dimension. The weight and the bias
 --- start from the uniform distribution between -k and k with k = 1 / sqrt(in_features).
 --- > ml.nn.Linear(3, 2)(ml.ones(5, 3)).shape
+---   (5, 2)
 ---@param in_features the size of the last dimension of the input
 ---@param out_features the size of the last dimension of the output
 ---@param bias whether a bias is added
@@ -47,6 +48,8 @@ end
 --- Identity layer: returns its arguments. The constructor takes any arguments and ignores them, so
 --- that it can replace any layer.
 --- > ml.nn.Identity(54, "unused")(ml.tensor { 1, 2 })
+---   {1, 2}
+---   Tensor (2,) int64
 ---@shape input (*) -> (*)
 ---@formula y = x
 layers.Identity = class("Identity", Module)

@@ -42,6 +42,8 @@ local read_get_submodule = signature "Module:get_submodule(string target)"
 --- The module of a name, as in `named_modules`.
 --- > net = ml.nn.Sequential(ml.nn.Linear(2, 3), ml.nn.ReLU())
 --- > net:get_submodule("0")
+---   Linear(2 -> 3)         9
+---   9 parameters
 ---@param target string the name, with dots: "features.0"
 ---@return table
 ---@error there is none
@@ -56,6 +58,8 @@ local read_set_submodule = signature(
 --- > net = ml.nn.Sequential(ml.nn.Linear(2, 3), ml.nn.ReLU())
 --- > net:set_submodule("1", ml.nn.Tanh())
 --- > net[2]
+---   Tanh()
+---   0 parameters
 ---@param target string the name, with dots: "features.0"
 ---@param module table the new module
 ---@param strict? boolean whether there must be one already; without, the last part of the name may
@@ -84,6 +88,7 @@ local read_get_parameter = signature "Module:get_parameter(string target)"
 --- The parameter of a name, as in `named_parameters`.
 --- > net = ml.nn.Sequential(ml.nn.Linear(2, 3), ml.nn.ReLU())
 --- > net:get_parameter("0.weight").shape
+---   (3, 2)
 ---@param target string the name, with dots: "fc.weight"
 ---@return Tensor
 ---@error there is none
@@ -95,6 +100,8 @@ local read_get_buffer = signature "Module:get_buffer(string target)"
 
 --- The buffer of a name, as in `named_buffers`.
 --- > ml.nn.BatchNorm1d(2):get_buffer("running_mean")
+---   {0., 0.}
+---   Tensor (2,) float32
 ---@param target string the name, with dots: "norm.running_mean"
 ---@return Tensor
 ---@error there is none

@@ -20,6 +20,7 @@ end
 --- probability of each class. The mean is over the targets that are not `ignore_index`, weighted by
 --- their class's `weight`.
 --- > ml.nn.CrossEntropyLoss()(ml.tensor { { 2.0, 1, 0 } }, ml.tensor { 1 })
+---   0.4076  Tensor () float32
 ---@param weight a factor for each class, (classes,): 1 unless given
 ---@param ignore_index a target that takes no part
 ---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
@@ -44,6 +45,7 @@ end
 --- Negative log likelihood of classes. The input has logarithms of probabilities, as `LogSoftmax`
 --- gives them; targets are integers from 1.
 --- > ml.nn.NLLLoss()(ml.tensor { { 0.7, 0.3 } }:log(), ml.tensor { 1 })
+---   0.3567  Tensor () float32
 ---@param weight a factor for each class, (classes,): 1 unless given
 ---@param ignore_index a target that takes no part
 ---@param reduction "mean" "mean" of the losses, weighted by their class, their "sum", or "none"
@@ -54,6 +56,11 @@ layers.NLLLoss = define("NLLLoss", "nll_loss", "Tensor? weight=nil, int ignore_i
   .. REDUCTION)
 --- Negative log likelihood of classes at each pixel: the older name of `NLLLoss` for images.
 --- > ml.nn.NLLLoss2d()(ml.zeros(1, 3, 2, 2), ml.ones(1, 2, 2):long())
+---   0.  Tensor () float32
+---@see nn.NLLLoss
+---@see nn.NLLLoss
+---@see nn.NLLLoss
+---@see nn.NLLLoss
 ---@see nn.NLLLoss
 ---@param weight a factor for each class, (classes,): 1 unless given
 ---@param ignore_index a target that takes no part
@@ -65,18 +72,21 @@ layers.NLLLoss2d = define("NLLLoss2d", "nll_loss", "Tensor? weight=nil, int igno
   .. REDUCTION)
 --- Mean squared error.
 --- > ml.nn.MSELoss()(ml.tensor { 1.0, 2, 5 }, ml.tensor { 1.0, 4, 4 })
+---   1.6667  Tensor () float32
 ---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input (*), target (*) -> (), or (*) without reduction
 ---@formula loss_i = (x_i - y_i)^2
 layers.MSELoss = define("MSELoss", "mse_loss", REDUCTION)
 --- Mean absolute error.
 --- > ml.nn.L1Loss()(ml.tensor { 1.0, 2, 5 }, ml.tensor { 1.0, 4, 4 })
+---   1.  Tensor () float32
 ---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input (*), target (*) -> (), or (*) without reduction
 ---@formula loss_i = |x_i - y_i|
 layers.L1Loss = define("L1Loss", "l1_loss", REDUCTION)
 --- Smooth L1 loss: squared near 0, absolute further away.
 --- > ml.nn.SmoothL1Loss()(ml.tensor { 1.0, 2, 5 }, ml.tensor { 1.0, 4, 4 })
+---   0.6667  Tensor () float32
 ---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@param beta where the squared part ends; 0 gives `l1_loss`
 ---@shape input (*), target (*) -> (), or (*) without reduction
@@ -86,6 +96,7 @@ layers.L1Loss = define("L1Loss", "l1_loss", REDUCTION)
 layers.SmoothL1Loss = define("SmoothL1Loss", "smooth_l1_loss", REDUCTION .. ", number>=0 beta=1.0")
 --- Huber loss: squared near 0, absolute further away.
 --- > ml.nn.HuberLoss()(ml.tensor { 1.0, 2, 5 }, ml.tensor { 1.0, 4, 4 })
+---   0.6667  Tensor () float32
 ---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@param delta where the squared part ends, above 0
 ---@shape input (*), target (*) -> (), or (*) without reduction
@@ -96,6 +107,7 @@ layers.HuberLoss = define("HuberLoss", "huber_loss", REDUCTION .. ", number>0 de
 --- Binary cross entropy of probabilities. Inputs and targets are from 0 to 1. Logarithms count as
 --- at least -100, so that the loss is finite. `BCEWithLogitsLoss` takes scores and is more exact.
 --- > ml.nn.BCELoss()(ml.tensor { 0.9, 0.2 }, ml.tensor { 1.0, 0 })
+---   0.1643  Tensor () float32
 ---@param weight a factor for each element, broadcast to the input's shape: 1 unless given
 ---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input (*), target (*) -> (), or (*) without reduction
@@ -105,6 +117,7 @@ layers.BCELoss = define("BCELoss", "binary_cross_entropy", "Tensor? weight=nil" 
 --- Binary cross entropy of scores: `BCELoss` of their sigmoid, without overflow. Targets are from 0
 --- to 1.
 --- > ml.nn.BCEWithLogitsLoss()(ml.tensor { 2.0, -1 }, ml.tensor { 1.0, 0 })
+---   0.2201  Tensor () float32
 ---@param weight a factor for each element, broadcast to the input's shape: 1 unless given
 ---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@param pos_weight p, the factor of the part of positive targets, broadcast: 1 unless given
@@ -118,6 +131,7 @@ layers.BCEWithLogitsLoss = define("BCEWithLogitsLoss", "binary_cross_entropy_wit
 --- is the divergence by its definition; "mean" divides by the number of elements.
 --- > ml.nn.KLDivLoss{ reduction = "batchmean" }(ml.tensor { { 0.5, 0.5 } }:log(),
 ---   ml.tensor { { 0.9, 0.1 } })
+---   0.3681  Tensor () float32
 ---@param reduction "mean" "mean" over elements, "batchmean", "sum", or "none" for each of them
 ---@param log_target whether the target has logarithms of probabilities, too
 ---@shape input (*), target (*) -> (), or (*) without reduction
@@ -129,6 +143,7 @@ layers.KLDivLoss = define("KLDivLoss", "kl_div",
 --- Negative log likelihood of counts under Poisson distributions. With `log_input` the input is the
 --- logarithm of the rate, else the rate itself.
 --- > ml.nn.PoissonNLLLoss()(ml.tensor { 0.0, 1 }, ml.tensor { 1.0, 3 })
+---   0.3591  Tensor () float32
 ---@param log_input whether the input is the logarithm of the rate
 ---@param full whether Stirling's approximation of log(y_i!) is added
 ---@param eps what is added to the rate before its logarithm is taken
@@ -143,6 +158,7 @@ layers.PoissonNLLLoss = define("PoissonNLLLoss", "poisson_nll_loss",
 --- and the variances; the variances have the input's shape, that without the last dimension, or
 --- with size 1 there.
 --- > ml.nn.GaussianNLLLoss()(ml.tensor { 0.0 }, ml.tensor { 1.0 }, ml.tensor { 2.0 })
+---   0.5966  Tensor () float32
 ---@param full whether the constant log(2 pi) / 2 is added
 ---@param eps the least variance, above 0; its gradient is not held back
 ---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
@@ -160,6 +176,7 @@ layers.GaussianNLLLoss = define("GaussianNLLLoss", "gaussian_nll_loss",
 --- entries one after the other. The mean divides each loss by its target's length first.
 --- > ml.nn.CTCLoss()(ml.zeros(4, 1, 3):log_softmax(3), ml.tensor { { 2, 3 } }, ml.tensor { 4 },
 ---   ml.tensor { 2 })
+---   0.8432  Tensor () float32
 ---@param blank the class that stands for none, from 1
 ---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@param zero_infinity whether infinite losses, of targets too long for their input, count as 0,
@@ -173,6 +190,7 @@ layers.CTCLoss = define("CTCLoss", "ctc_loss", "int blank=1" .. AND_REDUCTION
 --- Margin ranking loss of pairs of scores. A target of 1 says that the first should be higher, -1
 --- the second.
 --- > ml.nn.MarginRankingLoss()(ml.tensor { 1.0, 2 }, ml.tensor { 3.0, 1 }, ml.tensor { 1.0, 1 })
+---   1.  Tensor () float32
 ---@param margin by how much the scores should differ
 ---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input1 (*), input2 (*), target (*) -> (), or (*) without reduction
@@ -182,6 +200,7 @@ layers.MarginRankingLoss = define("MarginRankingLoss", "margin_ranking_loss",
 --- Hinge embedding loss of distances. Distances of similar pairs, whose target is 1, should be
 --- small, those of others, with target -1, at least `margin`.
 --- > ml.nn.HingeEmbeddingLoss()(ml.tensor { 0.5, 0.2 }, ml.tensor { 1.0, -1 })
+---   0.6500  Tensor () float32
 ---@param margin the distance from which dissimilar pairs cost nothing
 ---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input (*), target (*) -> (), or (*) without reduction
@@ -190,6 +209,7 @@ layers.HingeEmbeddingLoss = define("HingeEmbeddingLoss", "hinge_embedding_loss",
   "number margin=1.0" .. AND_REDUCTION)
 --- Logistic loss of scores of two classes. Targets are 1 or -1.
 --- > ml.nn.SoftMarginLoss()(ml.tensor { 2.0, -1 }, ml.tensor { 1.0, -1 })
+---   0.2201  Tensor () float32
 ---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input (*), target (*) -> (), or (*) without reduction
 ---@formula loss_i = log(1 + exp(-y_i x_i))
@@ -197,6 +217,7 @@ layers.SoftMarginLoss = define("SoftMarginLoss", "soft_margin_loss", REDUCTION)
 --- Cosine embedding loss of pairs of vectors. Similar pairs have the target 1, others -1.
 --- > ml.nn.CosineEmbeddingLoss()(ml.tensor { { 1.0, 0 } }, ml.tensor { { 1.0, 1 } },
 ---   ml.tensor { 1.0 })
+---   0.2929  Tensor () float32
 ---@param margin the cosine up to which dissimilar pairs cost nothing, from -1 to 1
 ---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input1 (n, d), input2 (n, d), target (n) -> (), or (n) without reduction
@@ -207,6 +228,7 @@ layers.CosineEmbeddingLoss = define("CosineEmbeddingLoss", "cosine_embedding_los
 --- nearer to the anchor than the negative by `margin`.
 --- > ml.nn.TripletMarginLoss()(ml.tensor { { 0.0, 0 } }, ml.tensor { { 0.0, 1 } },
 ---   ml.tensor { { 1.5, 0 } })
+---   0.5000  Tensor () float32
 ---@param margin by how much the distances should differ, above 0
 ---@param p the exponent of the distance's norm
 ---@param eps what is added to differences, so that the norm has a gradient
@@ -223,6 +245,7 @@ layers.TripletMarginLoss = define("TripletMarginLoss", "triplet_margin_loss",
 --- than the negative by `margin`.
 --- > ml.nn.TripletMarginWithDistanceLoss()(ml.tensor { { 0.0, 0 } }, ml.tensor { { 0.0, 1 } },
 ---   ml.tensor { { 1.5, 0 } })
+---   0.5000  Tensor () float32
 ---@param distance_function what gives the distance of two tensors: `pairwise_distance` unless given
 ---@param margin by how much the distances should differ, above 0
 ---@param swap whether the negative's distance is the smaller one of those to anchor and positive
@@ -237,6 +260,7 @@ layers.TripletMarginWithDistanceLoss = define("TripletMarginWithDistanceLoss",
 --- Multi-class margin (hinge) loss. The score of the target's class should exceed those of all
 --- others by `margin`.
 --- > ml.nn.MultiMarginLoss()(ml.tensor { { 0.1, 0.2, 0.4 } }, ml.tensor { 3 })
+---   0.5000  Tensor () float32
 ---@param p the exponent, 1 or 2
 ---@param margin by how much the scores should differ
 ---@param weight a factor for each class, (classes,): 1 unless given
@@ -251,12 +275,14 @@ layers.MultiMarginLoss = define("MultiMarginLoss", "multi_margin_loss",
 --- the row of its labels.
 --- > ml.nn.MultiLabelMarginLoss()(ml.tensor { { 0.1, 0.2, 0.4, 0.8 } },
 ---   ml.tensor { { 4, 1, 0, 0 } })
+---   0.8500  Tensor () float32
 ---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input (n, classes), target (n, classes) -> (), or (n) without reduction
 ---@formula loss = sum_{y in labels} sum_{c not in labels} max(0, 1 - x_y + x_c) / classes
 layers.MultiLabelMarginLoss = define("MultiLabelMarginLoss", "multilabel_margin_loss", REDUCTION)
 --- Multi-label loss: the mean over classes of the binary cross entropy of their scores.
 --- > ml.nn.MultiLabelSoftMarginLoss()(ml.tensor { { 2.0, -1 } }, ml.tensor { { 1.0, 0 } })
+---   0.2201  Tensor () float32
 ---@param weight a factor for each class, (classes,): 1 unless given
 ---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
 ---@shape input (n, classes), target (n, classes) -> (), or (n) without reduction

@@ -19,12 +19,15 @@ local is_parameter = parameter.is_parameter
 --- > function Net:init(hidden) self.first = ml.nn.Linear(2, hidden) end
 --- > function Net:forward(x) return self.first(x):tanh() end
 --- > Net(8)(ml.ones(3, 2)).shape
+---   (3, 8)
 ---@param ... what the `init` of the class takes
+---@shape input and output as `forward` has them
 ---@field training boolean Whether it is in training mode: see `train` and `eval`.
 local Module = class("Module")
 
 --- Whether a value is a module: an object of a class that inherits from `nn.Module`.
 --- > ml.nn.Module.is_module(ml.nn.ReLU())
+---   true
 ---@param value any any value
 ---@return boolean
 local function is_module(value)
@@ -139,6 +142,7 @@ end
 --- > kinds = {}
 --- > ml.nn.Linear(2, 3):each_field(function(name, _, kind) kinds[name] = kind end)
 --- > kinds
+---   {bias = "parameter", weight = "parameter"}
 ---@param visit fun(name: string, value: any, kind: string, key: string|integer) called as
 ---   `visit(name, value, kind, key)`; `name` is that of state dicts, `key` the field's
 local function each_field(self, visit)
@@ -219,6 +223,7 @@ local read_parameters = signature "Module:parameters(bool recurse=true)"
 
 --- All parameters, each once, in the order of assignment.
 --- > #ml.nn.Linear(2, 3):parameters()
+---   2
 ---@param recurse? boolean whether those of the modules below are in it
 ---@return Tensor[] parameters
 function Module:parameters(...)
@@ -231,6 +236,7 @@ local read_named_parameters = signature("Module:named_parameters" .. named_optio
 --- Iterator over names and parameters: `for name, parameter in net:named_parameters() do`. The
 --- names are those of the state dict.
 --- > (ml.nn.Linear(2, 3):named_parameters()())
+---   weight
 ---@param prefix? string what comes before each name, followed by a dot
 ---@param recurse? boolean whether those of the modules below are in it
 ---@param remove_duplicate? boolean whether a tensor of several names comes only once
@@ -243,6 +249,7 @@ local read_buffers = signature "Module:buffers(bool recurse=true)"
 
 --- All buffers, each once, in the order of assignment.
 --- > #ml.nn.BatchNorm1d(3):buffers()
+---   3
 ---@param recurse? boolean whether those of the modules below are in it
 ---@return Tensor[] buffers
 function Module:buffers(...)
@@ -253,6 +260,7 @@ local read_named_buffers = signature("Module:named_buffers" .. named_options)
 
 --- Iterator over names and buffers: `for name, buffer in net:named_buffers() do`.
 --- > (ml.nn.BatchNorm1d(3):named_buffers()())
+---   running_mean
 ---@param prefix? string what comes before each name, followed by a dot
 ---@param recurse? boolean whether those of the modules below are in it
 ---@param remove_duplicate? boolean whether a tensor of several names comes only once
@@ -266,6 +274,7 @@ local read_modules = signature "Module:modules()"
 --- This module and all below it, each once.
 --- > net = ml.nn.Sequential(ml.nn.Linear(2, 3), ml.nn.ReLU())
 --- > #net:modules()
+---   3
 ---@return table[] modules
 function Module:modules(...)
   read_modules(...)
@@ -281,6 +290,7 @@ local read_named_modules = signature(
 --- > names = {}
 --- > for name in net:named_modules() do names[#names + 1] = name end
 --- > names
+---   {"", "0", "1"}
 ---@param prefix? string the name of this module
 ---@param remove_duplicate? boolean whether a module of several names comes only once
 ---@return fun(): string, table
@@ -306,6 +316,7 @@ local read_children = signature "Module:children()"
 --- The modules directly below this one, each once.
 --- > net = ml.nn.Sequential(ml.nn.Linear(2, 3), ml.nn.ReLU())
 --- > #net:children()
+---   2
 ---@return table[] modules
 function Module:children(...)
   read_children(...)
@@ -318,6 +329,9 @@ local read_named_children = signature "Module:named_children()"
 --- net:named_children() do`. The first child of a Sequential is named "0".
 --- > net = ml.nn.Sequential(ml.nn.Linear(2, 3), ml.nn.ReLU())
 --- > net:named_children()()
+---   0
+---   Linear(2 -> 3)         9
+---   9 parameters
 ---@return fun(): string, table
 function Module:named_children(...)
   read_named_children(...)
@@ -332,6 +346,8 @@ local read_register_buffer = signature(
 --- > net = ml.nn.Module()
 --- > net:register_buffer("steps", ml.zeros(1))
 --- > net.steps
+---   {0.}
+---   Tensor (1,) float32
 ---@param name string the field
 ---@param tensor? Tensor the buffer; nil for one that comes later
 ---@param persistent? boolean whether it is in the state dict
@@ -359,6 +375,8 @@ local read_register_parameter = signature(
 --- > net = ml.nn.Module()
 --- > net:register_parameter("scale", ml.nn.Parameter(ml.ones(2)))
 --- > net.scale
+---   {1., 1.}
+---   Tensor (2,) float32 requires_grad
 ---@param name string the field
 ---@param param? Tensor the parameter; nil for one that comes later
 ---@error the name is taken by something else
@@ -375,6 +393,8 @@ local read_add_module = signature "Module:add_module(string name, Module? module
 --- > net = ml.nn.Module()
 --- > net:add_module("head", ml.nn.Linear(2, 3))
 --- > net.head
+---   Linear(2 -> 3)         9
+---   9 parameters
 ---@param name string the field
 ---@param module? table the module; nil for one that comes later
 ---@error the name is taken by something else
@@ -389,6 +409,8 @@ end
 --- > net = ml.nn.Module()
 --- > net:register_module("head", ml.nn.Linear(2, 3))
 --- > net.head
+---   Linear(2 -> 3)         9
+---   9 parameters
 ---@param ... the arguments of `add_module`: the name and the module
 ---@param name string the field
 ---@param module? table the module; nil for one that comes later
@@ -399,6 +421,7 @@ local read_train = signature "Module:train(bool mode=true)"
 --- Sets training mode here and in all modules below, as dropout and batch normalisation heed.
 --- > net = ml.nn.Sequential(ml.nn.Linear(2, 3), ml.nn.ReLU())
 --- > net:train().training
+---   true
 ---@param mode? boolean true for training mode, false for eval mode
 ---@return table self
 function Module:train(...)
@@ -413,6 +436,7 @@ local read_eval = signature "Module:eval()"
 --- gradients: see `ml.no_grad`.
 --- > net = ml.nn.Sequential(ml.nn.Linear(2, 3), ml.nn.ReLU())
 --- > net:eval().training
+---   false
 ---@return table self
 function Module:eval(...)
   read_eval(...)
@@ -424,7 +448,15 @@ local read_apply = signature "Module:apply(function fn)"
 --- Calls a function with each module, those below before those above.
 --- > net = ml.nn.Sequential(ml.nn.Linear(2, 2), ml.nn.ReLU())
 --- > net:apply(function(m) if m.weight then ml.nn.init.ones_(m.weight) end end)
+---   Sequential(                   6
+---     (0): Linear(2 -> 2)         6
+---     (1): ReLU()
+---   )
+---   6 parameters
 --- > net[1].weight
+---   {{1., 1.},
+---    {1., 1.}}
+---   Tensor (2, 2) float32 requires_grad
 ---@param fn fun(module: table) called as `fn(module)`
 ---@return table self
 function Module:apply(...)
@@ -441,6 +473,7 @@ local read_zero_grad = signature "Module:zero_grad(bool set_to_none=true)"
 --- > net(ml.ones(1, 2)):sum():backward()
 --- > net:zero_grad()
 --- > net.weight.grad
+---   nil
 ---@param set_to_none? boolean whether gradients become nil, which frees their memory, or are filled
 ---   with zeros
 function Module:zero_grad(...)
@@ -451,6 +484,7 @@ local read_requires_grad = signature "Module:requires_grad_(bool requires_grad=t
 
 --- Sets whether the parameters require gradients: `net.body:requires_grad_(false)` freezes a part.
 --- > ml.nn.Linear(2, 1):requires_grad_(false).weight.requires_grad
+---   false
 ---@param requires_grad? boolean whether gradients are computed
 ---@return table self
 function Module:requires_grad_(...)
@@ -462,6 +496,8 @@ end
 --- What the module computes; every module defines it. Call the module itself, `net(x)`, so that
 --- hooks run.
 --- > ml.nn.ReLU():forward(ml.tensor { -1, 1 })
+---   {0, 1}
+---   Tensor (2,) int64
 function Module:forward()
   fail("%s: has no method forward", class.name(class.of(self)))
 end

@@ -100,6 +100,9 @@ end
 --- running statistics follow them; in eval mode the running statistics are used. The variance of
 --- the normalisation is the biased one, that of the running statistics the unbiased one.
 --- > ml.nn.BatchNorm1d(2)(ml.tensor { { 1.0, 10 }, { 3.0, 30 } })
+---   {{-1.0000, -1.0000},
+---    { 1.0000,  1.0000}}
+---   Tensor (2, 2) float32 grad_fn=NativeBatchNormBackward
 ---@param num_features how many features or channels there are, the second size of the input
 ---@param eps what is added to the variance, so that nothing is divided by 0
 ---@param momentum the weight of the newest batch in the running statistics; false for the mean of
@@ -110,7 +113,7 @@ end
 ---@param dtype the dtype of the parameters and buffers: the default dtype unless given
 ---@param bias whether the learned shift is there, with `affine`
 ---@shape input (n, num_features) or (n, num_features, l) -> as input
----@formula y = (x - E[x]) / sqrt(Var[x] + eps) weight + bias
+---@formula y = weight (x - E[x]) / sqrt(Var[x] + eps) + bias
 ---@formula running = (1 - momentum) running + momentum batch
 ---@error training on a batch with one value per channel
 ---@source Ioffe and Szegedy, 2015: Batch normalization
@@ -126,6 +129,9 @@ layers.BatchNorm1d = define_batch_norm("BatchNorm1d",
 --- follow them; in eval mode the running statistics are used. The variance of the normalisation is
 --- the biased one, that of the running statistics the unbiased one.
 --- > ml.nn.BatchNorm2d(1)(ml.tensor { { { { 1.0, 2 }, { 3.0, 4 } } } })
+---   {{{{-1.3416, -0.4472},
+---      { 0.4472,  1.3416}}}}
+---   Tensor (1, 1, 2, 2) float32 grad_fn=NativeBatchNormBackward
 ---@param num_features how many channels there are, the second size of the input
 ---@param eps what is added to the variance, so that nothing is divided by 0
 ---@param momentum the weight of the newest batch in the running statistics; false for the mean of
@@ -136,7 +142,7 @@ layers.BatchNorm1d = define_batch_norm("BatchNorm1d",
 ---@param dtype the dtype of the parameters and buffers: the default dtype unless given
 ---@param bias whether the learned shift is there, with `affine`
 ---@shape input (n, num_features, h, w) -> as input
----@formula y = (x - E[x]) / sqrt(Var[x] + eps) weight + bias
+---@formula y = weight (x - E[x]) / sqrt(Var[x] + eps) + bias
 ---@formula running = (1 - momentum) running + momentum batch
 ---@error training on a batch with one value per channel
 ---@source Ioffe and Szegedy, 2015: Batch normalization
@@ -152,6 +158,7 @@ layers.BatchNorm2d = define_batch_norm("BatchNorm2d",
 --- follow them; in eval mode the running statistics are used. The variance of the normalisation is
 --- the biased one, that of the running statistics the unbiased one.
 --- > ml.nn.BatchNorm3d(4)(ml.ones(2, 4, 3, 5, 5)).shape
+---   (2, 4, 3, 5, 5)
 ---@param num_features how many channels there are, the second size of the input
 ---@param eps what is added to the variance, so that nothing is divided by 0
 ---@param momentum the weight of the newest batch in the running statistics; false for the mean of
@@ -162,7 +169,7 @@ layers.BatchNorm2d = define_batch_norm("BatchNorm2d",
 ---@param dtype the dtype of the parameters and buffers: the default dtype unless given
 ---@param bias whether the learned shift is there, with `affine`
 ---@shape input (n, num_features, d, h, w) -> as input
----@formula y = (x - E[x]) / sqrt(Var[x] + eps) weight + bias
+---@formula y = weight (x - E[x]) / sqrt(Var[x] + eps) + bias
 ---@formula running = (1 - momentum) running + momentum batch
 ---@error training on a batch with one value per channel
 ---@source Ioffe and Szegedy, 2015: Batch normalization
@@ -200,6 +207,8 @@ end
 --- variance (biased) are those of the channel's own elements, in training and, without
 --- `track_running_stats`, in eval mode too.
 --- > ml.nn.InstanceNorm1d(1)(ml.tensor { { { 1.0, 2, 3 } } })
+---   {{{-1.2247,  0.0000,  1.2247}}}
+---   Tensor (1, 1, 3) float32
 ---@param num_features how many channels there are
 ---@param eps what is added to the variance, so that nothing is divided by 0
 ---@param momentum the weight of the newest batch in the running statistics; false for the mean of
@@ -210,7 +219,7 @@ end
 ---@param dtype the dtype of the parameters and buffers: the default dtype unless given
 ---@param bias whether the learned shift is there, with `affine`
 ---@shape input (n, num_features, l) or (num_features, l) -> as input
----@formula y = (x - E[x]) / sqrt(Var[x] + eps) weight + bias
+---@formula y = weight (x - E[x]) / sqrt(Var[x] + eps) + bias
 ---@error training on a channel with one element
 ---@source Ulyanov et al., 2016: Instance normalization
 layers.InstanceNorm1d = define_instance_norm(1, "(n, channels, length) or (channels, length)")
@@ -218,6 +227,9 @@ layers.InstanceNorm1d = define_instance_norm(1, "(n, channels, length) or (chann
 --- variance (biased) are those of the channel's own elements, in training and, without
 --- `track_running_stats`, in eval mode too.
 --- > ml.nn.InstanceNorm2d(1)(ml.tensor { { { { 1.0, 2 }, { 3.0, 4 } } } })
+---   {{{{-1.3416, -0.4472},
+---      { 0.4472,  1.3416}}}}
+---   Tensor (1, 1, 2, 2) float32
 ---@param num_features how many channels there are
 ---@param eps what is added to the variance, so that nothing is divided by 0
 ---@param momentum the weight of the newest batch in the running statistics; false for the mean of
@@ -228,7 +240,7 @@ layers.InstanceNorm1d = define_instance_norm(1, "(n, channels, length) or (chann
 ---@param dtype the dtype of the parameters and buffers: the default dtype unless given
 ---@param bias whether the learned shift is there, with `affine`
 ---@shape input (n, num_features, h, w) or (num_features, h, w) -> as input
----@formula y = (x - E[x]) / sqrt(Var[x] + eps) weight + bias
+---@formula y = weight (x - E[x]) / sqrt(Var[x] + eps) + bias
 ---@error training on a channel with one element
 ---@source Ulyanov et al., 2016: Instance normalization
 layers.InstanceNorm2d = define_instance_norm(2, "(n, channels, h, w) or (channels, h, w)")
@@ -236,6 +248,7 @@ layers.InstanceNorm2d = define_instance_norm(2, "(n, channels, h, w) or (channel
 --- variance (biased) are those of the channel's own elements, in training and, without
 --- `track_running_stats`, in eval mode too.
 --- > ml.nn.InstanceNorm3d(4)(ml.ones(2, 4, 3, 5, 5)).shape
+---   (2, 4, 3, 5, 5)
 ---@param num_features how many channels there are
 ---@param eps what is added to the variance, so that nothing is divided by 0
 ---@param momentum the weight of the newest batch in the running statistics; false for the mean of
@@ -246,7 +259,7 @@ layers.InstanceNorm2d = define_instance_norm(2, "(n, channels, h, w) or (channel
 ---@param dtype the dtype of the parameters and buffers: the default dtype unless given
 ---@param bias whether the learned shift is there, with `affine`
 ---@shape input (n, num_features, d, h, w) or (num_features, d, h, w) -> as input
----@formula y = (x - E[x]) / sqrt(Var[x] + eps) weight + bias
+---@formula y = weight (x - E[x]) / sqrt(Var[x] + eps) + bias
 ---@error training on a channel with one element
 ---@source Ulyanov et al., 2016: Instance normalization
 layers.InstanceNorm3d = define_instance_norm(3, "(n, channels, d, h, w) or (channels, d, h, w)")
@@ -255,6 +268,8 @@ layers.InstanceNorm3d = define_instance_norm(3, "(n, channels, d, h, w) or (chan
 --- normalises over all channels, with as many groups as channels it is instance normalisation. It
 --- does the same in training and eval mode.
 --- > ml.nn.GroupNorm(1, 4)(ml.tensor { { 1.0, 2, 3, 4 } })
+---   {{-1.3416, -0.4472,  0.4472,  1.3416}}
+---   Tensor (1, 4) float32 grad_fn=NativeGroupNormBackward
 ---@param num_groups how many groups the channels are divided into; it must divide `num_channels`
 ---@param num_channels how many channels there are, the second size of the input
 ---@param eps what is added to the variance, so that nothing is divided by 0
@@ -263,7 +278,7 @@ layers.InstanceNorm3d = define_instance_norm(3, "(n, channels, d, h, w) or (chan
 ---@param dtype the dtype of the parameters and buffers: the default dtype unless given
 ---@param bias whether the learned shift is there, with `affine`
 ---@shape input (n, num_channels, *) -> (n, num_channels, *)
----@formula y = (x - E[x]) / sqrt(Var[x] + eps) weight + bias
+---@formula y = weight (x - E[x]) / sqrt(Var[x] + eps) + bias
 ---@source Wu and He, 2018: Group normalization
 ---@field weight moonlet.Tensor? The factor of each channel, a parameter; nil with `affine = false`.
 ---@field bias moonlet.Tensor? What is added to each channel, a parameter.
@@ -294,6 +309,8 @@ local function shape_list(shape) return type(shape) == "table" and shape or { sh
 --- (biased) are those of the last dimensions, whose sizes are `normalized_shape`, of each entry by
 --- itself. It does the same in training and eval mode.
 --- > ml.nn.LayerNorm(4)(ml.tensor { { 1.0, 2, 3, 4 } })
+---   {{-1.3416, -0.4472,  0.4472,  1.3416}}
+---   Tensor (1, 4) float32 grad_fn=NativeLayerNormBackward
 ---@param normalized_shape the sizes of the last dimensions: one number, or an array
 ---@param eps what is added to the variance, so that nothing is divided by 0
 ---@param elementwise_affine whether elements are scaled and shifted by learned parameters
@@ -301,7 +318,7 @@ local function shape_list(shape) return type(shape) == "table" and shape or { sh
 ---@param device where the parameters and buffers are made: the default device unless given
 ---@param dtype the dtype of the parameters and buffers: the default dtype unless given
 ---@shape input (*, normalized_shape) -> (*, normalized_shape)
----@formula y = (x - E[x]) / sqrt(Var[x] + eps) weight + bias
+---@formula y = weight (x - E[x]) / sqrt(Var[x] + eps) + bias
 ---@source Ba et al., 2016: Layer normalization
 ---@field weight moonlet.Tensor? The factors, a parameter of `normalized_shape`.
 ---@field bias moonlet.Tensor? What is added, a parameter of `normalized_shape`.
@@ -319,13 +336,15 @@ end
 
 --- Root mean square normalisation: divides by the root mean square over the last dimensions.
 --- > ml.nn.RMSNorm(4)(ml.tensor { { 1.0, 2, 3, 4 } })
+---   {{0.3651, 0.7303, 1.0954, 1.4606}}
+---   Tensor (1, 4) float32 grad_fn=MulBackward
 ---@param normalized_shape the sizes of the last dimensions: one number, or an array
 ---@param eps what is added to the mean square: the machine epsilon of the dtype unless given
 ---@param elementwise_affine whether elements are scaled by learned parameters
 ---@param device where the parameters and buffers are made: the default device unless given
 ---@param dtype the dtype of the parameters and buffers: the default dtype unless given
 ---@shape input (*, normalized_shape) -> (*, normalized_shape)
----@formula y = x / sqrt(mean(x^2) + eps) weight
+---@formula y = weight x / sqrt(mean(x^2) + eps)
 ---@source Zhang and Sennrich, 2019: Root mean square layer normalization
 ---@field weight moonlet.Tensor? The factors, a parameter of `normalized_shape`.
 layers.RMSNorm = layer.define("RMSNorm", "int>=1|int[]>=1 normalized_shape, number>=0? eps=nil, "
@@ -350,12 +369,16 @@ local NEIGHBOURS = "int>=1 size, number alpha=1e-4, number beta=0.75, number k=1
 
 --- Local response normalisation: divides by a power of the mean square over neighbouring channels.
 --- > ml.nn.LocalResponseNorm(2, { alpha = 1 })(ml.tensor { { { 1.0 }, { 2.0 }, { 3.0 } } })
+---   {{{0.7378},
+---     {0.7816},
+---     {0.6620}}}
+---   Tensor (1, 3, 1) float32
 ---@param size how many neighbouring channels take part
 ---@param alpha the factor of the mean square
 ---@param beta the exponent
 ---@param k what is added to the mean square
 ---@shape input (n, c, *) -> (n, c, *)
----@formula y_c = x_c / (k + alpha / size sum_i x_i^2)^beta
+---@formula y_c = x_c / (k + alpha sum_i x_i^2 / size)^beta
 ---@formula i from c - floor(size / 2) to c + floor((size - 1) / 2)
 ---@source Krizhevsky et al., 2012: ImageNet classification with deep convolutional neural networks
 layers.LocalResponseNorm = layer.functional("LocalResponseNorm", "local_response_norm", NEIGHBOURS)
@@ -364,12 +387,13 @@ layers.LocalResponseNorm = layer.functional("LocalResponseNorm", "local_response
 --- over the channels that are at most (size - 1) // 2 away; for channels further than that from the
 --- first, PyTorch adds the first channel's square as well, and so does this.
 --- > ml.nn.CrossMapLRN2d(3)(ml.ones(1, 4, 2, 2)).shape
+---   (1, 4, 2, 2)
 ---@param size how many neighbouring channels take part
 ---@param alpha the factor of the mean square
 ---@param beta the exponent
 ---@param k what is added to the mean square
 ---@shape input (n, c, h, w) -> (n, c, h, w)
----@formula y_c = x_c / (k + alpha / size sum_i x_i^2)^beta
+---@formula y_c = x_c / (k + alpha sum_i x_i^2 / size)^beta
 ---@source Krizhevsky et al., 2012: ImageNet classification with deep convolutional neural networks
 layers.CrossMapLRN2d = layer.define("CrossMapLRN2d", NEIGHBOURS, function(self, o)
   self.size, self.alpha, self.beta, self.k = o.size, o.alpha, o.beta, o.k

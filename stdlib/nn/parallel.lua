@@ -48,7 +48,7 @@ local read_scatter = signature("nn.parallel.scatter(any inputs, table target_gpu
 
 --- Splits tensors into parts for several devices, those inside of tables too. What is no tensor is
 --- the same for all. There may be fewer parts than devices.
---- > parts = ml.cuda.is_available() and ml.nn.parallel.scatter(ml.ones(4, 2), { 0 })
+--- > ml.nn.parallel.scatter(ml.ones(4, 2), { 0 })[1].shape  -- needs cuda
 ---@param inputs any a tensor, a table of tensors, or any value
 ---@param target_gpus (integer|string)[] the CUDA devices, or their numbers from 0
 ---@param dim? integer the dimension to split, from 1
@@ -104,8 +104,7 @@ local read_gather = signature("nn.parallel.gather(table outputs, "
 
 --- Joins the outputs of several devices on one: tensors, and those inside of tables. Scalars become
 --- the elements of a vector.
---- > outputs = ml.cuda.is_available() and { ml.ones(1, 2):cuda(), ml.zeros(1, 2):cuda() }
---- > y = outputs and ml.nn.parallel.gather(outputs, 0)
+--- > ml.nn.parallel.gather({ ml.ones(1, 2):cuda(), ml.zeros(1, 2):cuda() }, 0).shape  -- needs cuda
 ---@param outputs table an array with the value of each device
 ---@param target_device integer|string the device of the result; -1 and "cpu" are the CPU
 ---@param dim? integer the dimension to join, from 1
@@ -203,8 +202,7 @@ local read_replicate = signature("nn.parallel.replicate(Module network, table de
 --- Copies of a module on several devices, the first of which is its own. The copies are recorded,
 --- so that gradients go to the parameters of the module; `parameters()` of a copy is therefore
 --- empty. Buffers on the first device are those of the module.
---- > net = ml.nn.Linear(2, 1)
---- > if ml.cuda.is_available() then copies = ml.nn.parallel.replicate(net:cuda(), { 0 }) end
+--- > #ml.nn.parallel.replicate(ml.nn.Linear(2, 1):cuda(), { 0 })  -- needs cuda
 ---@param network table the module
 ---@param devices (integer|string)[] the devices, or their numbers from 0
 ---@param detach? boolean whether no gradients go back
@@ -271,6 +269,7 @@ local read_apply = signature("nn.parallel.parallel_apply(table modules, table in
 --- other; the devices work at the same time.
 --- > modules = { ml.nn.ReLU(), ml.nn.Tanh() }
 --- > ml.nn.parallel.parallel_apply(modules, { ml.tensor { -1.0, 1 }, ml.zeros(2) })
+---   {{0., 1.}  Tensor (2,) float32, {0., 0.}  Tensor (2,) float32}
 ---@param modules table[] the modules
 ---@param inputs table an array of arguments, or one argument, for each module
 ---@param kwargs_tup? table[] a table of arguments by name for each module
@@ -342,8 +341,8 @@ local read_data_parallel = signature("nn.parallel.data_parallel(Module module, a
 
 --- Calls a module on several devices at once, each with a part of the batch: `nn.DataParallel` as a
 --- function.
---- > net, x = ml.nn.Linear(2, 1), ml.ones(4, 2)
---- > if ml.cuda.is_available() then y = ml.nn.parallel.data_parallel(net:cuda(), x:cuda()) end
+--- > net = ml.nn.Linear(2, 1)
+--- > ml.nn.parallel.data_parallel(net:cuda(), ml.ones(4, 2):cuda()).shape  -- needs cuda
 ---@param module table the module, whose parameters and buffers are on the first device
 ---@param inputs any an array of arguments, or one argument
 ---@param device_ids? (integer|string)[] the devices, or their numbers from 0: all unless given
@@ -369,6 +368,7 @@ local read_class = signature("nn.DataParallel(Module module, table? device_ids=n
 --- module, whose parameters and buffers are on the first device. Without CUDA the module runs as it
 --- is. In state dicts its names begin with "module.".
 --- > ml.nn.DataParallel(ml.nn.Linear(2, 3)).dim
+---   1
 ---@param module table the module to run
 ---@param device_ids? (integer|string)[] the devices, or their numbers from 0: all unless given
 ---@param output_device? integer|string the device of the results, the first of these unless given;
@@ -391,6 +391,8 @@ end
 
 --- The module's results for the whole batch.
 --- > ml.nn.DataParallel(ml.nn.ReLU()):forward(ml.tensor { -1.0, 1 }):cpu()
+---   {0., 1.}
+---   Tensor (2,) float32
 ---@param ... any the module's arguments
 ---@return any ...
 function DataParallel:forward(...)

@@ -15,6 +15,7 @@ local shapeless = setmetatable({}, { __mode = "k" })
 
 --- Whether a value was made a parameter by `nn.Parameter`.
 --- > ml.nn.is_parameter(ml.nn.Linear(2, 3).weight)
+---   true
 ---@param value any any value
 ---@return boolean
 function parameter.is_parameter(value)
@@ -45,9 +46,12 @@ local read = signature "nn.Parameter(Tensor data, bool requires_grad=true)"
 --- Makes a tensor a parameter: one that modules find and optimisers train. It is on the memory of
 --- `data`, outside of its graph.
 --- > ml.nn.Parameter(ml.ones(2))
+---   {1., 1.}
+---   Tensor (2,) float32 requires_grad
 ---@param data Tensor the tensor
 ---@param requires_grad? boolean whether gradients are computed for it; false freezes it
 ---@return Tensor parameter
+---@shape data (*) -> (*)
 function parameter.new(...)
   local data, requires_grad = read(...)
   return marked(data, "parameter"):requires_grad_(requires_grad)
@@ -58,9 +62,12 @@ local read_buffer = signature "nn.Buffer(Tensor data, bool persistent=true)"
 --- Makes a tensor a buffer of the module to which it is assigned: state that is saved but not
 --- trained.
 --- > ml.nn.Buffer(ml.zeros(2))
+---   {0., 0.}
+---   Tensor (2,) float32
 ---@param data Tensor the tensor, on whose memory the buffer is
 ---@param persistent? boolean whether it is in the state dict
 ---@return Tensor buffer
+---@shape data (*) -> (*)
 function parameter.buffer(...)
   local data, persistent = read_buffer(...)
   return marked(data, persistent and "buffer" or "transient")
@@ -86,10 +93,12 @@ end
 --- Parameter whose shape is not known yet, as lazy layers have until their first call. Until then
 --- it has no elements.
 --- > ml.nn.is_lazy(ml.nn.UninitializedParameter())
+---   true
 ---@param requires_grad? boolean whether gradients are computed for it
 ---@param device where its elements will be: the default device unless given
 ---@param dtype the dtype of its elements: the default dtype unless given
 ---@return Tensor parameter
+---@shape -> (0), until a layer gives it its shape
 function parameter.uninitialized_parameter(...)
   local requires_grad, device, dtype = read_uninitialized_parameter(...)
   return without_shape(parameter.new(ml.empty({ 0 }, { device = device, dtype = dtype }),
@@ -101,10 +110,12 @@ local read_uninitialized_buffer = signature("nn.UninitializedBuffer(bool persist
 
 --- Buffer whose shape is not known yet, as lazy layers have until their first call.
 --- > ml.nn.is_lazy(ml.nn.UninitializedBuffer())
+---   true
 ---@param persistent? boolean whether it is in the state dict
 ---@param device where its elements will be: the default device unless given
 ---@param dtype the dtype of its elements: the default dtype unless given
 ---@return Tensor buffer
+---@shape -> (0), until a layer gives it its shape
 function parameter.uninitialized_buffer(...)
   local persistent, device, dtype = read_uninitialized_buffer(...)
   return without_shape(parameter.buffer(ml.empty({ 0 }, { device = device, dtype = dtype }),
@@ -113,6 +124,7 @@ end
 
 --- Whether a value is a parameter or buffer whose shape is not known yet.
 --- > ml.nn.is_lazy(ml.nn.LazyLinear(3).weight)
+---   true
 ---@param value any any value
 ---@return boolean
 function parameter.is_uninitialized(value) return value ~= nil and shapeless[value] == true end

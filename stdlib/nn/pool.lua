@@ -32,6 +32,8 @@ end
 --- `return_indices` the second result has the index of each maximum, from 1, in its sequence, for
 --- `MaxUnpool1d`.
 --- > ml.nn.MaxPool1d(2)(ml.tensor { { 1.0, 3, 2, 4 } })
+---   {{3., 4.}}
+---   Tensor (1, 2) float32
 ---@param kernel_size the size of a window: one number
 ---@param stride the distance between windows: the window's size unless given
 ---@param padding how much to add at every side, at most half the window
@@ -47,6 +49,9 @@ layers.MaxPool1d = max_pool(1)
 --- `return_indices` the second result has the index of each maximum, from 1, in the flattened
 --- image, for `MaxUnpool2d`.
 --- > ml.nn.MaxPool2d(2)(ml.arange(1.0, 16):view(1, 4, 4))
+---   {{{ 6.,  8.},
+---     {14., 16.}}}
+---   Tensor (1, 2, 2) float32
 ---@param kernel_size the size of a window: one number, or { height, width }
 ---@param stride the distance between windows: the window's size unless given
 ---@param padding how much to add at every side, at most half the window
@@ -63,6 +68,8 @@ layers.MaxPool2d = max_pool(2)
 --- `return_indices` the second result has the index of each maximum, from 1, in the flattened
 --- volume, for `MaxUnpool3d`.
 --- > ml.nn.MaxPool3d(2)(ml.arange(1.0, 8):view(1, 2, 2, 2))
+---   {{{{8.}}}}
+---   Tensor (1, 1, 1, 1) float32
 ---@param kernel_size the size of a window: one number, or { depth, height, width }
 ---@param stride the distance between windows: the window's size unless given
 ---@param padding how much to add at every side, at most half the window
@@ -85,6 +92,8 @@ end
 
 --- Average pooling of sequences: the mean of each window.
 --- > ml.nn.AvgPool1d(2)(ml.tensor { { 1.0, 3, 2, 4 } })
+---   {{2., 3.}}
+---   Tensor (1, 2) float32
 ---@param kernel_size the size of a window: one number
 ---@param stride the distance between windows: the window's size unless given
 ---@param padding how many zeros to add at every side, at most half the window
@@ -97,6 +106,9 @@ end
 layers.AvgPool1d = avg_pool(1)
 --- Average pooling of images: the mean of each window.
 --- > ml.nn.AvgPool2d(2)(ml.arange(1.0, 16):view(1, 4, 4))
+---   {{{ 3.5000,  5.5000},
+---     {11.5000, 13.5000}}}
+---   Tensor (1, 2, 2) float32
 ---@param kernel_size the size of a window: one number, or { height, width }
 ---@param stride the distance between windows: the window's size unless given
 ---@param padding how many zeros to add at every side, at most half the window
@@ -111,6 +123,8 @@ layers.AvgPool1d = avg_pool(1)
 layers.AvgPool2d = avg_pool(2)
 --- Average pooling of volumes: the mean of each window.
 --- > ml.nn.AvgPool3d(2)(ml.arange(1.0, 8):view(1, 2, 2, 2))
+---   {{{{4.5000}}}}
+---   Tensor (1, 1, 1, 1) float32
 ---@param kernel_size the size of a window: one number, or { depth, height, width }
 ---@param stride the distance between windows: the window's size unless given
 ---@param padding how many zeros to add at every side, at most half the window
@@ -132,6 +146,8 @@ end
 
 --- Power-average pooling of sequences: the p-norm of each window.
 --- > ml.nn.LPPool1d(2, 2)(ml.tensor { { 1.0, 3, 2, 4 } })
+---   {{3.1623, 4.4721}}
+---   Tensor (1, 2) float32
 ---@param norm_type the exponent p, above 0; 1 gives sums
 ---@param kernel_size the size of a window: one number
 ---@param stride the distance between windows: the window's size unless given
@@ -143,6 +159,9 @@ end
 layers.LPPool1d = lp_pool(1)
 --- Power-average pooling of images: the p-norm of each window.
 --- > ml.nn.LPPool2d(2, 2)(ml.arange(1.0, 16):view(1, 4, 4))
+---   {{{ 8.1240, 11.7473},
+---     {23.3666, 27.3130}}}
+---   Tensor (1, 2, 2) float32
 ---@param norm_type the exponent p, above 0; 1 gives sums
 ---@param kernel_size the size of a window: one number, or { height, width }
 ---@param stride the distance between windows: the window's size unless given
@@ -155,6 +174,8 @@ layers.LPPool1d = lp_pool(1)
 layers.LPPool2d = lp_pool(2)
 --- Power-average pooling of volumes: the p-norm of each window.
 --- > ml.nn.LPPool3d(2, 2)(ml.arange(1.0, 8):view(1, 2, 2, 2))
+---   {{{{14.2829}}}}
+---   Tensor (1, 1, 1, 1) float32
 ---@param norm_type the exponent p, above 0; 1 gives sums
 ---@param kernel_size the size of a window: one number, or { depth, height, width }
 ---@param stride the distance between windows: the window's size unless given
@@ -174,12 +195,16 @@ end
 --- Adaptive average pooling of sequences: means of windows chosen so that the output has a given
 --- size.
 --- > ml.nn.AdaptiveAvgPool1d(2)(ml.tensor { { 1.0, 3, 2, 4 } })
+---   {{2., 3.}}
+---   Tensor (1, 2) float32
 ---@param output_size the size of the output
 ---@shape input (n, c, l) or (c, l) -> (n, c, l_out) or (c, l_out)
 ---@formula window i of n: from floor((i - 1) size / n) + 1 to ceil(i size / n)
 layers.AdaptiveAvgPool1d = adaptive("AdaptiveAvgPool", "adaptive_avg_pool", 1)
 --- Adaptive average pooling of images: means of windows chosen so that the output has a given size.
 --- > ml.nn.AdaptiveAvgPool2d({ 1, 2 })(ml.arange(1.0, 16):view(1, 4, 4))
+---   {{{7.5000, 9.5000}}}
+---   Tensor (1, 1, 2) float32
 ---@param output_size the size of the output: one number, or { height, width }, where false keeps
 ---   the input's
 ---@shape input (n, c, h, w) or (c, h, w) -> (n, c, h_out, w_out) or (c, h_out, w_out)
@@ -188,6 +213,8 @@ layers.AdaptiveAvgPool2d = adaptive("AdaptiveAvgPool", "adaptive_avg_pool", 2)
 --- Adaptive average pooling of volumes: means of windows chosen so that the output has a given
 --- size.
 --- > ml.nn.AdaptiveAvgPool3d(1)(ml.arange(1.0, 8):view(1, 2, 2, 2))
+---   {{{{4.5000}}}}
+---   Tensor (1, 1, 1, 1) float32
 ---@param output_size the size of the output: one number, or { depth, height, width }, where false
 ---   keeps the input's
 ---@shape input (n, c, d, h, w) or (c, d, h, w) -> (n, c, d_out, h_out, w_out) or (c, d_out, h_out,
@@ -200,6 +227,8 @@ local INDICES = ", bool return_indices=false"
 --- Adaptive max pooling of sequences: maxima of windows chosen so that the output has a given size.
 --- With `return_indices` the second result has the index of each maximum, from 1, in its sequence.
 --- > ml.nn.AdaptiveMaxPool1d(2)(ml.tensor { { 1.0, 3, 2, 4 } })
+---   {{3., 4.}}
+---   Tensor (1, 2) float32
 ---@param output_size the size of the output
 ---@param return_indices whether the indices of the maxima are a second result
 ---@shape input (n, c, l) or (c, l) -> (n, c, l_out) or (c, l_out)
@@ -209,6 +238,8 @@ layers.AdaptiveMaxPool1d = adaptive("AdaptiveMaxPool", "adaptive_max_pool", 1, I
 --- With `return_indices` the second result has the index of each maximum, from 1, in the flattened
 --- image.
 --- > ml.nn.AdaptiveMaxPool2d({ 1, 2 })(ml.arange(1.0, 16):view(1, 4, 4))
+---   {{{14., 16.}}}
+---   Tensor (1, 1, 2) float32
 ---@param output_size the size of the output: one number, or { height, width }, where false keeps
 ---   the input's
 ---@param return_indices whether the indices of the maxima are a second result
@@ -219,6 +250,8 @@ layers.AdaptiveMaxPool2d = adaptive("AdaptiveMaxPool", "adaptive_max_pool", 2, I
 --- With `return_indices` the second result has the index of each maximum, from 1, in the flattened
 --- volume.
 --- > ml.nn.AdaptiveMaxPool3d(1)(ml.arange(1.0, 8):view(1, 2, 2, 2))
+---   {{{{8.}}}}
+---   Tensor (1, 1, 1, 1) float32
 ---@param output_size the size of the output: one number, or { depth, height, width }, where false
 ---   keeps the input's
 ---@param return_indices whether the indices of the maxima are a second result
@@ -237,11 +270,13 @@ end
 --- so that the output has `output_size`, or the input's size times `output_ratio`; one of the two
 --- must be given. The positions are drawn anew in each call.
 --- > ml.nn.FractionalMaxPool2d(2, { output_size = 2 })(ml.ones(1, 5, 5)).shape
+---   (1, 2, 2)
 ---@param kernel_size the size of a window: one number, or { height, width }
 ---@param output_size the size of the output: one number, or { height, width }
 ---@param output_ratio the output's size as a part of the input's, above 0 and at most 1: one
 ---   number, or { height, width }
 ---@param return_indices whether the indices of the maxima, from 1, are a second result
+---@param _random_samples numbers from 0 to 1 that shift the windows, (n, c, 2): drawn unless given
 ---@shape input (n, c, h, w) or (c, h, w) -> (n, c, h_out, w_out) or (c, h_out, w_out)
 ---@source Graham, 2014: Fractional max-pooling
 layers.FractionalMaxPool2d = fractional(2)
@@ -249,11 +284,13 @@ layers.FractionalMaxPool2d = fractional(2)
 --- so that the output has `output_size`, or the input's size times `output_ratio`; one of the two
 --- must be given. The positions are drawn anew in each call.
 --- > ml.nn.FractionalMaxPool3d(2, { output_size = 2 })(ml.ones(1, 5, 5, 5)).shape
+---   (1, 2, 2, 2)
 ---@param kernel_size the size of a window: one number, or { depth, height, width }
 ---@param output_size the size of the output: one number, or { depth, height, width }
 ---@param output_ratio the output's size as a part of the input's, above 0 and at most 1: one
 ---   number, or { depth, height, width }
 ---@param return_indices whether the indices of the maxima, from 1, are a second result
+---@param _random_samples numbers from 0 to 1 that shift the windows, (n, c, 3): drawn unless given
 ---@shape input (n, c, d, h, w) or (c, d, h, w) -> (n, c, d_out, h_out, w_out) or (c, d_out, h_out,
 ---   w_out)
 ---@source Graham, 2014: Fractional max-pooling
@@ -266,9 +303,11 @@ end
 --- Partial inverse of `MaxPool1d`: zeros, with the maxima back at the indices where they were. The
 --- layer is called as `unpool(x, indices, output_size)` with both results of the pooling. Several
 --- input sizes pool to the same output size; `output_size` says which is meant.
---- > maxima, indices = ml.nn.MaxPool1d(2, { return_indices = true })(ml.tensor { { 1.0, 3, 2, 4 }
----   })
+--- > maxima, indices = ml.nn.MaxPool1d(2,
+---   { return_indices = true })(ml.tensor { { 1.0, 3, 2, 4 } })
 --- > ml.nn.MaxUnpool1d(2)(maxima, indices)
+---   {{0., 3., 0., 4.}}
+---   Tensor (1, 4) float32
 ---@param kernel_size the size of a window: one number
 ---@param stride the distance between windows: the window's size unless given
 ---@param padding what the pooling added at every side
@@ -278,9 +317,14 @@ layers.MaxUnpool1d = unpool(1)
 --- Partial inverse of `MaxPool2d`: zeros, with the maxima back at the indices where they were. The
 --- layer is called as `unpool(x, indices, output_size)` with both results of the pooling. Several
 --- input sizes pool to the same output size; `output_size` says which is meant.
---- > maxima, indices = ml.nn.MaxPool2d(2, { return_indices = true })(ml.arange(1.0, 16):view(1, 4,
----   4))
+--- > maxima, indices = ml.nn.MaxPool2d(2,
+---   { return_indices = true })(ml.arange(1.0, 16):view(1, 4, 4))
 --- > ml.nn.MaxUnpool2d(2)(maxima, indices)
+---   {{{ 0.,  0.,  0.,  0.},
+---     { 0.,  6.,  0.,  8.},
+---     { 0.,  0.,  0.,  0.},
+---     { 0., 14.,  0., 16.}}}
+---   Tensor (1, 4, 4) float32
 ---@param kernel_size the size of a window: one number, or { height, width }
 ---@param stride the distance between windows: the window's size unless given
 ---@param padding what the pooling added at every side
@@ -291,9 +335,15 @@ layers.MaxUnpool2d = unpool(2)
 --- Partial inverse of `MaxPool3d`: zeros, with the maxima back at the indices where they were. The
 --- layer is called as `unpool(x, indices, output_size)` with both results of the pooling. Several
 --- input sizes pool to the same output size; `output_size` says which is meant.
---- > maxima, indices = ml.nn.MaxPool3d(2, { return_indices = true })(ml.arange(1.0, 8):view(1, 2,
----   2, 2))
+--- > maxima, indices = ml.nn.MaxPool3d(2,
+---   { return_indices = true })(ml.arange(1.0, 8):view(1, 2, 2, 2))
 --- > ml.nn.MaxUnpool3d(2)(maxima, indices)
+---   {{{{0., 0.},
+---      {0., 0.}},
+---
+---     {{0., 0.},
+---      {0., 8.}}}}
+---   Tensor (1, 2, 2, 2) float32
 ---@param kernel_size the size of a window: one number, or { depth, height, width }
 ---@param stride the distance between windows: the window's size unless given
 ---@param padding what the pooling added at every side

@@ -67,7 +67,9 @@ local WAYS = "bool bias=true, bool batch_first=false, number>=0<=1 dropout=0.0, 
 
 --- Base of the recurrent networks `RNN`, `LSTM` and `GRU`: the network of a given mode.
 --- > ml.nn.RNNBase("GRU", 3, 4)
----@param mode "RNN_TANH", "RNN_RELU", "LSTM" or "GRU"
+---   RNNBase(3 -> 4)       108
+---   108 parameters
+---@param mode "RNN_TANH", "RNN_RELU", "LSTM" "RNN_TANH", "RNN_RELU", "LSTM" or "GRU"
 ---@param input_size the size of each step of the input
 ---@param hidden_size the size of the hidden state
 ---@param num_layers how many layers are stacked: each takes the hidden states of the one below as
@@ -94,6 +96,8 @@ end
 
 --- Does nothing: it is there for scripts that call it. Weights need not lie side by side in memory
 --- here.
+--- > ml.nn.LSTM(2, 3).flatten_parameters() == nil
+---   true
 function RNNBase.flatten_parameters() end
 
 function RNNBase:extra_repr()
@@ -247,11 +251,12 @@ end
 --- `_reverse` behind it for the second direction. Weights and biases start from the uniform
 --- distribution between -k and k with k = 1 / sqrt(hidden_size).
 --- > ml.nn.RNN(3, 4)(ml.ones(5, 2, 3)).shape
+---   (5, 2, 4)
 ---@param input_size the size of each step of the input
 ---@param hidden_size the size of the hidden state
 ---@param num_layers how many layers are stacked: each takes the hidden states of the one below as
 ---   its input
----@param nonlinearity "tanh" or "relu"
+---@param nonlinearity "tanh" "tanh" or "relu"
 ---@param bias whether the gates have biases
 ---@param batch_first whether the batch is the first dimension of input and output; not of the
 ---   states
@@ -283,6 +288,7 @@ layers.RNN = layer.define("RNN", SIZES .. 'RecurrentFunction nonlinearity="tanh"
 --- size. Weights and biases start from the uniform distribution between -k and k with k = 1 /
 --- sqrt(hidden_size).
 --- > ml.nn.LSTM(3, 4)(ml.ones(5, 2, 3)).shape
+---   (5, 2, 4)
 ---@param input_size the size of each step of the input
 ---@param hidden_size the size of the hidden state
 ---@param num_layers how many layers are stacked: each takes the hidden states of the one below as
@@ -326,6 +332,7 @@ layers.LSTM = layer.define("LSTM", SIZES .. WAYS .. ", int>=0 proj_size=0" .. la
 --- direction. Weights and biases start from the uniform distribution between -k and k with k = 1 /
 --- sqrt(hidden_size).
 --- > ml.nn.GRU(3, 4)(ml.ones(5, 2, 3)).shape
+---   (5, 2, 4)
 ---@param input_size the size of each step of the input
 ---@param hidden_size the size of the hidden state
 ---@param num_layers how many layers are stacked: each takes the hidden states of the one below as
@@ -421,10 +428,11 @@ end
 --- unless given. The parameters are `weight_ih`, `weight_hh`, `bias_ih` and `bias_hh`. Weights and
 --- biases start from the uniform distribution between -k and k with k = 1 / sqrt(hidden_size).
 --- > ml.nn.RNNCell(3, 4)(ml.ones(2, 3)).shape
+---   (2, 4)
 ---@param input_size the size of the input
 ---@param hidden_size the size of the hidden state
 ---@param bias whether the gates have biases
----@param nonlinearity "tanh" or "relu"
+---@param nonlinearity "tanh" "tanh" or "relu"
 ---@param device where the parameters and buffers are made: the default device unless given
 ---@param dtype the dtype of the parameters and buffers: the default dtype unless given
 ---@shape input (n, input_size) or (input_size), h (n, hidden_size) or (hidden_size) -> h
@@ -438,6 +446,7 @@ layers.RNNCell = define_cell("RNNCell", 1, ', RecurrentFunction nonlinearity="ta
 --- The parameters are `weight_ih`, `weight_hh`, `bias_ih` and `bias_hh`. Weights and biases start
 --- from the uniform distribution between -k and k with k = 1 / sqrt(hidden_size).
 --- > ml.nn.LSTMCell(3, 4)(ml.ones(2, 3)).shape
+---   (2, 4)
 ---@param input_size the size of the input
 ---@param hidden_size the size of the hidden state
 ---@param bias whether the gates have biases
@@ -458,6 +467,7 @@ layers.LSTMCell = define_cell("LSTMCell", 4, "", function() return ml.lstm_cell 
 --- `weight_ih`, `weight_hh`, `bias_ih` and `bias_hh`. Weights and biases start from the uniform
 --- distribution between -k and k with k = 1 / sqrt(hidden_size).
 --- > ml.nn.GRUCell(3, 4)(ml.ones(2, 3)).shape
+---   (2, 4)
 ---@param input_size the size of the input
 ---@param hidden_size the size of the hidden state
 ---@param bias whether the gates have biases

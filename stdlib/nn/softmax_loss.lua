@@ -29,6 +29,7 @@ end
 --- before. Called with `input` and `target` it returns the log probability of each target, and the
 --- mean loss.
 --- > ml.nn.AdaptiveLogSoftmaxWithLoss(8, 20, { 5, 10 }):log_prob(ml.ones(2, 8)).shape
+---   (2, 20)
 ---@param in_features the size of the last dimension of the input
 ---@param n_classes how many classes there are
 ---@param cutoffs the last class of each part but the last, growing, below `n_classes`
@@ -127,6 +128,8 @@ end
 
 --- Log probabilities of all classes.
 --- > ml.nn.AdaptiveLogSoftmaxWithLoss(8, 20, { 5, 10 }):log_prob(ml.ones(2, 8)):exp():sum(2)
+---   {1., 1.}
+---   Tensor (2,) float32 grad_fn=SumBackward
 ---@param input moonlet.Tensor the features
 ---@return moonlet.Tensor
 ---@shape input (n, in_features) -> (n, n_classes)
@@ -137,6 +140,7 @@ end
 --- The most probable class of each row, from 1. Clusters are evaluated only for rows where they may
 --- have it.
 --- > ml.nn.AdaptiveLogSoftmaxWithLoss(8, 20, { 5, 10 }):predict(ml.ones(2, 8)).shape
+---   (2,)
 ---@param input moonlet.Tensor the features
 ---@return moonlet.Tensor
 ---@shape input (n, in_features) -> (n) int64
@@ -157,6 +161,7 @@ end
 --- Cross entropy loss with the linear layer of the scores in it. All scores are in memory at once.
 --- With `out_features` there is a distribution of classes for each of these further sizes.
 --- > ml.nn.LinearCrossEntropyLoss(4, 3)(ml.ones(2, 4), ml.tensor { 1, 3 }).shape
+---   ()
 ---@param in_features the size of the last dimension of the input
 ---@param num_classes how many classes there are
 ---@param out_features further sizes of the scores after the classes

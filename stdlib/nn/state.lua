@@ -22,6 +22,7 @@ local function has_extra(self, method) return class.lookup(self, method) ~= Modu
 --- > Counter = ml.nn.class "Counter"
 --- > function Counter:get_extra_state() return 42 end
 --- > Counter():state_dict()
+---   {_extra_state = 42}
 ---@return any
 ---@error the class does not define it
 function Module:get_extra_state()
@@ -34,7 +35,9 @@ end
 --- > function Counter:set_extra_state(state) self.count = state end
 --- > counter = Counter()
 --- > counter:load_state_dict { _extra_state = 42 }
+---   <All keys matched successfully>
 --- > counter.count
+---   42
 ---@param state any what `get_extra_state` returned
 ---@error the class does not define it
 function Module:set_extra_state(state)
@@ -87,6 +90,9 @@ local read_state_dict = signature(
 --- PyTorch's: the first module of a Sequential is named "0". `ml.items(state)` goes through them in
 --- the order of the modules, and `ml.save` to a `.pt` file keeps it.
 --- > ml.nn.Linear(2, 1):state_dict()
+---   name    shape   dtype
+---   bias    (1,)    float32
+---   weight  (1, 2)  float32
 ---@param prefix? string what comes before each name
 ---@param keep_vars? boolean whether the values are the parameters themselves, which require
 ---   gradients
@@ -264,6 +270,7 @@ local read_load = signature(
 --- layer, set the other keys of `state_dict` to nil and `strict` to false.
 --- > net = ml.nn.Linear(2, 1)
 --- > net:load_state_dict(ml.nn.Linear(2, 1):state_dict())
+---   <All keys matched successfully>
 ---@param state_dict table<string, Tensor> tensors by name
 ---@param strict? boolean whether missing and unexpected keys are an error; their names are in the
 ---   result
@@ -306,6 +313,8 @@ local add_pre = registrar("register_state_dict_pre_hook", "_state_dict_pre_hooks
 --- > net = ml.nn.Linear(2, 3)
 --- > handle = net:register_state_dict_pre_hook(function(module) module.bias = nil end)
 --- > net:state_dict()
+---   name    shape   dtype
+---   weight  (3, 2)  float32
 ---@param hook fun(module: table, prefix: string, keep_vars: boolean) called as `hook(module,
 ---   prefix, keep_vars)`
 ---@return table handle
@@ -318,6 +327,8 @@ local add_post = registrar("register_state_dict_post_hook", "_state_dict_hooks")
 --- > net = ml.nn.Linear(2, 3)
 --- > handle = net:register_state_dict_post_hook(function(_, state) state.bias = nil end)
 --- > net:state_dict()
+---   name    shape   dtype
+---   weight  (3, 2)  float32
 ---@param hook fun(module: table, state_dict: table, prefix: string, local_metadata: table) called
 ---   as `hook(module, state_dict, prefix, local_metadata)`
 ---@return table handle
@@ -332,6 +343,7 @@ local add_load_pre = registrar("register_load_state_dict_pre_hook", "_load_state
 --- > state = net:state_dict()
 --- > state.old = ml.zeros(1)
 --- > net:load_state_dict(state)
+---   <All keys matched successfully>
 ---@param hook fun(module: table, state_dict: table, ...) called as `hook(module, state_dict,
 ---   prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)`
 ---@return table handle

@@ -72,11 +72,13 @@ end
 --- `layer(src, options)` with the options `src_mask`, `src_key_padding_mask` and `is_causal`, as of
 --- `MultiheadAttention`.
 --- > ml.nn.TransformerEncoderLayer(8, 2, { dim_feedforward = 16 })(ml.ones(5, 3, 8)).shape
+---   (5, 3, 8)
 ---@param d_model the size of each position, a multiple of `nhead`
 ---@param nhead how many heads attention has
 ---@param dim_feedforward the size between the two linear layers
 ---@param dropout the probability of dropout in training mode, from 0 to 1
----@param activation "relu", "gelu" or a function of a tensor, between the two linear layers
+---@param activation "relu", "gelu" "relu", "gelu" or a function of a tensor, between the two linear
+---   layers
 ---@param layer_norm_eps what the layer norms add to the variance
 ---@param batch_first whether the batch is the first dimension
 ---@param norm_first whether norms stand before attention and linear layers, or after the sum
@@ -108,13 +110,15 @@ end
 --- feed-forward network. It is called as `layer(tgt, memory, options)` with the options `tgt_mask`,
 --- `memory_mask`, `tgt_key_padding_mask`, `memory_key_padding_mask`, `tgt_is_causal` and
 --- `memory_is_causal`, as of `MultiheadAttention`.
---- > ml.nn.TransformerDecoderLayer(8, 2, { dim_feedforward = 16 })(ml.ones(4, 3, 8), ml.ones(5, 3,
----   8)).shape
+--- > ml.nn.TransformerDecoderLayer(8, 2, { dim_feedforward = 16 })(ml.ones(4, 3, 8),
+---   ml.ones(5, 3, 8)).shape
+---   (4, 3, 8)
 ---@param d_model the size of each position, a multiple of `nhead`
 ---@param nhead how many heads attention has
 ---@param dim_feedforward the size between the two linear layers
 ---@param dropout the probability of dropout in training mode, from 0 to 1
----@param activation "relu", "gelu" or a function of a tensor, between the two linear layers
+---@param activation "relu", "gelu" "relu", "gelu" or a function of a tensor, between the two linear
+---   layers
 ---@param layer_norm_eps what the layer norms add to the variance
 ---@param batch_first whether the batch is the first dimension
 ---@param norm_first whether norms stand before attention and linear layers, or after the sum
@@ -169,6 +173,7 @@ end
 --- sequence is hidden from some position on.
 --- > layer = ml.nn.TransformerEncoderLayer(8, 2, { dim_feedforward = 16 })
 --- > ml.nn.TransformerEncoder(layer, 2)(ml.ones(5, 3, 8)).shape
+---   (5, 3, 8)
 ---@param encoder_layer the layer that is copied
 ---@param num_layers how many copies there are
 ---@param norm a layer for the result, such as a `LayerNorm`
@@ -234,6 +239,7 @@ end
 --- options)`, as a `TransformerDecoderLayer` is.
 --- > layer = ml.nn.TransformerDecoderLayer(8, 2, { dim_feedforward = 16 })
 --- > ml.nn.TransformerDecoder(layer, 2)(ml.ones(4, 3, 8), ml.ones(5, 3, 8)).shape
+---   (4, 3, 8)
 ---@param decoder_layer the layer that is copied
 ---@param num_layers how many copies there are
 ---@param norm a layer for the result, such as a `LayerNorm`
@@ -277,13 +283,15 @@ end
 --- > net = ml.nn.Transformer(8, 2, 1, 1, 16)
 --- > mask = ml.nn.Transformer.generate_square_subsequent_mask(4)
 --- > net(ml.ones(5, 3, 8), ml.ones(4, 3, 8), { tgt_mask = mask }).shape
+---   (4, 3, 8)
 ---@param d_model the size of each position, a multiple of `nhead`
 ---@param nhead how many heads attention has
 ---@param num_encoder_layers how many layers the encoder has
 ---@param num_decoder_layers how many layers the decoder has
 ---@param dim_feedforward the size between the two linear layers
 ---@param dropout the probability of dropout in training mode, from 0 to 1
----@param activation "relu", "gelu" or a function of a tensor, between the two linear layers
+---@param activation "relu", "gelu" "relu", "gelu" or a function of a tensor, between the two linear
+---   layers
 ---@param custom_encoder a module in the place of the encoder
 ---@param custom_decoder a module in the place of the decoder
 ---@param layer_norm_eps what the layer norms add to the variance
@@ -319,6 +327,10 @@ local read_mask = signature("nn.Transformer.generate_square_subsequent_mask(int>
 --- Causal mask by which no position attends to those after it: minus infinity above the diagonal, 0
 --- elsewhere.
 --- > ml.nn.Transformer.generate_square_subsequent_mask(3)
+---   {{  0., -inf, -inf},
+---    {  0.,   0., -inf},
+---    {  0.,   0.,   0.}}
+---   Tensor (3, 3) float32
 ---@param ... by name: `device`, and `dtype` of the mask
 ---@param sz integer how many positions there are
 ---@return moonlet.Tensor

@@ -99,7 +99,10 @@ local read_clip_norm = signature("nn.utils.clip_grad_norm_(Module|Tensor|Tensor[
 --- > w = ml.nn.Parameter(ml.tensor { 3.0, 4 })
 --- > w:pow(2):sum():backward()
 --- > ml.nn.utils.clip_grad_norm_(w, 1)
+---   10.  Tensor () float32
 --- > w.grad
+---   {0.6000, 0.8000}
+---   Tensor (2,) float32
 ---@param parameters table|Tensor|Tensor[] a module, an array of parameters, or one parameter
 ---@param max_norm number the greatest norm that is allowed
 ---@param norm_type? number the exponent p of the norm; `math.huge` takes the greatest absolute
@@ -108,6 +111,7 @@ local read_clip_norm = signature("nn.utils.clip_grad_norm_(Module|Tensor|Tensor[
 ---@param foreach? boolean false to take one tensor after the other: all of a device and dtype are
 ---   taken at once unless given
 ---@return Tensor
+---@shape parameters (*), ... -> ()
 ---@formula g = g min(1, max_norm / (||g||_p + 1e-6))
 ---@error the norm is not finite and `error_if_nonfinite` is true
 ---@source Pascanu et al., 2013: On the difficulty of training recurrent neural networks
@@ -129,11 +133,14 @@ local read_clip_with = signature("nn.utils.clip_grads_with_norm_("
 --- > w:pow(2):sum():backward()
 --- > ml.nn.utils.clip_grads_with_norm_(w, 1, ml.tensor(10.0))
 --- > w.grad
+---   {0.6000, 0.8000}
+---   Tensor (2,) float32
 ---@param parameters table|Tensor|Tensor[] a module, an array of parameters, or one parameter
 ---@param max_norm number the greatest norm that is allowed
 ---@param total_norm Tensor the norm of the gradients, as `get_total_norm` gives it
 ---@param foreach? boolean false to take one tensor after the other: all of a device and dtype are
 ---   taken at once unless given
+---@shape parameters (*), ..., total_norm ()
 ---@formula g = g min(1, max_norm / (total_norm + 1e-6))
 function utils.clip_grads_with_norm_(...)
   local parameters, max_norm, total, foreach = read_clip_with(...)
@@ -150,10 +157,13 @@ local read_clip_value = signature(
 --- > w:pow(2):sum():backward()
 --- > ml.nn.utils.clip_grad_value_(w, 7)
 --- > w.grad
+---   {6., 7.}
+---   Tensor (2,) float32
 ---@param parameters table|Tensor|Tensor[] a module, an array of parameters, or one parameter
 ---@param clip_value number the greatest absolute value that is allowed
 ---@param foreach? boolean false to take one tensor after the other: all of a device and dtype are
 ---   taken at once unless given
+---@shape parameters (*), ...
 ---@formula g = min(max(g, -clip_value), clip_value)
 function utils.clip_grad_value_(...)
   local parameters, clip_value, foreach = read_clip_value(...)
@@ -168,6 +178,7 @@ local read_total_norm = signature("nn.utils.get_total_norm(Tensor|Tensor[] tenso
 
 --- Norm of several tensors as one vector; it is not recorded.
 --- > ml.nn.utils.get_total_norm { ml.tensor { 3.0 }, ml.tensor { 4.0 } }
+---   5.  Tensor () float32
 ---@param tensors Tensor|Tensor[] an array of tensors, or one
 ---@param norm_type? number the exponent p of the norm; `math.huge` takes the greatest absolute
 ---   value
@@ -189,6 +200,8 @@ local read_to_vector = signature(
 
 --- All parameters one after the other in one vector, on the tape.
 --- > ml.nn.utils.parameters_to_vector { ml.ones(2), ml.zeros(1, 2) }
+---   {1., 1., 0., 0.}
+---   Tensor (4,) float32
 ---@param parameters table|Tensor|Tensor[] a module, an array of parameters, or one parameter
 ---@return Tensor
 ---@shape parameters (*), ... -> (sum of their elements)
@@ -205,6 +218,8 @@ local read_from_vector = signature(
 --- > w = ml.nn.Parameter(ml.ones(2))
 --- > ml.nn.utils.vector_to_parameters(ml.tensor { 3.0, 4 }, w)
 --- > w
+---   {3., 4.}
+---   Tensor (2,) float32 requires_grad
 ---@param vec Tensor the vector
 ---@param parameters table|Tensor|Tensor[] a module, an array of parameters, or one parameter
 ---@shape vec (sum of the parameters' elements)
@@ -229,6 +244,8 @@ local read_skip_init = signature "nn.utils.skip_init(any module_cls, any... args
 --- Module whose parameters are not initialised, for one whose weights are loaded next. The
 --- functions of nn.init do nothing meanwhile, so that no random numbers are drawn.
 --- > ml.nn.utils.skip_init(ml.nn.Linear, 3, 4)
+---   Linear(3 -> 4)        16
+---   16 parameters
 ---@param module_cls table the class
 ---@param ... any the arguments of its constructor
 ---@return table module
@@ -265,6 +282,7 @@ local read_format2 = signature("nn.utils.convert_conv2d_weight_memory_format" ..
 --- Converts the weights of all two-dimensional convolutions of a module to a memory format.
 --- > net = ml.nn.Conv2d(2, 3, 3)
 --- > ml.nn.utils.convert_conv2d_weight_memory_format(net, "channels_last").weight:stride()
+---   (18, 1, 6, 2)
 ---@param module table the module
 ---@param memory_format string "channels_last" or "contiguous_format"
 ---@return table module
@@ -279,6 +297,7 @@ local read_format3 = signature("nn.utils.convert_conv3d_weight_memory_format" ..
 --- Converts the weights of all three-dimensional convolutions of a module to a memory format.
 --- > net = ml.nn.Conv3d(2, 3, 3)
 --- > ml.nn.utils.convert_conv3d_weight_memory_format(net, "channels_last_3d").weight:stride()
+---   (54, 1, 18, 6, 2)
 ---@param module table the module
 ---@param memory_format string "channels_last_3d" or "contiguous_format"
 ---@return table module
@@ -296,8 +315,11 @@ local read_consume = signature(
 --- > state = { ["module.weight"] = ml.ones(2) }
 --- > ml.nn.utils.consume_prefix_in_state_dict_if_present(state, "module.")
 --- > state
+---   name    shape  dtype
+---   weight  (2,)   float32
 ---@param state_dict table<string, Tensor> the state dict
 ---@param prefix string what is removed
+---@shape state_dict (*), ..., whose tensors stay
 function utils.consume_prefix_in_state_dict_if_present(...)
   local state, prefix = read_consume(...)
   for _, key in ipairs(notes.keys(state)) do

@@ -6,9 +6,10 @@ local ml = require "moonlet"
 --- Adadelta: Adagrad with running means, whose steps have the unit of the parameters.
 --- > w = ml.nn.Parameter(ml.tensor { 1.0, 2 })
 --- > opt = ml.optim.Adadelta({ w }, { lr = 1 })
---- > w:pow(2):sum():backward()
---- > opt:step()
+--- > w:pow(2):sum():backward() opt:step()
 --- > w
+---   {0.9968, 1.9968}
+---   Tensor (2,) float32 requires_grad
 ---@param params an array of parameters, or of groups { params = ..., lr = ... } with options of
 ---   their own
 ---@param lr the factor of the steps
@@ -22,7 +23,7 @@ local ml = require "moonlet"
 ---@param differentiable whether the tape records the step
 ---@formula g = gradient + weight_decay theta
 ---@formula v = rho v + (1 - rho) g^2
----@formula d = sqrt(u + eps) / sqrt(v + eps) g
+---@formula d = g sqrt(u + eps) / sqrt(v + eps)
 ---@formula u = rho u + (1 - rho) d^2
 ---@formula theta = theta - lr d
 ---@source Zeiler, 2012: Adadelta: an adaptive learning rate method

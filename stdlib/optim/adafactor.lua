@@ -19,9 +19,10 @@ signature.add_type("Epsilons", "two numbers of at least 0, of which the first ma
 --- with fewer than two dimensions keep all squares. The parameters move one after the other.
 --- > w = ml.nn.Parameter(ml.tensor { 1.0, 2 })
 --- > opt = ml.optim.Adafactor({ w }, { lr = 0.1 })
---- > w:pow(2):sum():backward()
---- > opt:step()
+--- > w:pow(2):sum():backward() opt:step()
 --- > w
+---   {0.8419, 1.8419}
+---   Tensor (2,) float32 requires_grad
 ---@param params an array of parameters, or of groups { params = ..., lr = ... } with options of
 ---   their own
 ---@param lr the greatest relative step
@@ -93,6 +94,8 @@ end
 --- > w = ml.ones(2)
 --- > ml.no_grad(opt.update, opt, w, ml.ones(2), {}, opt.param_groups[1])
 --- > w
+---   {0.9900, 0.9900}
+---   Tensor (2,) float32
 ---@param p Tensor the parameter
 ---@param gradient Tensor its gradient
 ---@param state table what is kept of the parameter

@@ -8,9 +8,10 @@ local numbers = require "moonlet.optim.numbers"
 --- changes the rows that were used.
 --- > w = ml.nn.Parameter(ml.tensor { 1.0, 2 })
 --- > opt = ml.optim.Adagrad({ w }, { lr = 0.1 })
---- > w:pow(2):sum():backward()
---- > opt:step()
+--- > w:pow(2):sum():backward() opt:step()
 --- > w
+---   {0.9000, 1.9000}
+---   Tensor (2,) float32 requires_grad
 ---@param params an array of parameters, or of groups { params = ..., lr = ... } with options of
 ---   their own
 ---@param lr the learning rate: a number, or a tensor of one element
@@ -24,7 +25,7 @@ local numbers = require "moonlet.optim.numbers"
 ---@param fused as `foreach`, of which only one may be true
 ---@formula g = gradient + weight_decay theta
 ---@formula s = s + g^2
----@formula theta = theta - lr / (1 + (t - 1) lr_decay) g / (sqrt(s) + eps)
+---@formula theta = theta - lr g / ((1 + (t - 1) lr_decay) (sqrt(s) + eps))
 ---@source Duchi et al., 2011: Adaptive subgradient methods for online learning
 local Adagrad = define.elementwise("Adagrad", "number>=0|OneNumber lr=0.01, number>=0 lr_decay=0, "
   .. "number>=0 weight_decay=0, number>=0 initial_accumulator_value=0, number>=0 eps=1e-10, "

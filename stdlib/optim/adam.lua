@@ -13,9 +13,10 @@ local KEPT = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq if amsgrad" }
 --- Adam: steps by running means of the gradient and its square.
 --- > w = ml.nn.Parameter(ml.tensor { 1.0, 2 })
 --- > opt = ml.optim.Adam({ w }, { lr = 0.1 })
---- > w:pow(2):sum():backward()
---- > opt:step()
+--- > w:pow(2):sum():backward() opt:step()
 --- > w
+---   {0.9000, 1.9000}
+---   Tensor (2,) float32 requires_grad
 ---@param params an array of parameters, or of groups { params = ..., lr = ... } with options of
 ---   their own
 ---@param lr the learning rate: a number, or a tensor of one element
@@ -94,9 +95,10 @@ end
 --- Adam with decoupled weight decay.
 --- > w = ml.nn.Parameter(ml.tensor { 1.0, 2 })
 --- > opt = ml.optim.AdamW({ w }, { lr = 0.1 })
---- > w:pow(2):sum():backward()
---- > opt:step()
+--- > w:pow(2):sum():backward() opt:step()
 --- > w
+---   {0.8990, 1.8980}
+---   Tensor (2,) float32 requires_grad
 ---@param params an array of parameters, or of groups { params = ..., lr = ... } with options of
 ---   their own
 ---@param lr the learning rate: a number, or a tensor of one element

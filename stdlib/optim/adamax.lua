@@ -6,9 +6,10 @@ local ml = require "moonlet"
 --- Adamax: Adam with the infinity norm of the gradients.
 --- > w = ml.nn.Parameter(ml.tensor { 1.0, 2 })
 --- > opt = ml.optim.Adamax({ w }, { lr = 0.1 })
---- > w:pow(2):sum():backward()
---- > opt:step()
+--- > w:pow(2):sum():backward() opt:step()
 --- > w
+---   {0.9000, 1.9000}
+---   Tensor (2,) float32 requires_grad
 ---@param params an array of parameters, or of groups { params = ..., lr = ... } with options of
 ---   their own
 ---@param lr the learning rate: a number, or a tensor of one element
@@ -23,7 +24,7 @@ local ml = require "moonlet"
 ---@formula g = gradient + weight_decay theta
 ---@formula m = beta1 m + (1 - beta1) g
 ---@formula u = max(beta2 u, |g| + eps)
----@formula theta = theta - lr / (1 - beta1^t) m / u
+---@formula theta = theta - lr m / ((1 - beta1^t) u)
 ---@source Kingma and Ba, 2015: Adam: a method for stochastic optimization
 local Adamax = define.elementwise("Adamax", "number>=0|OneNumber lr=0.002, "
   .. "number[2] betas={0.9, 0.999}, number>=0 eps=1e-8, number>=0 weight_decay=0, "

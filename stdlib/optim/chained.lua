@@ -12,6 +12,7 @@ local signature = require "moonlet.signature"
 --- > rates = {}
 --- > for i = 1, 5 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
 --- > rates
+---   {0.5, 0.25, 0.25, 0.125, 0.0625}
 ---@param schedulers the schedules, all of one optimiser
 ---@param optimizer their optimiser, which must be that of the schedules: nil takes it from them
 local ChainedScheduler = class.strict(class("ChainedScheduler", schedule.LRScheduler))
@@ -37,9 +38,9 @@ local read_step = signature "ChainedScheduler:step()"
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
 --- > scheduler = ml.optim.lr_scheduler.ChainedScheduler { ml.optim.lr_scheduler.ExponentialLR(opt,
 ---   0.5) }
---- > opt:step()
---- > scheduler:step()
+--- > opt:step() scheduler:step()
 --- > opt.param_groups[1].lr
+---   0.5
 function ChainedScheduler:step(...)
   read_step(...)
   for _, inner in ipairs(self._schedulers) do inner:step() end

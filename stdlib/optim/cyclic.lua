@@ -17,13 +17,14 @@ signature.add_choice("ScaleMode", { "cycle", "iterations" })
 --- > rates = {}
 --- > for i = 1, 5 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
 --- > rates
+---   {0.1, 0.55, 1.0, 0.55, 0.1}
 ---@param optimizer the optimiser whose rates are set
 ---@param base_lr the lower bound: a number, or one for each group
 ---@param max_lr the upper bound, if the height of cycles is 1: a number, or one for each group
 ---@param step_size_up how many steps the rise takes
 ---@param step_size_down how many steps the fall takes: as many unless given
----@param mode "triangular" for cycles of the same height, "triangular2" halves it each time,
----   "exp_range" multiplies it by `gamma` each step
+---@param mode "triangular" "triangular" for cycles of the same height, "triangular2" halves it each
+---   time, "exp_range" multiplies it by `gamma` each step
 ---@param gamma the factor of "exp_range"
 ---@param scale_fn gives the height of a cycle, of which 1 is all; `mode` is then ignored
 ---@param scale_mode what `scale_fn` gets: "cycle" the cycle, from 1, "iterations" the step
@@ -80,6 +81,7 @@ end
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { momentum = 0.9 })
 --- > scheduler = ml.optim.lr_scheduler.CyclicLR(opt, 0.1, 1, { mode = "triangular2" })
 --- > scheduler:scale_fn(3)
+---   0.25
 ---@param x number the cycle, from 1, or with the scale mode "iterations" the step
 ---@return number
 function CyclicLR:scale_fn(x)

@@ -22,7 +22,10 @@ local fail = options.fail
 ---     return loss
 ---   end
 --- > opt:step(closure):item()
+---   8.0
 --- > w
+---   {3., 4.}
+---   Tensor (2,) float32 requires_grad
 ---@param params an array of parameters, or of groups { params = ..., lr = ... } with options of
 ---   their own
 ---@param lr the step along the direction
@@ -31,11 +34,10 @@ local fail = options.fail
 ---@param tolerance_grad where the greatest element of the gradient is at most this, the step ends
 ---@param tolerance_change where loss or parameters change by less than this, the step ends
 ---@param history_size how many pairs are kept
----@param line_search_fn "strong_wolfe" for a line search by the strong Wolfe conditions, or nil for
----   none
+---@param line_search_fn "strong_wolfe" "strong_wolfe" for a line search by the strong Wolfe
+---   conditions, or nil for none
 ---@param maximize whether the objective is maximised: gradients count with the opposite sign
----@formula d = -H g, where H approximates the inverse Hessian by the last s = theta - theta', y = g
----   - g'
+---@formula d = -H g, where the last pairs s = theta - theta', y = g - g' give H
 ---@formula theta = theta + t d, where t is lr, or found by the line search
 ---@formula first iteration: t = lr min(1, 1 / ||g||_1)
 ---@error a step without a closure
@@ -68,6 +70,7 @@ end
 --- Adds the one group of parameters.
 --- > w = ml.nn.Parameter(ml.ones(2))
 --- > #ml.optim.LBFGS({ w }).param_groups
+---   1
 ---@param param_group table the group: { params = ... }
 ---@error there is a group already
 function LBFGS:add_param_group(...)

@@ -42,6 +42,7 @@ end
 --- > rates = {}
 --- > for i = 1, 5 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
 --- > rates
+---   {1, 1, 0.1, 0.1, 0.01}
 ---@param optimizer the optimiser whose rates are set
 ---@param step_size how many epochs lie between decays
 ---@param gamma the factor
@@ -59,6 +60,7 @@ end
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
 --- > scheduler = ml.optim.lr_scheduler.StepLR(opt, 2)
 --- > scheduler:get_closed_form_lr()
+---   {1.0}
 ---@return number[] rates
 function StepLR:get_closed_form_lr()
   return from_base(self, function(base)
@@ -72,6 +74,7 @@ end
 --- > rates = {}
 --- > for i = 1, 5 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
 --- > rates
+---   {1, 0.1, 0.1, 0.01, 0.01}
 ---@param optimizer the optimiser whose rates are set
 ---@param milestones the epochs
 ---@param gamma the factor
@@ -88,6 +91,7 @@ lr_scheduler.MultiStepLR = MultiStepLR
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
 --- > scheduler = ml.optim.lr_scheduler.MultiStepLR(opt, { 1, 3 })
 --- > scheduler:count(function(milestone) return milestone <= 2 end)
+---   1
 ---@param matches fun(milestone: integer): boolean the condition, a function of the milestone
 ---@return integer
 function MultiStepLR:count(matches)
@@ -108,6 +112,7 @@ end
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
 --- > scheduler = ml.optim.lr_scheduler.MultiStepLR(opt, { 1, 3 })
 --- > scheduler:get_closed_form_lr()
+---   {1.0}
 ---@return number[] rates
 function MultiStepLR:get_closed_form_lr()
   local n = self:count(function(milestone) return milestone <= self.last_epoch end)
@@ -120,6 +125,7 @@ end
 --- > rates = {}
 --- > for i = 1, 5 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
 --- > rates
+---   {0.5, 0.5, 1.0, 1.0, 1.0}
 ---@param optimizer the optimiser whose rates are set
 ---@param factor the factor, from 0 to 1
 ---@param total_iters for how many epochs
@@ -138,6 +144,7 @@ end
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
 --- > scheduler = ml.optim.lr_scheduler.ConstantLR(opt)
 --- > scheduler:get_closed_form_lr()
+---   {0.33333333333333}
 ---@return number[] rates
 function ConstantLR:get_closed_form_lr()
   local factor = self.last_epoch >= self.total_iters and 1 or self.factor
@@ -150,6 +157,7 @@ end
 --- > rates = {}
 --- > for i = 1, 5 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
 --- > rates
+---   {0.25, 0.5, 0.75, 1.0, 1.0}
 ---@param optimizer the optimiser whose rates are set
 ---@param start_factor the factor of the first epoch, above 0 and at most 1
 ---@param end_factor the factor from `total_iters` on, from 0 to 1
@@ -172,6 +180,7 @@ end
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
 --- > scheduler = ml.optim.lr_scheduler.LinearLR(opt)
 --- > scheduler:get_closed_form_lr()
+---   {0.33333333333333}
 ---@return number[] rates
 function LinearLR:get_closed_form_lr()
   local part = math.min(self.total_iters, self.last_epoch) / self.total_iters
@@ -186,6 +195,7 @@ end
 --- > rates = {}
 --- > for i = 1, 5 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
 --- > rates
+---   {1, 0.5, 0.25, 0.125, 0.0625}
 ---@param optimizer the optimiser whose rates are set
 ---@param gamma the factor
 ---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
@@ -202,6 +212,7 @@ end
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
 --- > scheduler = ml.optim.lr_scheduler.ExponentialLR(opt, 0.5)
 --- > scheduler:get_closed_form_lr()
+---   {1.0}
 ---@return number[] rates
 function ExponentialLR:get_closed_form_lr()
   return from_base(self, function(base) return base * self.gamma ^ self.last_epoch end)
@@ -213,6 +224,7 @@ end
 --- > rates = {}
 --- > for i = 1, 5 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
 --- > rates
+---   {1, 0.75, 0.5, 0.25, 0.0}
 ---@param optimizer the optimiser whose rates are set
 ---@param total_iters how many epochs the decay takes
 ---@param power the exponent
@@ -231,6 +243,7 @@ end
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
 --- > scheduler = ml.optim.lr_scheduler.PolynomialLR(opt)
 --- > scheduler:get_closed_form_lr()
+---   {1.0}
 ---@return number[] rates
 function PolynomialLR:get_closed_form_lr()
   local left = 1 - math.min(self.total_iters, self.last_epoch) / self.total_iters
@@ -243,6 +256,7 @@ end
 --- > rates = {}
 --- > for i = 1, 5 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
 --- > rates
+---   {1, 0.85355339059327, 0.5, 0.14644660940673, 0.0}
 ---@param optimizer the optimiser whose rates are set
 ---@param T_max half of the period, in epochs
 ---@param eta_min the least rate
@@ -272,6 +286,7 @@ end
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
 --- > scheduler = ml.optim.lr_scheduler.CosineAnnealingLR(opt, 4)
 --- > scheduler:get_closed_form_lr()
+---   {1.0}
 ---@return number[] rates
 function CosineAnnealingLR:get_closed_form_lr()
   return from_base(self, function(base)
@@ -317,6 +332,7 @@ end
 --- > rates = {}
 --- > for i = 1, 5 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
 --- > rates
+---   {1.0, 0.5, 0.33333333333333, 0.25, 0.2}
 ---@param optimizer the optimiser whose rates are set
 ---@param lr_lambda the function of the epoch, from 0, or an array with one for each group
 ---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
@@ -334,6 +350,7 @@ end
 --- > rates = {}
 --- > for i = 1, 5 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
 --- > rates
+---   {1, 0.5, 0.25, 0.125, 0.0625}
 ---@param optimizer the optimiser whose rates are set
 ---@param lr_lambda the function of the epoch, from 1, or an array with one for each group
 ---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew

@@ -14,9 +14,9 @@ signature.add_choice("MuonRate", { "original", "match_rms_adamw", "spectral_uncl
 --- iteration of Newton and Schulz, in bfloat16.
 --- > w = ml.nn.Parameter(ml.ones(2, 2))
 --- > opt = ml.optim.Muon({ w }, { lr = 0.1 })
---- > (w * ml.eye(2)):sum():backward()
---- > opt:step()
+--- > (w * ml.eye(2)):sum():backward() opt:step()
 --- > w:sub(1):abs():lt(0.2):all()
+---   true  Tensor () bool
 ---@param params an array of parameters, or of groups { params = ..., lr = ... } with options of
 ---   their own
 ---@param lr the learning rate: a number, or a tensor of one element
@@ -43,6 +43,7 @@ local Muon = define.own("Muon", "number>=0|OneNumber lr=0.001, number>=0 weight_
 --- > opt = ml.optim.Muon({ ml.nn.Parameter(ml.ones(2, 2)) })
 --- > opt:add_param_group { params = { ml.nn.Parameter(ml.ones(3, 2)) }, lr = 0.01 }
 --- > #opt.param_groups
+---   2
 ---@param param_group table the group: { params = ..., lr = ... }
 ---@error a parameter is no matrix of real numbers
 function Muon:add_param_group(...)
@@ -94,6 +95,7 @@ end
 --- > w = ml.ones(2, 2)
 --- > ml.no_grad(opt.update, opt, w, ml.eye(2), {}, opt.param_groups[1])
 --- > w:lt(1):any()
+---   true  Tensor () bool
 ---@param p Tensor the parameter
 ---@param gradient Tensor its gradient
 ---@param state table what is kept of the parameter

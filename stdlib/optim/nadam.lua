@@ -7,9 +7,10 @@ local numbers = require "moonlet.optim.numbers"
 --- NAdam: Adam with Nesterov's momentum.
 --- > w = ml.nn.Parameter(ml.tensor { 1.0, 2 })
 --- > opt = ml.optim.NAdam({ w }, { lr = 0.1 })
---- > w:pow(2):sum():backward()
---- > opt:step()
+--- > w:pow(2):sum():backward() opt:step()
 --- > w
+---   {0.8944, 1.8944}
+---   Tensor (2,) float32 requires_grad
 ---@param params an array of parameters, or of groups { params = ..., lr = ... } with options of
 ---   their own
 ---@param lr the learning rate: a number, or a tensor of one element

@@ -18,13 +18,14 @@ signature.add_choice("Anneal", { "cos", "linear" })
 --- > rates = {}
 --- > for i = 1, 5 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
 --- > rates
+---   {0.04, 0.95048463201347, 0.61126202193629, 0.18825834605024, 4e-06}
 ---@param optimizer the optimiser whose rates are set
 ---@param max_lr the greatest rate: a number, or one for each group
 ---@param total_steps how many steps there are; more are an error
 ---@param epochs with `steps_per_epoch` in the stead of `total_steps`
 ---@param steps_per_epoch how many steps an epoch has
 ---@param pct_start the part of the steps in which the rate rises, from 0 to 1
----@param anneal_strategy "cos" or "linear"
+---@param anneal_strategy "cos" "cos" or "linear"
 ---@param cycle_momentum whether the momentum moves too
 ---@param base_momentum its lower bound: a number, or one for each group
 ---@param max_momentum its upper bound: a number, or one for each group

@@ -28,9 +28,11 @@ local fail = options.fail
 --- > Descent.defaults = { lr = 0.1 }
 --- > function Descent:update(p, gradient, _, group) p:sub_(gradient * group.lr) end
 --- > w = ml.nn.Parameter(ml.ones(2))
---- > w:sum():backward()
---- > Descent({ w }):step()
+--- > opt = Descent { w }
+--- > w:sum():backward() opt:step()
 --- > w
+---   {0.9000, 0.9000}
+---   Tensor (2,) float32 requires_grad
 ---@param params an array of parameters, or of groups { params = ..., lr = ... } with options of
 ---   their own
 ---@param given the options of all groups
@@ -54,6 +56,7 @@ end
 --- > class = require "moonlet.class"
 --- > Mine = ml.optim.Optimizer.strict(class("Mine", ml.optim.Optimizer))
 --- > Mine
+---   class Mine
 ---@param cls table the class
 ---@return table cls
 function Optimizer.strict(cls) return class.strict(cls, { "held" }, hint_of_group) end
@@ -200,6 +203,7 @@ local read_common = signature("Optimizer:common(number>=0|OneNumber? lr=nil, "
 --- > w = ml.nn.Parameter(ml.tensor { 1.0, 2 })
 --- > opt = ml.optim.SGD({ w }, { lr = 0.1 })
 --- > (pcall(ml.optim.Optimizer.check, opt, { lr = -1 }))
+---   false
 ---@param group table the group
 function Optimizer:check(group)
   read_common:subset(self.name, { lr = group.lr, weight_decay = group.weight_decay })
@@ -211,7 +215,8 @@ local read_add_group = signature "Optimizer:add_param_group(dict param_group)"
 --- > w = ml.nn.Parameter(ml.tensor { 1.0, 2 })
 --- > opt = ml.optim.SGD({ w }, { lr = 0.1 })
 --- > opt:add_param_group { params = { ml.nn.Parameter(ml.ones(1)) }, lr = 0.01 }
---- > opt
+--- > opt.param_groups[2].lr
+---   0.01
 ---@param param_group table the group: { params = ..., lr = ... }; options that it lacks are the
 ---   optimiser's
 ---@error a parameter is in a group already, or no leaf
@@ -249,6 +254,7 @@ local read_zero_grad = signature "Optimizer:zero_grad(bool set_to_none=true)"
 --- > w:sum():backward()
 --- > opt:zero_grad()
 --- > w.grad
+---   nil
 ---@param set_to_none? boolean whether gradients become nil, which frees their memory, or are filled
 ---   with zeros
 function Optimizer:zero_grad(...)
@@ -302,9 +308,10 @@ local read_step = signature "Optimizer:step(function? closure=nil)"
 --- Makes a step: changes every parameter that has a gradient, in place.
 --- > w = ml.nn.Parameter(ml.tensor { 1.0, 2 })
 --- > opt = ml.optim.SGD({ w }, { lr = 0.1 })
---- > w:sum():backward()
---- > opt:step()
+--- > w:sum():backward() opt:step()
 --- > w
+---   {0.9000, 1.9000}
+---   Tensor (2,) float32 requires_grad
 ---@param closure? fun(): any computes the loss and its gradients first; its result is returned
 ---@return any
 function Optimizer:step(...)
@@ -322,8 +329,9 @@ local read_pre_hook = signature "Optimizer:register_step_pre_hook(function hook)
 --- > opt = ml.optim.SGD({ w }, { lr = 0.1 })
 --- > steps = 0
 --- > handle = opt:register_step_pre_hook(function() steps = steps + 1 end)
---- > opt:step()
+--- > for _ = 1, 3 do opt:step() end
 --- > steps
+---   3
 ---@param hook fun(optimizer: table, closure?: function) called as `hook(optimizer, closure)`
 ---@return table handle
 function Optimizer:register_step_pre_hook(...)
@@ -337,8 +345,9 @@ local read_post_hook = signature "Optimizer:register_step_post_hook(function hoo
 --- > opt = ml.optim.SGD({ w }, { lr = 0.1 })
 --- > steps = 0
 --- > handle = opt:register_step_post_hook(function() steps = steps + 1 end)
---- > opt:step()
+--- > for _ = 1, 3 do opt:step() end
 --- > steps
+---   3
 ---@param hook fun(optimizer: table, closure?: function) called as `hook(optimizer, closure)`
 ---@return table handle
 function Optimizer:register_step_post_hook(...)

@@ -20,12 +20,13 @@ end)
 --- > scheduler = ml.optim.lr_scheduler.ReduceLROnPlateau(opt, { patience = 1 })
 --- > for _, loss in ipairs { 0.5, 0.5, 0.5 } do scheduler:step(loss) end
 --- > opt.param_groups[1].lr
+---   0.1
 ---@param optimizer the optimiser whose rates are set
----@param mode "min" if less is better, "max" if more is
+---@param mode "min" "min" if less is better, "max" if more is
 ---@param factor what the rates are multiplied by
 ---@param patience how many epochs without improvement are waited for
 ---@param threshold by how much a value must be better
----@param threshold_mode "rel" for a part of the best value, "abs" for a difference
+---@param threshold_mode "rel" "rel" for a part of the best value, "abs" for a difference
 ---@param cooldown how many epochs after a change do not count
 ---@param min_lr the least rate: a number, or one for each group
 ---@param eps changes of a rate by less are not made
@@ -59,6 +60,7 @@ end
 --- > opt.param_groups[1].lr = 0.5
 --- > scheduler:note_rates()
 --- > scheduler:get_last_lr()
+---   {0.5}
 function ReduceLROnPlateau:note_rates()
   self._last_lr = schedule.rates_of(self.optimizer)
 end
@@ -89,6 +91,7 @@ local read_step = signature(
 --- > scheduler = ml.optim.lr_scheduler.ReduceLROnPlateau(opt)
 --- > scheduler:step(0.5)
 --- > scheduler.best
+---   0.5
 ---@param metrics number|Tensor the value of the epoch, such as the loss on a validation set
 ---@param epoch? integer the number of the epoch: the next one unless given
 function ReduceLROnPlateau:step(...)

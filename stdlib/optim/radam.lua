@@ -6,9 +6,10 @@ local ml = require "moonlet"
 --- RAdam: Adam whose first steps are rectified, in the stead of a warm-up.
 --- > w = ml.nn.Parameter(ml.tensor { 1.0, 2 })
 --- > opt = ml.optim.RAdam({ w }, { lr = 0.1 })
---- > w:pow(2):sum():backward()
---- > opt:step()
+--- > w:pow(2):sum():backward() opt:step()
 --- > w
+---   {0.8000, 1.6000}
+---   Tensor (2,) float32 requires_grad
 ---@param params an array of parameters, or of groups { params = ..., lr = ... } with options of
 ---   their own
 ---@param lr the learning rate: a number, or a tensor of one element
@@ -26,7 +27,7 @@ local ml = require "moonlet"
 ---@formula v = beta2 v + (1 - beta2) g^2
 ---@formula rho = 2 / (1 - beta2) - 1, rho_t = rho - 2 t beta2^t / (1 - beta2^t)
 ---@formula r = sqrt((rho_t - 4) (rho_t - 2) rho / ((rho - 4) (rho - 2) rho_t))
----@formula if rho_t > 5: theta = theta - lr m' r sqrt(1 - beta2^t) / (sqrt(v) + eps)
+---@formula if rho_t > 5: theta = theta - lr r m' sqrt(1 - beta2^t) / (sqrt(v) + eps)
 ---@formula else: theta = theta - lr m'
 ---@source Liu et al., 2020: On the variance of the adaptive learning rate and beyond
 local RAdam = define.elementwise("RAdam", "number>=0|OneNumber lr=0.001, "

@@ -6,9 +6,10 @@ local ml = require "moonlet"
 --- RMSprop: divides steps by the root of the running mean of squared gradients.
 --- > w = ml.nn.Parameter(ml.tensor { 1.0, 2 })
 --- > opt = ml.optim.RMSprop({ w }, { lr = 0.01 })
---- > w:pow(2):sum():backward()
---- > opt:step()
+--- > w:pow(2):sum():backward() opt:step()
 --- > w
+---   {0.9000, 1.9000}
+---   Tensor (2,) float32 requires_grad
 ---@param params an array of parameters, or of groups { params = ..., lr = ... } with options of
 ---   their own
 ---@param lr the learning rate: a number, or a tensor of one element

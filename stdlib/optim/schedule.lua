@@ -24,9 +24,9 @@ local NILS = { "base_lrs", "base_momentums", "max_momentums", "use_beta" }
 --- > function Halving:get_lr() return { self.base_lrs[1] / 2 ^ self.last_epoch } end
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
 --- > scheduler = Halving(opt)
---- > opt:step()
---- > scheduler:step()
+--- > opt:step() scheduler:step()
 --- > opt.param_groups[1].lr
+---   0.5
 ---@param optimizer the optimiser whose rates are set
 ---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
 local LRScheduler = class.strict(class("LRScheduler"), NILS)
@@ -122,9 +122,9 @@ end
 --- `get_last_lr`.
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
 --- > scheduler = ml.optim.lr_scheduler.ExponentialLR(opt, 0.5)
---- > opt:step()
---- > scheduler:step()
+--- > opt:step() scheduler:step()
 --- > scheduler:get_lr()
+---   {0.25}
 ---@return number[] rates
 function LRScheduler:get_lr()
   fail("%s: has no method get_lr", class.name(class.of(self)))
@@ -135,9 +135,9 @@ local read_step = signature "LRScheduler:step(int>=0? epoch=nil)"
 --- Goes on by one epoch, or to a given one.
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
 --- > scheduler = ml.optim.lr_scheduler.ExponentialLR(opt, 0.5)
---- > opt:step()
---- > scheduler:step()
+--- > opt:step() scheduler:step()
 --- > opt.param_groups[1].lr
+---   0.5
 ---@param epoch? integer the epoch to go to, from 0, whose rates follow from the first ones: the
 ---   next unless given
 function LRScheduler:step(...)
@@ -152,6 +152,7 @@ local read_last = signature "LRScheduler:get_last_lr()"
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
 --- > scheduler = ml.optim.lr_scheduler.ExponentialLR(opt, 0.5)
 --- > scheduler:get_last_lr()
+---   {1}
 ---@return (number|Tensor)[] rates numbers, and copies where a group's rate is a tensor
 function LRScheduler:get_last_lr(...)
   read_last(...)
@@ -192,6 +193,7 @@ end
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
 --- > scheduler = ml.optim.lr_scheduler.ExponentialLR(opt, 0.5)
 --- > scheduler:state_dict().last_epoch
+---   0
 ---@return table
 function LRScheduler:state_dict(...)
   read_state(...)
@@ -214,6 +216,7 @@ local read_load = signature "LRScheduler:load_state_dict(dict state_dict)"
 --- > scheduler = ml.optim.lr_scheduler.ExponentialLR(opt, 0.5)
 --- > scheduler:load_state_dict { last_epoch = 3 }
 --- > scheduler.last_epoch
+---   3
 ---@param state_dict table the state
 function LRScheduler:load_state_dict(...)
   local state = read_load(...)

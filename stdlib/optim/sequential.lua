@@ -15,6 +15,7 @@ local fail = options.fail
 --- > rates = {}
 --- > for i = 1, 5 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
 --- > rates
+---   {0.5, 0.5, 1.0, 0.5, 0.25}
 ---@param optimizer the optimiser whose rates are set
 ---@param schedulers the schedules in their order
 ---@param milestones the epochs at which each but the first begins
@@ -66,6 +67,7 @@ end
 --- > scheduler = lrs.SequentialLR(opt, { warmup, decay }, { 2 })
 --- > scheduler:begin()
 --- > opt.param_groups[1].lr
+---   0.5
 function SequentialLR:begin()
   local first = self._schedulers[schedule_at(self, 0)]
   if first.begin then first:begin() else schedule.begin(first) end
@@ -79,9 +81,9 @@ local read_step = signature "SequentialLR:step()"
 --- > lrs = ml.optim.lr_scheduler
 --- > warmup, decay = lrs.ConstantLR(opt, { factor = 0.5 }), lrs.ExponentialLR(opt, 0.5)
 --- > scheduler = lrs.SequentialLR(opt, { warmup, decay }, { 1 })
---- > opt:step()
---- > scheduler:step()
+--- > opt:step() scheduler:step()
 --- > opt.param_groups[1].lr
+---   1.0
 function SequentialLR:step(...)
   read_step(...)
   self.last_epoch = self.last_epoch + 1

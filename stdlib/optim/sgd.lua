@@ -9,9 +9,10 @@ local options = require "moonlet.options"
 --- of the rows that were used.
 --- > w = ml.nn.Parameter(ml.tensor { 1.0, 2 })
 --- > opt = ml.optim.SGD({ w }, { lr = 0.1, momentum = 0.9 })
---- > w:pow(2):sum():backward()
---- > opt:step()
+--- > w:pow(2):sum():backward() opt:step()
 --- > w
+---   {0.8000, 1.6000}
+---   Tensor (2,) float32 requires_grad
 ---@param params an array of parameters, or of groups { params = ..., lr = ... } with options of
 ---   their own
 ---@param lr the learning rate: a number, or a tensor of one element

@@ -10,9 +10,12 @@ local options = require "moonlet.options"
 --- keep their means as they are.
 --- > table = ml.nn.Embedding.from_pretrained(ml.ones(3, 2), { freeze = false, sparse = true })
 --- > opt = ml.optim.SparseAdam(table:parameters(), { lr = 0.1 })
---- > table(ml.tensor { 2 }):sum():backward()
---- > opt:step()
+--- > table(ml.tensor { 2 }):sum():backward() opt:step()
 --- > table.weight
+---   {{1.0000, 1.0000},
+---    {0.9000, 0.9000},
+---    {1.0000, 1.0000}}
+---   Tensor (3, 2) float32 requires_grad
 ---@param params an array of parameters, or of groups { params = ..., lr = ... } with options of
 ---   their own
 ---@param lr the learning rate, above 0: a number, or a tensor of one element

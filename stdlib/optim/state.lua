@@ -119,6 +119,7 @@ local function add_saving_hooks(Optimizer)
   --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(2)) }, { lr = 0.1 })
   --- > handle = opt:register_state_dict_pre_hook(function(o) o.param_groups[1].lr = 1 end)
   --- > opt:state_dict().param_groups[1].lr
+  ---   1
   ---@param hook fun(optimizer: table) called as `hook(optimizer)`
   ---@param prepend? boolean whether it runs before the hooks that are there
   ---@return table handle
@@ -133,6 +134,7 @@ local function add_saving_hooks(Optimizer)
   --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(2)) }, { lr = 0.1 })
   --- > handle = opt:register_state_dict_post_hook(function(_, state) state.epoch = 3 end)
   --- > opt:state_dict().epoch
+  ---   3
   ---@param hook fun(optimizer: table, state_dict: table): table? called as `hook(optimizer,
   ---   state_dict)`
   ---@param prepend? boolean whether it runs before the hooks that are there
@@ -165,6 +167,7 @@ local function add_loading_hooks(Optimizer)
   --- > handle = opt:register_load_state_dict_post_hook(function(o) o.param_groups[1].lr = 1 end)
   --- > opt:load_state_dict(opt:state_dict())
   --- > opt.param_groups[1].lr
+  ---   1
   ---@param hook fun(optimizer: table) called as `hook(optimizer)`
   ---@param prepend? boolean whether it runs before the hooks that are there
   ---@return table handle
@@ -190,6 +193,7 @@ local function add_saving(Optimizer, deep_copy)
   --- > w = ml.nn.Parameter(ml.tensor { 1.0, 2 })
   --- > opt = ml.optim.SGD({ w }, { lr = 0.1 })
   --- > opt:state_dict().param_groups[1].lr
+  ---   0.1
   ---@return table
   function Optimizer:state_dict(...)
     read(...)
@@ -265,6 +269,7 @@ local function add_loading(Optimizer)
   --- > opt = ml.optim.SGD({ w }, { lr = 0.1 })
   --- > opt:load_state_dict(ml.optim.SGD({ w }, { lr = 0.5 }):state_dict())
   --- > opt.param_groups[1].lr
+  ---   0.5
   ---@param state_dict table the state
   ---@error groups, parameters or shapes do not fit
   function Optimizer:load_state_dict(...)

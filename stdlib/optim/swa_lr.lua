@@ -11,10 +11,11 @@ local signature = require "moonlet.signature"
 --- > rates = {}
 --- > for i = 1, 6 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
 --- > rates
+---   {1.0, 0.775, 0.55, 0.325, 0.1, 0.1}
 ---@param optimizer the optimiser whose rates are set
 ---@param swa_lr the rate to reach: a number, or one for each group
 ---@param anneal_epochs how many epochs it takes
----@param anneal_strategy "cos" along a cosine, or "linear"
+---@param anneal_strategy "cos" "cos" along a cosine, or "linear"
 ---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
 ---@formula lr = swa_lr + (lr_0 - swa_lr) (1 + cos(pi min(1, epoch / anneal_epochs))) / 2
 ---@source Izmailov et al., 2018: Averaging weights leads to wider optima and better generalization

@@ -21,7 +21,10 @@ local read_swa_multi = signature "optim.swa_utils.get_swa_multi_avg_fn()"
 --- > average, x = ml.optim.swa_utils.get_swa_multi_avg_fn(), ml.ones(2)
 --- > average({ x }, { ml.zeros(2) }, ml.tensor(1))
 --- > x
+---   {0.5000, 0.5000}
+---   Tensor (2,) float32
 ---@return fun(averages: Tensor[], weights: Tensor[], num_averaged: Tensor)
+---@shape averages (*), ..., weights (*), ..., num_averaged ()
 ---@formula average = average + (weight - average) / (n_averaged + 1)
 function swa_utils.get_swa_multi_avg_fn(...)
   read_swa_multi(...)
@@ -39,7 +42,10 @@ local read_swa = signature "optim.swa_utils.get_swa_avg_fn()"
 --- Mean of all weights for the `avg_fn` of `AveragedModel`.
 --- > average = ml.optim.swa_utils.get_swa_avg_fn()
 --- > average(ml.ones(2), ml.zeros(2), ml.tensor(1))
+---   {0.5000, 0.5000}
+---   Tensor (2,) float32
 ---@return fun(average: Tensor, weight: Tensor, num_averaged: Tensor): Tensor
+---@shape average (*), weight (*), num_averaged () -> (*)
 ---@formula average = average + (weight - average) / (n_averaged + 1)
 function swa_utils.get_swa_avg_fn(...)
   read_swa(...)
@@ -55,8 +61,11 @@ local read_ema_multi = signature "optim.swa_utils.get_ema_multi_avg_fn(number>=0
 --- > average, x = ml.optim.swa_utils.get_ema_multi_avg_fn(0.9), ml.ones(2)
 --- > average({ x }, { ml.zeros(2) }, ml.tensor(1))
 --- > x
+---   {0.9000, 0.9000}
+---   Tensor (2,) float32
 ---@param decay? number the part of the average that a step keeps, from 0 to 1
 ---@return fun(averages: Tensor[], weights: Tensor[], num_averaged: Tensor)
+---@shape averages (*), ..., weights (*), ..., num_averaged ()
 ---@formula average = decay average + (1 - decay) weight
 function swa_utils.get_ema_multi_avg_fn(...)
   local decay = read_ema_multi(...)
@@ -74,8 +83,11 @@ local read_ema = signature "optim.swa_utils.get_ema_avg_fn(number>=0<=1 decay=0.
 --- Exponential moving average for the `avg_fn` of `AveragedModel`.
 --- > average = ml.optim.swa_utils.get_ema_avg_fn(0.9)
 --- > average(ml.ones(2), ml.zeros(2), ml.tensor(1))
+---   {0.9000, 0.9000}
+---   Tensor (2,) float32
 ---@param decay? number the part of the average that a step keeps, from 0 to 1
 ---@return fun(average: Tensor, weight: Tensor, num_averaged: Tensor): Tensor
+---@shape average (*), weight (*), num_averaged () -> (*)
 ---@formula average = decay average + (1 - decay) weight
 function swa_utils.get_ema_avg_fn(...)
   local decay = read_ema(...)
@@ -91,11 +103,13 @@ end
 --- > averaged = ml.optim.swa_utils.AveragedModel(net)
 --- > averaged:update_parameters(net)
 --- > averaged.n_averaged
+---   1  Tensor () int64
 ---@param model the model, which is copied
 ---@param device where the copy lives: where the model does unless given
 ---@param avg_fn `avg_fn(average, weight, count)` gives the next average of a parameter
 ---@param multi_avg_fn `multi_avg_fn(averages, weights, count)` changes all averages in place
 ---@param use_buffers whether buffers are averaged too, or are those of the model
+---@shape input as the model takes it -> as the model gives it
 ---@formula average = average + (weight - average) / (n_averaged + 1)
 ---@source Izmailov et al., 2018: Averaging weights leads to wider optima and better generalization
 ---@field module table The copy of the model.
@@ -120,6 +134,8 @@ end
 --- Calls the averaged model.
 --- > net = ml.nn.ReLU()
 --- > ml.optim.swa_utils.AveragedModel(net):forward(ml.tensor { -1, 1 })
+---   {0, 1}
+---   Tensor (2,) int64
 ---@param ... any the model's arguments
 ---@return any
 function AveragedModel:forward(...) return self.module(...) end
@@ -159,6 +175,7 @@ local read_update = signature "AveragedModel:update_parameters(Module model)"
 --- > averaged = ml.optim.swa_utils.AveragedModel(net)
 --- > averaged:update_parameters(net)
 --- > averaged.module.weight:eq(net.weight):all()
+---   true  Tensor () bool
 ---@param model table the model
 function AveragedModel:update_parameters(...)
   local model = read_update(...)
@@ -240,6 +257,8 @@ local read_bn = signature "optim.swa_utils.update_bn(any loader, Module model, a
 --- > ml.optim.swa_utils.update_bn({ ml.tensor { { 1.0 }, { 3.0 } },
 ---   ml.tensor { { 5.0 }, { 7.0 } } }, net)
 --- > net.running_mean
+---   {4.}
+---   Tensor (1,) float32
 ---@param loader any an array of batches, or what `for` takes, such as a data loader; the input of a
 ---   batch is the batch itself or its first item
 ---@param model table the model

@@ -9,6 +9,7 @@ local signature = require "moonlet.signature"
 --- > rates = {}
 --- > for i = 1, 5 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
 --- > rates
+---   {1.0, 0.5, 1.0, 0.5, 1.0}
 ---@param optimizer the optimiser whose rates are set
 ---@param T_0 how many epochs the first cycle has
 ---@param T_mult by which factor each cycle is longer than the one before
@@ -53,9 +54,9 @@ local read_step = signature "CosineAnnealingWarmRestarts:step(number>=0? epoch=n
 --- batches)`.
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
 --- > scheduler = ml.optim.lr_scheduler.CosineAnnealingWarmRestarts(opt, 2)
---- > opt:step()
---- > scheduler:step(0.5)
+--- > opt:step() scheduler:step(0.5)
 --- > opt.param_groups[1].lr
+---   0.85355339059327
 ---@param epoch? number the epoch to go to, from 0: the next unless given
 function CosineAnnealingWarmRestarts:step(...)
   local epoch = read_step(...)

@@ -10,6 +10,8 @@ local op, activation, in_place = declare.op, declare.activation, declare.in_plac
 
 --- Rectified linear unit.
 --- > ml.nn.functional.relu(ml.tensor { -2, -0.5, 0, 0.5, 2 })
+---   {0.0000, 0.0000, 0.0000, 0.5000, 2.0000}
+---   Tensor (5,) float32
 ---@param input the tensor to compute from
 ---@param inplace whether the result is written into `input`
 ---@shape input (*) -> (*)
@@ -18,6 +20,8 @@ local op, activation, in_place = declare.op, declare.activation, declare.in_plac
 activations.relu = activation "relu(Tensor input, bool inplace=false)"
 --- Rectified linear unit that is cut off at 6.
 --- > ml.nn.functional.relu6(ml.tensor { -2, -0.5, 0, 0.5, 2 })
+---   {0.0000, 0.0000, 0.0000, 0.5000, 2.0000}
+---   Tensor (5,) float32
 ---@param input the tensor to compute from
 ---@param inplace whether the result is written into `input`
 ---@shape input (*) -> (*)
@@ -26,6 +30,8 @@ activations.relu = activation "relu(Tensor input, bool inplace=false)"
 activations.relu6 = activation "relu6(Tensor input, bool inplace=false)"
 --- Exponential linear unit (ELU).
 --- > ml.nn.functional.elu(ml.tensor { -2, -0.5, 0, 0.5, 2 })
+---   {-0.8647, -0.3935,  0.0000,  0.5000,  2.0000}
+---   Tensor (5,) float32
 ---@param input the tensor to compute from
 ---@param alpha minus the limit for inputs far below 0
 ---@param inplace whether the result is written into `input`
@@ -36,6 +42,8 @@ activations.elu = activation "elu(Tensor input, number alpha=1.0, bool inplace=f
 --- Scaled exponential linear unit (SELU). In networks of linear layers that start from weights of
 --- mean 0 and variance 1 / fan_in, it keeps the activations near mean 0 and variance 1.
 --- > ml.nn.functional.selu(ml.tensor { -2, -0.5, 0, 0.5, 2 })
+---   {-1.5202, -0.6918,  0.0000,  0.5254,  2.1014}
+---   Tensor (5,) float32
 ---@param input the tensor to compute from
 ---@param inplace whether the result is written into `input`
 ---@shape input (*) -> (*)
@@ -45,6 +53,8 @@ activations.elu = activation "elu(Tensor input, number alpha=1.0, bool inplace=f
 activations.selu = activation "selu(Tensor input, bool inplace=false)"
 --- Continuously differentiable exponential linear unit (CELU).
 --- > ml.nn.functional.celu(ml.tensor { -2, -0.5, 0, 0.5, 2 })
+---   {-0.8647, -0.3935,  0.0000,  0.5000,  2.0000}
+---   Tensor (5,) float32
 ---@param input the tensor to compute from
 ---@param alpha minus the limit for inputs far below 0
 ---@param inplace whether the result is written into `input`
@@ -54,6 +64,8 @@ activations.selu = activation "selu(Tensor input, bool inplace=false)"
 activations.celu = activation "celu(Tensor input, number alpha=1.0, bool inplace=false)"
 --- Leaky rectified linear unit.
 --- > ml.nn.functional.leaky_relu(ml.tensor { -2, -0.5, 0, 0.5, 2 })
+---   {-0.0200, -0.0050,  0.0000,  0.5000,  2.0000}
+---   Tensor (5,) float32
 ---@param input the tensor to compute from
 ---@param negative_slope the factor of inputs below 0
 ---@param inplace whether the result is written into `input`
@@ -64,6 +76,8 @@ activations.leaky_relu = activation(
   "leaky_relu(Tensor input, number negative_slope=0.01, bool inplace=false)")
 --- Clamps the input to the range from `min_val` to `max_val`.
 --- > ml.nn.functional.hardtanh(ml.tensor { -2, -0.5, 0, 0.5, 2 })
+---   {-1.0000, -0.5000,  0.0000,  0.5000,  1.0000}
+---   Tensor (5,) float32
 ---@param input the tensor to compute from
 ---@param min_val the lower bound
 ---@param max_val the upper bound, at least `min_val`
@@ -74,6 +88,8 @@ activations.hardtanh = activation(
   "hardtanh(Tensor input, number min_val=-1.0, number max_val=1.0, bool inplace=false)")
 --- Piecewise linear approximation of the sigmoid.
 --- > ml.nn.functional.hardsigmoid(ml.tensor { -2, -0.5, 0, 0.5, 2 })
+---   {0.1667, 0.4167, 0.5000, 0.5833, 0.8333}
+---   Tensor (5,) float32
 ---@param input the tensor to compute from
 ---@param inplace whether the result is written into `input`
 ---@shape input (*) -> (*)
@@ -81,6 +97,8 @@ activations.hardtanh = activation(
 activations.hardsigmoid = activation "hardsigmoid(Tensor input, bool inplace=false)"
 --- Piecewise approximation of the swish activation.
 --- > ml.nn.functional.hardswish(ml.tensor { -2, -0.5, 0, 0.5, 2 })
+---   {-0.3333, -0.2083,  0.0000,  0.2917,  1.6667}
+---   Tensor (5,) float32
 ---@param input the tensor to compute from
 ---@param inplace whether the result is written into `input`
 ---@shape input (*) -> (*)
@@ -89,6 +107,8 @@ activations.hardsigmoid = activation "hardsigmoid(Tensor input, bool inplace=fal
 activations.hardswish = activation "hardswish(Tensor input, bool inplace=false)"
 --- Sigmoid linear unit (SiLU), also called swish.
 --- > ml.nn.functional.silu(ml.tensor { -2, -0.5, 0, 0.5, 2 })
+---   {-0.2384, -0.1888,  0.0000,  0.3112,  1.7616}
+---   Tensor (5,) float32
 ---@param input the tensor to compute from
 ---@param inplace whether the result is written into `input`
 ---@shape input (*) -> (*)
@@ -97,6 +117,8 @@ activations.hardswish = activation "hardswish(Tensor input, bool inplace=false)"
 activations.silu = activation "silu(Tensor input, bool inplace=false)"
 --- Mish, a smooth activation that is not monotonic.
 --- > ml.nn.functional.mish(ml.tensor { -2, -0.5, 0, 0.5, 2 })
+---   {-0.2525, -0.2207,  0.0000,  0.3752,  1.9440}
+---   Tensor (5,) float32
 ---@param input the tensor to compute from
 ---@param inplace whether the result is written into `input`
 ---@shape input (*) -> (*)
@@ -105,6 +127,8 @@ activations.silu = activation "silu(Tensor input, bool inplace=false)"
 activations.mish = activation "mish(Tensor input, bool inplace=false)"
 --- Replaces the elements that are not above a threshold.
 --- > ml.nn.functional.threshold(ml.tensor { -2, -0.5, 0, 0.5, 2 }, 0.1, -1)
+---   {-1.0000, -1.0000, -1.0000,  0.5000,  2.0000}
+---   Tensor (5,) float32
 ---@param input the tensor to compute from
 ---@param threshold the bound
 ---@param value what stands for the elements that are not above it
@@ -117,6 +141,8 @@ activations.threshold = activation(
 --- Rectified linear unit, in place: `relu` that writes its result into `input`.
 --- > x = ml.tensor { -2, -0.5, 0, 0.5, 2 }
 --- > ml.nn.functional.relu_(x)
+---   {0.0000, 0.0000, 0.0000, 0.5000, 2.0000}
+---   Tensor (5,) float32
 ---@param input the tensor that is changed
 ---@shape input (*) -> (*)
 ---@formula y = max(x, 0)
@@ -125,6 +151,8 @@ activations.relu_ = in_place "relu_(Tensor input)"
 --- Exponential linear unit (ELU), in place: `elu` that writes its result into `input`.
 --- > x = ml.tensor { -2, -0.5, 0, 0.5, 2 }
 --- > ml.nn.functional.elu_(x)
+---   {-0.8647, -0.3935,  0.0000,  0.5000,  2.0000}
+---   Tensor (5,) float32
 ---@param input the tensor that is changed
 ---@param alpha minus the limit for inputs far below 0
 ---@shape input (*) -> (*)
@@ -134,6 +162,8 @@ activations.elu_ = in_place "elu_(Tensor input, number alpha=1.0)"
 --- Scaled exponential linear unit (SELU), in place: `selu` that writes its result into `input`.
 --- > x = ml.tensor { -2, -0.5, 0, 0.5, 2 }
 --- > ml.nn.functional.selu_(x)
+---   {-1.5202, -0.6918,  0.0000,  0.5254,  2.1014}
+---   Tensor (5,) float32
 ---@param input the tensor that is changed
 ---@shape input (*) -> (*)
 ---@formula y = scale (max(0, x) + min(0, alpha (exp(x) - 1)))
@@ -144,6 +174,8 @@ activations.selu_ = in_place "selu_(Tensor input)"
 --- result into `input`.
 --- > x = ml.tensor { -2, -0.5, 0, 0.5, 2 }
 --- > ml.nn.functional.celu_(x)
+---   {-0.8647, -0.3935,  0.0000,  0.5000,  2.0000}
+---   Tensor (5,) float32
 ---@param input the tensor that is changed
 ---@param alpha minus the limit for inputs far below 0
 ---@shape input (*) -> (*)
@@ -153,6 +185,8 @@ activations.celu_ = in_place "celu_(Tensor input, number alpha=1.0)"
 --- Leaky rectified linear unit, in place: `leaky_relu` that writes its result into `input`.
 --- > x = ml.tensor { -2, -0.5, 0, 0.5, 2 }
 --- > ml.nn.functional.leaky_relu_(x)
+---   {-0.0200, -0.0050,  0.0000,  0.5000,  2.0000}
+---   Tensor (5,) float32
 ---@param input the tensor that is changed
 ---@param negative_slope the factor of inputs below 0
 ---@shape input (*) -> (*)
@@ -163,6 +197,8 @@ activations.leaky_relu_ = in_place "leaky_relu_(Tensor input, number negative_sl
 --- result into `input`.
 --- > x = ml.tensor { -2, -0.5, 0, 0.5, 2 }
 --- > ml.nn.functional.hardtanh_(x)
+---   {-1.0000, -0.5000,  0.0000,  0.5000,  1.0000}
+---   Tensor (5,) float32
 ---@param input the tensor that is changed
 ---@param min_val the lower bound
 ---@param max_val the upper bound, at least `min_val`
@@ -174,6 +210,8 @@ activations.hardtanh_ = in_place(
 --- result into `input`.
 --- > x = ml.tensor { -2, -0.5, 0, 0.5, 2 }
 --- > ml.nn.functional.threshold_(x, 0.1, -1)
+---   {-1.0000, -1.0000, -1.0000,  0.5000,  2.0000}
+---   Tensor (5,) float32
 ---@param input the tensor that is changed
 ---@param threshold the bound
 ---@param value what stands for the elements that are not above it
@@ -183,6 +221,8 @@ activations.threshold_ = in_place "threshold_(Tensor input, number threshold, nu
 
 --- Parametric rectified linear unit: a leaky ReLU whose factors are a tensor.
 --- > ml.nn.functional.prelu(ml.tensor { -2.0, 0, 2 }, ml.tensor { 0.25 })
+---   {-0.5000,  0.0000,  2.0000}
+---   Tensor (3,) float32
 ---@param input the tensor to compute from
 ---@param weight the factors of elements below 0: one, or one for each channel
 ---@shape input (n, c, *), weight (1) or (c) -> (n, c, *)
@@ -192,6 +232,8 @@ activations.prelu = op "prelu(Tensor input, Tensor weight)"
 --- Randomized leaky rectified linear unit. With `training` each element below 0 is multiplied by a
 --- factor of its own, drawn from the uniform distribution from `lower` to `upper`.
 --- > ml.nn.functional.rrelu(ml.tensor { -2.0, 0, 2 })
+---   {-0.4583,  0.0000,  2.0000}
+---   Tensor (3,) float32
 ---@param input the tensor to compute from
 ---@param lower the least factor of elements below 0
 ---@param upper the greatest factor of elements below 0
@@ -206,6 +248,8 @@ activations.rrelu = activation("rrelu(Tensor input, number lower=0.125, "
 --- Randomized leaky rectified linear unit, in place: `rrelu` that writes its result into `input`.
 --- > x = ml.tensor { -2.0, 0, 2 }
 --- > ml.nn.functional.rrelu_(x)
+---   {-0.4583,  0.0000,  2.0000}
+---   Tensor (3,) float32
 ---@param input the tensor that is changed
 ---@param lower the least factor of elements below 0
 ---@param upper the greatest factor of elements below 0
@@ -218,6 +262,8 @@ activations.rrelu_ = in_place("rrelu_(Tensor input, number lower=0.125, "
   .. "number upper=0.3333333333333333, bool training=false)")
 --- Hard shrinkage: sets elements near 0 to 0.
 --- > ml.nn.functional.hardshrink(ml.tensor { -2, -0.5, 0, 0.5, 2 })
+---   {-2.,  0.,  0.,  0.,  2.}
+---   Tensor (5,) float32
 ---@param input the tensor to compute from
 ---@param lambd half the width of the range around 0 that becomes 0
 ---@shape input (*) -> (*)
@@ -225,6 +271,8 @@ activations.rrelu_ = in_place("rrelu_(Tensor input, number lower=0.125, "
 activations.hardshrink = op "hardshrink(Tensor input, number lambd=0.5)"
 --- Soft shrinkage: moves elements towards 0 by `lambd`.
 --- > ml.nn.functional.softshrink(ml.tensor { -2, -0.5, 0, 0.5, 2 })
+---   {-1.5000, -0.0000,  0.0000,  0.0000,  1.5000}
+---   Tensor (5,) float32
 ---@param input the tensor to compute from
 ---@param lambd how far elements move, at least 0
 ---@shape input (*) -> (*)
@@ -232,14 +280,18 @@ activations.hardshrink = op "hardshrink(Tensor input, number lambd=0.5)"
 activations.softshrink = op "softshrink(Tensor input, number>=0 lambd=0.5)"
 --- The input minus its hyperbolic tangent.
 --- > ml.nn.functional.tanhshrink(ml.tensor { -2, -0.5, 0, 0.5, 2 })
+---   {-1.0360, -0.0379,  0.0000,  0.0379,  1.0360}
+---   Tensor (5,) float32
 ---@param input the tensor to compute from
 ---@shape input (*) -> (*)
 ---@formula y = x - tanh(x)
 activations.tanhshrink = op "tanhshrink(Tensor input)"
 --- Gaussian error linear unit (GELU).
 --- > ml.nn.functional.gelu(ml.tensor { -2, -0.5, 0, 0.5, 2 })
+---   {-0.0455, -0.1543,  0.0000,  0.3457,  1.9545}
+---   Tensor (5,) float32
 ---@param input the tensor to compute from
----@param approximate "none" for the exact form, or "tanh" for the approximation by tanh
+---@param approximate "none" "none" for the exact form, or "tanh" for the approximation by tanh
 ---@shape input (*) -> (*)
 ---@formula y = x Phi(x)
 ---@formula Phi(x) = (1 + erf(x / sqrt(2))) / 2
@@ -248,12 +300,16 @@ activations.tanhshrink = op "tanhshrink(Tensor input)"
 activations.gelu = op 'gelu(Tensor input, string approximate="none")'
 --- Logarithm of the sigmoid, computed without overflow.
 --- > ml.nn.functional.logsigmoid(ml.tensor { -2, -0.5, 0, 0.5, 2 })
+---   {-2.1269, -0.9741, -0.6931, -0.4741, -0.1269}
+---   Tensor (5,) float32
 ---@param input the tensor to compute from
 ---@shape input (*) -> (*)
 ---@formula y = log(1 / (1 + exp(-x)))
 activations.logsigmoid = op "logsigmoid(Tensor input)"
 --- Softplus, a smooth approximation of ReLU: results are above 0.
 --- > ml.nn.functional.softplus(ml.tensor { -2, -0.5, 0, 0.5, 2 })
+---   {0.1269, 0.4741, 0.6931, 0.9741, 2.1269}
+---   Tensor (5,) float32
 ---@param input the tensor to compute from
 ---@param beta the sharpness: the greater, the nearer to ReLU
 ---@param threshold where `beta * x` exceeds it, the result is `x` itself
@@ -264,6 +320,8 @@ local read_softsign = declare.reader "softsign(Tensor input)"
 
 --- Softsign, of complex numbers too: results are of absolute value below 1.
 --- > ml.nn.functional.softsign(ml.tensor { -2, -0.5, 0, 0.5, 2 })
+---   {-0.6667, -0.3333,  0.0000,  0.3333,  0.6667}
+---   Tensor (5,) float32
 ---@param input the tensor to compute from
 ---@return Tensor
 ---@shape input (*) -> (*)
@@ -275,12 +333,16 @@ function activations.softsign(...)
 end
 --- Logistic sigmoid: results are between 0 and 1.
 --- > ml.nn.functional.sigmoid(ml.tensor { -2, -0.5, 0, 0.5, 2 })
+---   {0.1192, 0.3775, 0.5000, 0.6225, 0.8808}
+---   Tensor (5,) float32
 ---@param input the tensor to compute from
 ---@shape input (*) -> (*)
 ---@formula y = 1 / (1 + exp(-x))
 activations.sigmoid = op "sigmoid(Tensor input)"
 --- Hyperbolic tangent: results are between -1 and 1.
 --- > ml.nn.functional.tanh(ml.tensor { -2, -0.5, 0, 0.5, 2 })
+---   {-0.9640, -0.4621,  0.0000,  0.4621,  0.9640}
+---   Tensor (5,) float32
 ---@param input the tensor to compute from
 ---@shape input (*) -> (*)
 ---@formula y = tanh(x)
@@ -288,6 +350,8 @@ activations.tanh = op "tanh(Tensor input)"
 --- Gated linear unit (GLU): one half of the input times the sigmoid of the other. The size of `dim`
 --- must be even.
 --- > ml.nn.functional.glu(ml.tensor { 1, 2, 0, 100 })
+---   {0, 2}
+---   Tensor (2,) int64
 ---@param input the tensor to compute from
 ---@param dim the dimension that is halved, from 1; negative numbers count from the last
 ---@shape input (*, 2 n, *) -> (*, n, *)
@@ -313,6 +377,8 @@ end
 --- that is 1 for inputs of 0, 1 or 3 dimensions and 2 for others. For a loss use `CrossEntropyLoss`
 --- on the scores themselves, which has the softmax in it.
 --- > ml.nn.functional.softmax(ml.tensor { 1.0, 2, 3 }, 1)
+---   {0.0900, 0.2447, 0.6652}
+---   Tensor (3,) float32
 ---@param input the tensor to compute from
 ---@param dim the dimension along which the sum is taken, from 1; see above for what stands for nil
 ---@param dtype the dtype to convert the input to first: its own unless given
@@ -322,6 +388,8 @@ activations.softmax = softmax_of "softmax"
 --- Softmin along a dimension: the softmax of the negated input. Say which `dim`: without it that is
 --- 1 for inputs of 0, 1 or 3 dimensions and 2 for others.
 --- > ml.nn.functional.softmin(ml.tensor { 1.0, 2, 3 }, 1)
+---   {0.6652, 0.2447, 0.0900}
+---   Tensor (3,) float32
 ---@param input the tensor to compute from
 ---@param dim the dimension along which the sum is taken, from 1; see above for what stands for nil
 ---@param dtype the dtype to convert the input to first: its own unless given
@@ -332,6 +400,8 @@ activations.softmin = softmax_of "softmin"
 --- it that is 1 for inputs of 0, 1 or 3 dimensions and 2 for others. Results are at most 0;
 --- `NLLLoss` takes them.
 --- > ml.nn.functional.log_softmax(ml.tensor { 1.0, 2, 3 }, 1)
+---   {-2.4076, -1.4076, -0.4076}
+---   Tensor (3,) float32
 ---@param input the tensor to compute from
 ---@param dim the dimension along which the sum is taken, from 1; see above for what stands for nil
 ---@param dtype the dtype to convert the input to first: its own unless given

@@ -11,10 +11,13 @@ local attention = {}
 --- products.
 --- > ml.nn.functional.scaled_dot_product_attention(ml.zeros(1, 1, 2), ml.ones(1, 2, 2),
 ---   ml.tensor { { { 1.0 }, { 3.0 } } })
+---   {{{2.}}}
+---   Tensor (1, 1, 1) float32
 ---@param query the queries
 ---@param key the keys
 ---@param value the values
----@param attn_mask boolean, true where a key takes part, or a tensor that is added to the scores
+---@param attn_mask boolean, true boolean, true where a key takes part, or a tensor that is added to
+---   the scores
 ---@param dropout_p the probability of dropout on the weights, from 0 to 1
 ---@param is_causal whether each position attends only to keys up to its own
 ---@param scale the factor of the scores: 1 / sqrt(e) unless given
@@ -196,8 +199,14 @@ local read_forward = declare.reader("multi_head_attention_forward(Tensor query, 
 --- by name.
 --- > x, w = ml.ones(3, 1, 4), ml.eye(4)
 --- > ml.nn.functional.multi_head_attention_forward { query = x, key = x, value = x,
----   embed_dim_to_check = 4, num_heads = 2, in_proj_weight = ml.cat { w, w,
----   w }, add_zero_attn = false, dropout_p = 0, out_proj_weight = w, need_weights = false }
+---   embed_dim_to_check = 4, num_heads = 2, in_proj_weight = ml.cat { w, w, w },
+---   add_zero_attn = false, dropout_p = 0, out_proj_weight = w, need_weights = false }
+---   {{{1., 1., 1., 1.}},
+---
+---    {{1., 1., 1., 1.}},
+---
+---    {{1., 1., 1., 1.}}}
+---   Tensor (3, 1, 4) float32
 ---@param query the queries
 ---@param key the keys
 ---@param value the values

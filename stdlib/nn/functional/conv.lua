@@ -18,6 +18,8 @@ end
 --- Convolution of sequences: cross-correlation with given kernels, which are not flipped. With
 --- `groups`, each group of output channels sees its own group of input channels.
 --- > ml.nn.functional.conv1d(ml.ones(1, 1, 3), ml.ones(1, 1, 2))
+---   {{{2., 2.}}}
+---   Tensor (1, 1, 2) float32
 ---@param input the tensor to compute from
 ---@param weight the kernels W
 ---@param bias b, one for each output channel
@@ -35,6 +37,9 @@ convolutions.conv1d = convolution(1)
 --- Convolution of images: cross-correlation with given kernels, which are not flipped. With
 --- `groups`, each group of output channels sees its own group of input channels.
 --- > ml.nn.functional.conv2d(ml.ones(1, 1, 3, 3), ml.ones(1, 1, 2, 2))
+---   {{{{4., 4.},
+---      {4., 4.}}}}
+---   Tensor (1, 1, 2, 2) float32
 ---@param input the tensor to compute from
 ---@param weight the kernels W
 ---@param bias b, one for each output channel
@@ -54,6 +59,12 @@ convolutions.conv2d = convolution(2)
 --- Convolution of volumes: cross-correlation with given kernels, which are not flipped. With
 --- `groups`, each group of output channels sees its own group of input channels.
 --- > ml.nn.functional.conv3d(ml.ones(1, 1, 3, 3, 3), ml.ones(1, 1, 2, 2, 2))
+---   {{{{{8., 8.},
+---       {8., 8.}},
+---
+---      {{8., 8.},
+---       {8., 8.}}}}}
+---   Tensor (1, 1, 2, 2, 2) float32
 ---@param input the tensor to compute from
 ---@param weight the kernels W
 ---@param bias b, one for each output channel
@@ -73,6 +84,8 @@ convolutions.conv3d = convolution(3)
 --- Transposed convolution of sequences with given kernels: the gradient of a convolution with
 --- respect to its input. Each input element adds its multiple of the kernel to the output.
 --- > ml.nn.functional.conv_transpose1d(ml.ones(1, 1, 2), ml.ones(1, 1, 2))
+---   {{{1., 2., 1.}}}
+---   Tensor (1, 1, 3) float32
 ---@param input the tensor to compute from
 ---@param weight the kernels
 ---@param bias one for each output channel
@@ -91,6 +104,10 @@ convolutions.conv_transpose1d = transposed(1)
 --- Transposed convolution of images with given kernels: the gradient of a convolution with respect
 --- to its input. Each input element adds its multiple of the kernel to the output.
 --- > ml.nn.functional.conv_transpose2d(ml.ones(1, 1, 2, 2), ml.ones(1, 1, 2, 2))
+---   {{{{1., 2., 1.},
+---      {2., 4., 2.},
+---      {1., 2., 1.}}}}
+---   Tensor (1, 1, 3, 3) float32
 ---@param input the tensor to compute from
 ---@param weight the kernels
 ---@param bias one for each output channel
@@ -111,6 +128,18 @@ convolutions.conv_transpose2d = transposed(2)
 --- Transposed convolution of volumes with given kernels: the gradient of a convolution with respect
 --- to its input. Each input element adds its multiple of the kernel to the output.
 --- > ml.nn.functional.conv_transpose3d(ml.ones(1, 1, 2, 2, 2), ml.ones(1, 1, 2, 2, 2))
+---   {{{{{1., 2., 1.},
+---       {2., 4., 2.},
+---       {1., 2., 1.}},
+---
+---      {{2., 4., 2.},
+---       {4., 8., 4.},
+---       {2., 4., 2.}},
+---
+---      {{1., 2., 1.},
+---       {2., 4., 2.},
+---       {1., 2., 1.}}}}}
+---   Tensor (1, 1, 3, 3, 3) float32
 ---@param input the tensor to compute from
 ---@param weight the kernels
 ---@param bias one for each output channel
@@ -130,6 +159,7 @@ convolutions.conv_transpose2d = transposed(2)
 convolutions.conv_transpose3d = transposed(3)
 --- Convolution of sequences with the time first, then the batch and the channels.
 --- > ml.nn.functional.conv_tbc(ml.ones(4, 1, 2), ml.ones(3, 2, 1), ml.zeros(1)).shape
+---   (2, 1, 1)
 ---@param input the sequences
 ---@param weight the kernels
 ---@param bias one for each output channel

@@ -15,6 +15,8 @@ local read_dropout = declare.reader("dropout" .. ARGUMENTS)
 --- the input passes as it is.
 --- > ml.manual_seed(7)
 --- > ml.nn.functional.dropout(ml.ones(8))
+---   {2., 2., 0., 0., 0., 2., 0., 2.}
+---   Tensor (8,) float32
 ---@param input the tensor to compute from
 ---@param p the probability that an element is set to 0, from 0 to 1
 ---@param training whether it does anything: false returns the input as it is
@@ -36,6 +38,8 @@ local UNTRAINED = ARGUMENTS:gsub("training=true", "training=false")
 --- so that an input of mean 0 and variance 1 keeps both; without, the input passes as it is.
 --- > ml.manual_seed(7)
 --- > ml.nn.functional.alpha_dropout(ml.zeros(4), 0.5, true)
+---   { 0.7792,  0.7792, -0.7792, -0.7792}
+---   Tensor (4,) float32
 ---@param input the tensor to compute from
 ---@param p the probability that an element is dropped, from 0 to 1
 ---@param training whether it does anything: false returns the input as it is
@@ -51,6 +55,11 @@ dropouts.alpha_dropout = declare.activation("alpha_dropout" .. UNTRAINED)
 --- is.
 --- > ml.manual_seed(7)
 --- > ml.nn.functional.feature_alpha_dropout(ml.zeros(1, 4, 1), 0.5, true)
+---   {{{ 0.7792},
+---     { 0.7792},
+---     {-0.7792},
+---     {-0.7792}}}
+---   Tensor (1, 4, 1) float32
 ---@param input the tensor to compute from
 ---@param p the probability that a channel is dropped, from 0 to 1
 ---@param training whether it does anything: false returns the input as it is
@@ -83,6 +92,11 @@ end
 --- expectation stays; without, the input passes as it is.
 --- > ml.manual_seed(7)
 --- > ml.nn.functional.dropout1d(ml.ones(1, 4, 1))
+---   {{{2.},
+---     {2.},
+---     {0.},
+---     {0.}}}
+---   Tensor (1, 4, 1) float32
 ---@param input the tensor to compute from
 ---@param p the probability that a channel is set to 0, from 0 to 1
 ---@param training whether it does anything: false returns the input as it is
@@ -96,11 +110,19 @@ dropouts.dropout1d = channels("dropout1d", 1, true)
 --- expectation stays; without, the input passes as it is.
 --- > ml.manual_seed(7)
 --- > ml.nn.functional.dropout2d(ml.ones(1, 4, 1, 1))
+---   {{{{2.}},
+---
+---     {{2.}},
+---
+---     {{0.}},
+---
+---     {{0.}}}}
+---   Tensor (1, 4, 1, 1) float32
 ---@param input the tensor to compute from
 ---@param p the probability that a channel is set to 0, from 0 to 1
 ---@param training whether it does anything: false returns the input as it is
 ---@param inplace whether the result is written into `input`
----@shape input (n, c, h, w) or (c, h, w) -> as input
+---@shape input (n, c, h, w) -> as input
 ---@formula y = x m / (1 - p), m ~ Bernoulli(1 - p) for each channel
 ---@source Tompson et al., 2015: Efficient object localization using convolutional networks
 dropouts.dropout2d = channels("dropout2d", 2, false)
@@ -109,6 +131,17 @@ dropouts.dropout2d = channels("dropout2d", 2, false)
 --- expectation stays; without, the input passes as it is.
 --- > ml.manual_seed(7)
 --- > ml.nn.functional.dropout3d(ml.ones(1, 4, 1, 1, 1))
+---   {{{{{2.}}},
+---
+---
+---     {{{2.}}},
+---
+---
+---     {{{0.}}},
+---
+---
+---     {{{0.}}}}}
+---   Tensor (1, 4, 1, 1, 1) float32
 ---@param input the tensor to compute from
 ---@param p the probability that a channel is set to 0, from 0 to 1
 ---@param training whether it does anything: false returns the input as it is
@@ -124,6 +157,8 @@ local read_gumbel = declare.reader("gumbel_softmax(Tensor logits, number>0 tau=1
 --- Gumbel-softmax: a differentiable draw from a categorical distribution.
 --- > ml.manual_seed(1)
 --- > ml.nn.functional.gumbel_softmax(ml.zeros(4), { hard = true })
+---   {0., 1., 0., 0.}
+---   Tensor (4,) float32
 ---@param logits the logarithms of the probabilities, up to a constant
 ---@param tau the temperature, above 0: the lower, the nearer to one-hot vectors
 ---@param hard whether the result is one-hot, with the gradient of the soft draw

@@ -25,6 +25,9 @@ local read_embedding = declare.reader("embedding(Tensor input, Tensor weight, "
 
 --- Embedding: looks up rows of a table by index, from 1.
 --- > ml.nn.functional.embedding(ml.tensor { 2, 1 }, ml.eye(3))
+---   {{0., 1., 0.},
+---    {1., 0., 0.}}
+---   Tensor (2, 3) float32
 ---@param input the indices, integers from 1
 ---@param weight the table, a row for each index
 ---@param padding_idx a row that gets no gradient; negative numbers count from the last
@@ -53,6 +56,8 @@ local read_bag = declare.reader("embedding_bag(Tensor input, Tensor weight, Tens
 --- Embedding bag: sums, means or maxima of rows of a table. Each row of a 2-d input is a bag; a 1-d
 --- input is cut into bags at `offsets`. Empty bags give zeros.
 --- > ml.nn.functional.embedding_bag(ml.tensor { { 1, 2 } }, ml.eye(3), { mode = "sum" })
+---   {{1., 1., 0.}}
+---   Tensor (1, 3) float32
 ---@param input the indices, integers from 1
 ---@param weight the table, a row for each index
 ---@param offsets where in a 1-d input each bag begins, from 1

@@ -79,6 +79,7 @@ end
 --- behind the last group is 0.
 --- > experts = ml.ones(2, 3, 4)
 --- > ml.nn.functional.grouped_mm(ml.ones(5, 3), experts, ml.tensor { 2, 5 }).shape
+---   (5, 4)
 ---@param mat_a the first matrices
 ---@param mat_b the second matrices
 ---@param offs the index, from 1, of the last row or column of each group

@@ -70,11 +70,13 @@ local read_interpolate = declare.reader("interpolate" .. SIZES .. ', string mode
 --- Resizes sequences, images or volumes to a size or by a factor, by interpolation. Either `size`
 --- or `scale_factor` must be given.
 --- > ml.nn.functional.interpolate(ml.tensor { { { 1.0, 2 } } }, { scale_factor = 2 })
+---   {{{1., 1., 2., 2.}}}
+---   Tensor (1, 1, 4) float32
 ---@param input the sequences, images or volumes
 ---@param size the output size: one number, or one for each dimension of space
 ---@param scale_factor what the sizes are multiplied by: one number, or one for each dimension
 ---@param mode "nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear", "lanczos"
----   or "area"
+---   "nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear", "lanczos" or "area"
 ---@param align_corners whether the centres of the corner elements of input and output coincide
 ---@param recompute_scale_factor whether the factor is computed anew from the sizes
 ---@param antialias whether the filter of "bilinear", "bicubic" and "lanczos" is widened where the
@@ -92,10 +94,13 @@ local read_upsample = declare.reader("upsample" .. SIZES
 --- Resizes sequences, images or volumes: the older name of `interpolate`. Either `size` or
 --- `scale_factor` must be given.
 --- > ml.nn.functional.upsample(ml.tensor { { { 1.0, 2 } } }, { scale_factor = 2 })
+---   {{{1., 1., 2., 2.}}}
+---   Tensor (1, 1, 4) float32
 ---@param input the sequences, images or volumes
 ---@param size the output size: one number, or one for each dimension of space
 ---@param scale_factor what the sizes are multiplied by: one number, or one for each dimension
----@param mode "nearest", "linear" (3-d input), "bilinear", "bicubic" (4-d) or "trilinear" (5-d)
+---@param mode "nearest", "linear" "nearest", "linear" (3-d input), "bilinear", "bicubic" (4-d) or
+---   "trilinear" (5-d)
 ---@param align_corners whether the centres of the corner elements of input and output coincide
 ---@return Tensor
 ---@shape input (n, c, l), (n, c, h, w) or (n, c, d, h, w) -> the same with the new sizes
@@ -110,6 +115,8 @@ local read_nearest = declare.reader("upsample_nearest" .. SIZES .. ")")
 --- Resizes by the nearest element: `interpolate` with the mode "nearest". Either `size` or
 --- `scale_factor` must be given.
 --- > ml.nn.functional.upsample_nearest(ml.tensor { { { 1, 2 } } }, 4)
+---   {{{1, 1, 2, 2}}}
+---   Tensor (1, 1, 4) int64
 ---@param input the images
 ---@param size the output size: one number, or one for each dimension
 ---@param scale_factor what the sizes are multiplied by: one number, or one for each dimension
@@ -126,6 +133,8 @@ local read_bilinear = declare.reader("upsample_bilinear" .. SIZES .. ")")
 --- Resizes images by bilinear interpolation with aligned corners. Either `size` or `scale_factor`
 --- must be given.
 --- > ml.nn.functional.upsample_bilinear(ml.tensor { { { { 1.0, 2 } } } }, { 1, 3 })
+---   {{{{1.0000, 1.5000, 2.0000}}}}
+---   Tensor (1, 1, 1, 3) float32
 ---@param input the images
 ---@param size the output size: one number, or { height, width }
 ---@param scale_factor what the sizes are multiplied by: one number, or { height, width }
@@ -141,9 +150,11 @@ end
 --- from -1 to 1, x (the width) first; they are points of the image, not indices.
 --- > ml.nn.functional.grid_sample(ml.tensor { { { { 1.0, 2 } } } },
 ---   ml.tensor { { { { 0.0, 0 } } } })
+---   {{{{1.5000}}}}
+---   Tensor (1, 1, 1, 1) float32
 ---@param input the images or volumes
 ---@param grid the points (x, y) or (x, y, z) of each element of the output
----@param mode "bilinear" (of volumes trilinear), "nearest" or "bicubic"
+---@param mode "bilinear" "bilinear" (of volumes trilinear), "nearest" or "bicubic"
 ---@param padding_mode what lies outside: "zeros", "border" or "reflection"
 ---@param align_corners whether -1 and 1 are the centres of the corner elements, or the outer edges
 ---@shape input (n, c, h, w), grid (n, h_out, w_out, 2) -> (n, c, h_out, w_out)
@@ -153,6 +164,9 @@ images.grid_sample = declare.op('grid_sample(Tensor input, Tensor grid, string m
   .. 'string padding_mode="zeros", bool align_corners=false)')
 --- Grid of points for `grid_sample` that maps images by affine transformations.
 --- > ml.nn.functional.affine_grid(ml.eye(2, 3):unsqueeze(1), { 1, 1, 1, 2 })
+---   {{{{-0.5000,  0.0000},
+---      { 0.5000,  0.0000}}}}
+---   Tensor (1, 1, 2, 2) float32
 ---@param theta the matrices of the transformations, a row less than a column
 ---@param size the sizes of the output: { n, c, h, w } or { n, c, d, h, w }
 ---@param align_corners whether -1 and 1 are the centres of the corner elements, or the outer edges
@@ -165,6 +179,7 @@ images.affine_grid = declare.op(
 
 --- Rearranges channels into pixels: sub-pixel convolution with r = upscale_factor.
 --- > ml.nn.functional.pixel_shuffle(ml.ones(4, 1, 1), 2).shape
+---   (1, 2, 2)
 ---@param input the images
 ---@param upscale_factor the factor r by which height and width grow
 ---@shape input (*, c r^2, h, w) -> (*, c, h r, w r)
@@ -172,6 +187,7 @@ images.affine_grid = declare.op(
 images.pixel_shuffle = declare.op "pixel_shuffle(Tensor input, int>=1 upscale_factor)"
 --- Rearranges pixels into channels, with r = downscale_factor: the inverse of `PixelShuffle`.
 --- > ml.nn.functional.pixel_unshuffle(ml.ones(1, 2, 2), 2).shape
+---   (4, 1, 1)
 ---@param input the images
 ---@param downscale_factor the factor r by which height and width shrink
 ---@shape input (*, c, h r, w r) -> (*, c r^2, h, w)
@@ -179,6 +195,11 @@ images.pixel_unshuffle = declare.op "pixel_unshuffle(Tensor input, int>=1 downsc
 --- Shuffles channels between groups. Channels are seen as a matrix (groups, c / groups) and
 --- transposed, so that a grouped convolution that follows sees channels of all groups.
 --- > ml.nn.functional.channel_shuffle(ml.tensor { { { 1 }, { 2 }, { 3 }, { 4 } } }, 2)
+---   {{{1},
+---     {3},
+---     {2},
+---     {4}}}
+---   Tensor (1, 4, 1) int64
 ---@param input the tensor to compute from
 ---@param groups how many groups; it must divide the number of channels
 ---@shape input (n, c, *) -> (n, c, *)
@@ -186,6 +207,11 @@ images.pixel_unshuffle = declare.op "pixel_unshuffle(Tensor input, int>=1 downsc
 images.channel_shuffle = declare.op "channel_shuffle(Tensor input, int>=1 groups)"
 --- Shuffles channels between groups: another name of `channel_shuffle`.
 --- > ml.nn.functional.native_channel_shuffle(ml.tensor { { { 1 }, { 2 }, { 3 }, { 4 } } }, 2)
+---   {{{1},
+---     {3},
+---     {2},
+---     {4}}}
+---   Tensor (1, 4, 1) int64
 ---@param input the tensor to compute from
 ---@param groups how many groups; it must divide the number of channels
 ---@shape input (n, c, *) -> (n, c, *)
@@ -198,6 +224,11 @@ local read_unfold = declare.reader("unfold(Tensor input, " .. WINDOWS)
 
 --- Extracts sliding windows of images as columns (im2col).
 --- > ml.nn.functional.unfold(ml.tensor { { { 1.0, 2, 3 }, { 4, 5, 6 } } }, 2)
+---   {{1., 2.},
+---    {2., 3.},
+---    {4., 5.},
+---    {5., 6.}}
+---   Tensor (4, 2) float32
 ---@param input the images
 ---@param kernel_size the size of a window: one number, or { height, width }
 ---@param dilation the distance between the elements of a window
@@ -214,6 +245,9 @@ local read_fold = declare.reader("fold(Tensor input, int[2]>=1 output_size, " ..
 --- Adds columns of sliding windows up to images (col2im). Where windows overlap, their elements are
 --- summed: it is the adjoint of `Unfold`, not its inverse.
 --- > ml.nn.functional.fold(ml.ones(4, 2), { 2, 3 }, 2)
+---   {{{1., 2., 1.},
+---     {1., 2., 1.}}}
+---   Tensor (1, 2, 3) float32
 ---@param input the columns
 ---@param output_size the size of the image: one number, or { height, width }
 ---@param kernel_size the size of a window: one number, or { height, width }

@@ -16,6 +16,7 @@ local read_cross_entropy = declare.reader("cross_entropy" .. CLASSES
 --- probability of each class. The mean is over the targets that are not `ignore_index`, weighted by
 --- their class's `weight`.
 --- > ml.nn.functional.cross_entropy(ml.tensor { { 2.0, 1, 0 } }, ml.tensor { 1 })
+---   0.4076  Tensor () float32
 ---@param input the scores, the classes in the second dimension
 ---@param target the classes, from 1, or their probabilities
 ---@param weight a factor for each class, (classes,): 1 unless given
@@ -38,6 +39,7 @@ local read_nll_loss = declare.reader("nll_loss" .. CLASSES .. ")")
 --- Negative log likelihood of classes. The input has logarithms of probabilities, as `LogSoftmax`
 --- gives them; targets are integers from 1.
 --- > ml.nn.functional.nll_loss(ml.tensor { { 0.7, 0.3 } }:log(), ml.tensor { 1 })
+---   0.3567  Tensor () float32
 ---@param input the logarithms of probabilities, the classes in the second dimension
 ---@param target the classes, from 1
 ---@param weight a factor for each class, (classes,): 1 unless given
@@ -59,6 +61,7 @@ local WEIGHTED = ", Tensor? weight=nil)"
 
 --- Mean squared error.
 --- > ml.nn.functional.mse_loss(ml.tensor { 1.0, 2, 5 }, ml.tensor { 1.0, 4, 4 })
+---   1.6667  Tensor () float32
 ---@param input the predictions
 ---@param target the values to predict, in the same shape
 ---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
@@ -68,6 +71,7 @@ local WEIGHTED = ", Tensor? weight=nil)"
 losses.mse_loss = declare.op("mse_loss" .. PAIR .. WEIGHTED)
 --- Mean absolute error.
 --- > ml.nn.functional.l1_loss(ml.tensor { 1.0, 2, 5 }, ml.tensor { 1.0, 4, 4 })
+---   1.  Tensor () float32
 ---@param input the predictions
 ---@param target the values to predict, in the same shape
 ---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
@@ -77,6 +81,7 @@ losses.mse_loss = declare.op("mse_loss" .. PAIR .. WEIGHTED)
 losses.l1_loss = declare.op("l1_loss" .. PAIR .. WEIGHTED)
 --- Smooth L1 loss: squared near 0, absolute further away.
 --- > ml.nn.functional.smooth_l1_loss(ml.tensor { 1.0, 2, 5 }, ml.tensor { 1.0, 4, 4 })
+---   0.6667  Tensor () float32
 ---@param input the predictions
 ---@param target the values to predict, in the same shape
 ---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
@@ -88,6 +93,7 @@ losses.l1_loss = declare.op("l1_loss" .. PAIR .. WEIGHTED)
 losses.smooth_l1_loss = declare.op("smooth_l1_loss" .. PAIR .. ", number>=0 beta=1.0)")
 --- Huber loss: squared near 0, absolute further away.
 --- > ml.nn.functional.huber_loss(ml.tensor { 1.0, 2, 5 }, ml.tensor { 1.0, 4, 4 })
+---   0.6667  Tensor () float32
 ---@param input the predictions
 ---@param target the values to predict, in the same shape
 ---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
@@ -101,6 +107,7 @@ losses.huber_loss = declare.op("huber_loss" .. PAIR .. ", number>0 delta=1.0" ..
 --- Binary cross entropy of probabilities. Inputs and targets are from 0 to 1. Logarithms count as
 --- at least -100, so that the loss is finite. `BCEWithLogitsLoss` takes scores and is more exact.
 --- > ml.nn.functional.binary_cross_entropy(ml.tensor { 0.9, 0.2 }, ml.tensor { 1.0, 0 })
+---   0.1643  Tensor () float32
 ---@param input the probabilities
 ---@param target the probabilities to predict, in the same shape
 ---@param weight a factor for each element, broadcast to the input's shape: 1 unless given
@@ -117,6 +124,7 @@ local read_bce_logits = declare.reader("binary_cross_entropy_with_logits(Tensor 
 --- Binary cross entropy of scores: `BCELoss` of their sigmoid, without overflow. Targets are from 0
 --- to 1.
 --- > ml.nn.functional.binary_cross_entropy_with_logits(ml.tensor { 2.0, -1 }, ml.tensor { 1.0, 0 })
+---   0.2201  Tensor () float32
 ---@param input the scores (logits)
 ---@param target the probabilities to predict, in the same shape
 ---@param weight a factor for each element, broadcast to the input's shape: 1 unless given
@@ -136,6 +144,7 @@ end
 --- is the divergence by its definition; "mean" divides by the number of elements.
 --- > ml.nn.functional.kl_div(ml.tensor { { 0.5, 0.5 } }:log(), ml.tensor { { 0.9, 0.1 } },
 ---   { reduction = "batchmean" })
+---   0.3681  Tensor () float32
 ---@param input the logarithms of the predicted probabilities
 ---@param target the probabilities, in the same shape
 ---@param reduction "mean" "mean" over elements, "batchmean", "sum", or "none" for each of them
@@ -153,6 +162,7 @@ local read_linear_cross_entropy = declare.reader("linear_cross_entropy(Tensor in
 
 --- Cross entropy of the scores that a linear layer gives. All scores are in memory at once.
 --- > ml.nn.functional.linear_cross_entropy(ml.ones(1, 2), ml.eye(3, 2), ml.tensor { 1 })
+---   0.8620  Tensor () float32
 ---@param input the features
 ---@param linear_weight W, a row for each class
 ---@param target the classes, from 1
@@ -187,6 +197,7 @@ end
 --- entries one after the other. The mean divides each loss by its target's length first.
 --- > ml.nn.functional.ctc_loss(ml.zeros(4, 1, 3):log_softmax(3), ml.tensor { { 2, 3 } }, { 4 },
 ---   { 2 })
+---   0.8432  Tensor () float32
 ---@param log_probs the logarithms of the classes' probabilities at each step
 ---@param targets the classes, from 1
 ---@param input_lengths how many steps each entry has
@@ -212,6 +223,7 @@ local REDUCTION = ', Reduction reduction="mean")'
 --- the second.
 --- > ml.nn.functional.margin_ranking_loss(ml.tensor { 1.0, 2 }, ml.tensor { 3.0, 1 },
 ---   ml.tensor { 1.0, 1 })
+---   1.  Tensor () float32
 ---@param input1 the first scores a
 ---@param input2 the second scores b
 ---@param target 1 or -1 for each pair
@@ -224,6 +236,7 @@ losses.margin_ranking_loss = declare.op("margin_ranking_loss(Tensor input1, Tens
 --- Hinge embedding loss of distances. Distances of similar pairs, whose target is 1, should be
 --- small, those of others, with target -1, at least `margin`.
 --- > ml.nn.functional.hinge_embedding_loss(ml.tensor { 0.5, 0.2 }, ml.tensor { 1.0, -1 })
+---   0.6500  Tensor () float32
 ---@param input the distances
 ---@param target 1 or -1 for each
 ---@param margin the distance from which dissimilar pairs cost nothing
@@ -234,6 +247,7 @@ losses.hinge_embedding_loss = declare.op(
   "hinge_embedding_loss(Tensor input, Tensor target, number margin=1" .. REDUCTION)
 --- Logistic loss of scores of two classes. Targets are 1 or -1.
 --- > ml.nn.functional.soft_margin_loss(ml.tensor { 2.0, -1 }, ml.tensor { 1.0, -1 })
+---   0.2201  Tensor () float32
 ---@param input the scores
 ---@param target 1 or -1 for each
 ---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
@@ -243,6 +257,7 @@ losses.soft_margin_loss = declare.op("soft_margin_loss" .. PAIR .. ")")
 --- Cosine embedding loss of pairs of vectors. Similar pairs have the target 1, others -1.
 --- > ml.nn.functional.cosine_embedding_loss(ml.tensor { { 1.0, 0 } }, ml.tensor { { 1.0, 1 } },
 ---   ml.tensor { 1.0 })
+---   0.2929  Tensor () float32
 ---@param input1 the first vectors a
 ---@param input2 the second vectors b
 ---@param target 1 or -1 for each pair
@@ -256,6 +271,7 @@ losses.cosine_embedding_loss = declare.op("cosine_embedding_loss(Tensor input1, 
 --- nearer to the anchor than the negative by `margin`.
 --- > ml.nn.functional.triplet_margin_loss(ml.tensor { { 0.0, 0 } }, ml.tensor { { 0.0, 1 } },
 ---   ml.tensor { { 1.5, 0 } })
+---   0.5000  Tensor () float32
 ---@param anchor the vectors to compare with
 ---@param positive vectors that should be near
 ---@param negative vectors that should be far
@@ -281,6 +297,7 @@ local read_triplet = declare.reader("triplet_margin_with_distance_loss(Tensor an
 --- than the negative by `margin`.
 --- > ml.nn.functional.triplet_margin_with_distance_loss(ml.tensor { { 0.0, 0 } },
 ---   ml.tensor { { 0.0, 1 } }, ml.tensor { { 1.5, 0 } })
+---   0.5000  Tensor () float32
 ---@param anchor the vectors to compare with
 ---@param positive vectors that should be near
 ---@param negative vectors that should be far
@@ -310,6 +327,7 @@ end
 --- Multi-class margin (hinge) loss. The score of the target's class should exceed those of all
 --- others by `margin`.
 --- > ml.nn.functional.multi_margin_loss(ml.tensor { { 0.1, 0.2, 0.4 } }, ml.tensor { 3 })
+---   0.5000  Tensor () float32
 ---@param input the scores
 ---@param target the classes, from 1
 ---@param p the exponent, 1 or 2
@@ -326,6 +344,7 @@ losses.multi_margin_loss = declare.op("multi_margin_loss(Tensor input, Tensor ta
 --- the row of its labels.
 --- > ml.nn.functional.multilabel_margin_loss(ml.tensor { { 0.1, 0.2, 0.4, 0.8 } },
 ---   ml.tensor { { 4, 1, 0, 0 } })
+---   0.8500  Tensor () float32
 ---@param input the scores
 ---@param target the classes, from 1, in the shape of the input
 ---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
@@ -335,6 +354,7 @@ losses.multilabel_margin_loss = declare.op("multilabel_margin_loss" .. PAIR .. "
 --- Multi-label loss: the mean over classes of the binary cross entropy of their scores.
 --- > ml.nn.functional.multilabel_soft_margin_loss(ml.tensor { { 2.0, -1 } },
 ---   ml.tensor { { 1.0, 0 } })
+---   0.2201  Tensor () float32
 ---@param input the scores
 ---@param target 1 for classes that apply, 0 for others
 ---@param weight a factor for each class, (classes,): 1 unless given
@@ -347,6 +367,7 @@ losses.multilabel_soft_margin_loss = declare.op("multilabel_soft_margin_loss(Ten
 --- Negative log likelihood of counts under Poisson distributions. With `log_input` the input is the
 --- logarithm of the rate, else the rate itself.
 --- > ml.nn.functional.poisson_nll_loss(ml.tensor { 0.0, 1 }, ml.tensor { 1.0, 3 })
+---   0.3591  Tensor () float32
 ---@param input the rates, or their logarithms
 ---@param target the counts, in the same shape
 ---@param log_input whether the input is the logarithm of the rate
@@ -363,6 +384,7 @@ losses.poisson_nll_loss = declare.op("poisson_nll_loss(Tensor input, Tensor targ
 --- and the variances; the variances have the input's shape, that without the last dimension, or
 --- with size 1 there.
 --- > ml.nn.functional.gaussian_nll_loss(ml.tensor { 0.0 }, ml.tensor { 1.0 }, ml.tensor { 2.0 })
+---   0.5966  Tensor () float32
 ---@param input the means
 ---@param target the values, in the same shape
 ---@param var the variances, at least 0

@@ -31,6 +31,8 @@ end
 --- `return_indices` the second result has the index of each maximum, from 1, in its sequence, for
 --- `MaxUnpool1d`.
 --- > ml.nn.functional.max_pool1d(ml.tensor { { 1.0, 3, 2, 4 } }, 2)
+---   {{3., 4.}}
+---   Tensor (1, 2) float32
 ---@param input the sequences
 ---@param kernel_size the size of a window: one number
 ---@param stride the distance between windows: the window's size unless given
@@ -47,6 +49,9 @@ pools.max_pool1d = max_pool(1)
 --- `return_indices` the second result has the index of each maximum, from 1, in the flattened
 --- image, for `MaxUnpool2d`.
 --- > ml.nn.functional.max_pool2d(ml.arange(1.0, 16):view(1, 4, 4), 2)
+---   {{{ 6.,  8.},
+---     {14., 16.}}}
+---   Tensor (1, 2, 2) float32
 ---@param input the images
 ---@param kernel_size the size of a window: one number, or { height, width }
 ---@param stride the distance between windows: the window's size unless given
@@ -63,7 +68,8 @@ pools.max_pool2d = max_pool(2)
 --- Max pooling of volumes: the maximum of each window. Padding counts as minus infinity. With
 --- `return_indices` the second result has the index of each maximum, from 1, in the flattened
 --- volume, for `MaxUnpool3d`.
---- > ml.nn.functional.max_pool3d(ml.arange(1.0, 8):view(1, 2, 2, 2), 2)
+--- > ml.nn.functional.max_pool3d(ml.arange(1.0, 8):view(1, 2, 2, 2), 2).shape
+---   (1, 1, 1, 1)
 ---@param input the volumes
 ---@param kernel_size the size of a window: one number, or { depth, height, width }
 ---@param stride the distance between windows: the window's size unless given
@@ -81,6 +87,10 @@ pools.max_pool3d = max_pool(3)
 --- Max pooling of sequences with indices: the maximum of each window and, as the second result, its
 --- index, from 1, in its sequence.
 --- > ml.nn.functional.max_pool1d_with_indices(ml.tensor { { 1.0, 3, 2, 4 } }, 2)
+---   {{3., 4.}}
+---   Tensor (1, 2) float32
+---   {{2, 4}}
+---   Tensor (1, 2) int64
 ---@param input the sequences
 ---@param kernel_size the size of a window: one number
 ---@param stride the distance between windows: the window's size unless given
@@ -95,6 +105,12 @@ pools.max_pool1d_with_indices = max_pool_with_indices(1)
 --- Max pooling of images with indices: the maximum of each window and, as the second result, its
 --- index, from 1, in the flattened image.
 --- > ml.nn.functional.max_pool2d_with_indices(ml.arange(1.0, 16):view(1, 4, 4), 2)
+---   {{{ 6.,  8.},
+---     {14., 16.}}}
+---   Tensor (1, 2, 2) float32
+---   {{{ 6,  8},
+---     {14, 16}}}
+---   Tensor (1, 2, 2) int64
 ---@param input the images
 ---@param kernel_size the size of a window: one number, or { height, width }
 ---@param stride the distance between windows: the window's size unless given
@@ -109,7 +125,8 @@ pools.max_pool1d_with_indices = max_pool_with_indices(1)
 pools.max_pool2d_with_indices = max_pool_with_indices(2)
 --- Max pooling of volumes with indices: the maximum of each window and, as the second result, its
 --- index, from 1, in the flattened volume.
---- > ml.nn.functional.max_pool3d_with_indices(ml.arange(1.0, 8):view(1, 2, 2, 2), 2)
+--- > ml.nn.functional.max_pool3d_with_indices(ml.arange(1.0, 8):view(1, 2, 2, 2), 2).shape
+---   (1, 1, 1, 1)
 ---@param input the volumes
 ---@param kernel_size the size of a window: one number, or { depth, height, width }
 ---@param stride the distance between windows: the window's size unless given
@@ -132,6 +149,8 @@ end
 
 --- Average pooling of sequences: the mean of each window.
 --- > ml.nn.functional.avg_pool1d(ml.tensor { { 1.0, 3, 2, 4 } }, 2)
+---   {{2., 3.}}
+---   Tensor (1, 2) float32
 ---@param input the sequences
 ---@param kernel_size the size of a window: one number
 ---@param stride the distance between windows: the window's size unless given
@@ -145,6 +164,9 @@ end
 pools.avg_pool1d = avg_pool(1)
 --- Average pooling of images: the mean of each window.
 --- > ml.nn.functional.avg_pool2d(ml.arange(1.0, 16):view(1, 4, 4), 2)
+---   {{{ 3.5000,  5.5000},
+---     {11.5000, 13.5000}}}
+---   Tensor (1, 2, 2) float32
 ---@param input the images
 ---@param kernel_size the size of a window: one number, or { height, width }
 ---@param stride the distance between windows: the window's size unless given
@@ -159,7 +181,8 @@ pools.avg_pool1d = avg_pool(1)
 ---@formula for each of h, w
 pools.avg_pool2d = avg_pool(2)
 --- Average pooling of volumes: the mean of each window.
---- > ml.nn.functional.avg_pool3d(ml.arange(1.0, 8):view(1, 2, 2, 2), 2)
+--- > ml.nn.functional.avg_pool3d(ml.arange(1.0, 8):view(1, 2, 2, 2), 2).shape
+---   (1, 1, 1, 1)
 ---@param input the volumes
 ---@param kernel_size the size of a window: one number, or { depth, height, width }
 ---@param stride the distance between windows: the window's size unless given
@@ -182,6 +205,8 @@ end
 
 --- Power-average pooling of sequences: the p-norm of each window.
 --- > ml.nn.functional.lp_pool1d(ml.tensor { { 1.0, 3, 2, 4 } }, 2, 2)
+---   {{3.1623, 4.4721}}
+---   Tensor (1, 2) float32
 ---@param input the sequences
 ---@param norm_type the exponent p, above 0; 1 gives sums
 ---@param kernel_size the size of a window: one number
@@ -194,6 +219,9 @@ end
 pools.lp_pool1d = lp_pool(1)
 --- Power-average pooling of images: the p-norm of each window.
 --- > ml.nn.functional.lp_pool2d(ml.arange(1.0, 16):view(1, 4, 4), 2, 2)
+---   {{{ 8.1240, 11.7473},
+---     {23.3666, 27.3130}}}
+---   Tensor (1, 2, 2) float32
 ---@param input the images
 ---@param norm_type the exponent p, above 0; 1 gives sums
 ---@param kernel_size the size of a window: one number, or { height, width }
@@ -206,7 +234,8 @@ pools.lp_pool1d = lp_pool(1)
 ---@formula for each of h, w
 pools.lp_pool2d = lp_pool(2)
 --- Power-average pooling of volumes: the p-norm of each window.
---- > ml.nn.functional.lp_pool3d(ml.arange(1.0, 8):view(1, 2, 2, 2), 2, 2)
+--- > ml.nn.functional.lp_pool3d(ml.arange(1.0, 8):view(1, 2, 2, 2), 2, 2).shape
+---   (1, 1, 1, 1)
 ---@param input the volumes
 ---@param norm_type the exponent p, above 0; 1 gives sums
 ---@param kernel_size the size of a window: one number, or { depth, height, width }
@@ -275,6 +304,8 @@ end
 --- Adaptive average pooling of sequences: means of windows chosen so that the output has a given
 --- size.
 --- > ml.nn.functional.adaptive_avg_pool1d(ml.tensor { { 1.0, 3, 2, 4 } }, 2)
+---   {{2., 3.}}
+---   Tensor (1, 2) float32
 ---@param input the sequences
 ---@param output_size the size of the output
 ---@shape input (n, c, l) or (c, l) -> (n, c, l_out) or (c, l_out)
@@ -282,6 +313,8 @@ end
 pools.adaptive_avg_pool1d = adaptive_avg_pool(1)
 --- Adaptive average pooling of images: means of windows chosen so that the output has a given size.
 --- > ml.nn.functional.adaptive_avg_pool2d(ml.arange(1.0, 16):view(1, 4, 4), { 1, 2 })
+---   {{{7.5000, 9.5000}}}
+---   Tensor (1, 1, 2) float32
 ---@param input the images
 ---@param output_size the size of the output: one number, or { height, width }, where false keeps
 ---   the input's
@@ -290,7 +323,8 @@ pools.adaptive_avg_pool1d = adaptive_avg_pool(1)
 pools.adaptive_avg_pool2d = adaptive_avg_pool(2)
 --- Adaptive average pooling of volumes: means of windows chosen so that the output has a given
 --- size.
---- > ml.nn.functional.adaptive_avg_pool3d(ml.arange(1.0, 8):view(1, 2, 2, 2), 1)
+--- > ml.nn.functional.adaptive_avg_pool3d(ml.arange(1.0, 8):view(1, 2, 2, 2), 1).shape
+---   (1, 1, 1, 1)
 ---@param input the volumes
 ---@param output_size the size of the output: one number, or { depth, height, width }, where false
 ---   keeps the input's
@@ -301,6 +335,8 @@ pools.adaptive_avg_pool3d = adaptive_avg_pool(3)
 --- Adaptive max pooling of sequences: maxima of windows chosen so that the output has a given size.
 --- With `return_indices` the second result has the index of each maximum, from 1, in its sequence.
 --- > ml.nn.functional.adaptive_max_pool1d(ml.tensor { { 1.0, 3, 2, 4 } }, 2)
+---   {{3., 4.}}
+---   Tensor (1, 2) float32
 ---@param input the sequences
 ---@param output_size the size of the output
 ---@param return_indices whether the indices of the maxima are a second result
@@ -311,6 +347,8 @@ pools.adaptive_max_pool1d = adaptive_max_pool(1, false)
 --- With `return_indices` the second result has the index of each maximum, from 1, in the flattened
 --- image.
 --- > ml.nn.functional.adaptive_max_pool2d(ml.arange(1.0, 16):view(1, 4, 4), { 1, 2 })
+---   {{{14., 16.}}}
+---   Tensor (1, 1, 2) float32
 ---@param input the images
 ---@param output_size the size of the output: one number, or { height, width }, where false keeps
 ---   the input's
@@ -321,7 +359,8 @@ pools.adaptive_max_pool2d = adaptive_max_pool(2, false)
 --- Adaptive max pooling of volumes: maxima of windows chosen so that the output has a given size.
 --- With `return_indices` the second result has the index of each maximum, from 1, in the flattened
 --- volume.
---- > ml.nn.functional.adaptive_max_pool3d(ml.arange(1.0, 8):view(1, 2, 2, 2), 1)
+--- > ml.nn.functional.adaptive_max_pool3d(ml.arange(1.0, 8):view(1, 2, 2, 2), 1).shape
+---   (1, 1, 1, 1)
 ---@param input the volumes
 ---@param output_size the size of the output: one number, or { depth, height, width }, where false
 ---   keeps the input's
@@ -333,6 +372,10 @@ pools.adaptive_max_pool3d = adaptive_max_pool(3, false)
 --- Adaptive max pooling of sequences with indices: the maximum of each window and its index, from
 --- 1, in its sequence. The windows are chosen so that the output has a given size.
 --- > ml.nn.functional.adaptive_max_pool1d_with_indices(ml.tensor { { 1.0, 3, 2, 4 } }, 2)
+---   {{3., 4.}}
+---   Tensor (1, 2) float32
+---   {{2, 4}}
+---   Tensor (1, 2) int64
 ---@param input the sequences
 ---@param output_size the size of the output
 ---@param return_indices whether the indices of the maxima are a second result
@@ -342,6 +385,10 @@ pools.adaptive_max_pool1d_with_indices = adaptive_max_pool(1, true)
 --- Adaptive max pooling of images with indices: the maximum of each window and its index, from 1,
 --- in the flattened image. The windows are chosen so that the output has a given size.
 --- > ml.nn.functional.adaptive_max_pool2d_with_indices(ml.arange(1.0, 16):view(1, 4, 4), { 1, 2 })
+---   {{{14., 16.}}}
+---   Tensor (1, 1, 2) float32
+---   {{{14, 16}}}
+---   Tensor (1, 1, 2) int64
 ---@param input the images
 ---@param output_size the size of the output: one number, or { height, width }, where false keeps
 ---   the input's
@@ -351,7 +398,8 @@ pools.adaptive_max_pool1d_with_indices = adaptive_max_pool(1, true)
 pools.adaptive_max_pool2d_with_indices = adaptive_max_pool(2, true)
 --- Adaptive max pooling of volumes with indices: the maximum of each window and its index, from 1,
 --- in the flattened volume. The windows are chosen so that the output has a given size.
---- > ml.nn.functional.adaptive_max_pool3d_with_indices(ml.arange(1.0, 8):view(1, 2, 2, 2), 1)
+--- > ml.nn.functional.adaptive_max_pool3d_with_indices(ml.arange(1.0, 8):view(1, 2, 2, 2), 1).shape
+---   (1, 1, 1, 1)
 ---@param input the volumes
 ---@param output_size the size of the output: one number, or { depth, height, width }, where false
 ---   keeps the input's
@@ -397,6 +445,8 @@ end
 --- Partial inverse of `max_pool1d`: zeros, with the maxima back at the indices where they were.
 --- > maxima, indices = ml.nn.functional.max_pool1d_with_indices(ml.tensor { { 1.0, 3, 2, 4 } }, 2)
 --- > ml.nn.functional.max_unpool1d(maxima, indices, 2)
+---   {{0., 3., 0., 4.}}
+---   Tensor (1, 4) float32
 ---@param input the maxima
 ---@param indices their indices, from 1, as the pooling gave them
 ---@param kernel_size the size of a window: one number
@@ -410,6 +460,11 @@ pools.max_unpool1d = max_unpool(1)
 --- > maxima, indices = ml.nn.functional.max_pool2d_with_indices(ml.arange(1.0, 16):view(1, 4, 4),
 ---   2)
 --- > ml.nn.functional.max_unpool2d(maxima, indices, 2)
+---   {{{ 0.,  0.,  0.,  0.},
+---     { 0.,  6.,  0.,  8.},
+---     { 0.,  0.,  0.,  0.},
+---     { 0., 14.,  0., 16.}}}
+---   Tensor (1, 4, 4) float32
 ---@param input the maxima
 ---@param indices their indices, from 1, as the pooling gave them
 ---@param kernel_size the size of a window: one number, or { height, width }
@@ -423,7 +478,8 @@ pools.max_unpool2d = max_unpool(2)
 --- Partial inverse of `max_pool3d`: zeros, with the maxima back at the indices where they were.
 --- > maxima, indices = ml.nn.functional.max_pool3d_with_indices(ml.arange(1.0, 8):view(1, 2, 2,
 ---   2), 2)
---- > ml.nn.functional.max_unpool3d(maxima, indices, 2)
+--- > ml.nn.functional.max_unpool3d(maxima, indices, 2).shape
+---   (1, 2, 2, 2)
 ---@param input the maxima
 ---@param indices their indices, from 1, as the pooling gave them
 ---@param kernel_size the size of a window: one number, or { depth, height, width }
@@ -474,12 +530,14 @@ end
 --- so that the output has `output_size`, or the input's size times `output_ratio`; one of the two
 --- must be given. The positions are drawn anew in each call.
 --- > ml.nn.functional.fractional_max_pool2d(ml.ones(1, 5, 5), 2, { output_size = 2 }).shape
+---   (1, 2, 2)
 ---@param input the images
 ---@param kernel_size the size of a window: one number, or { height, width }
 ---@param output_size the size of the output: one number, or { height, width }
 ---@param output_ratio the output's size as a part of the input's, above 0 and at most 1: one
 ---   number, or { height, width }
 ---@param return_indices whether the indices of the maxima, from 1, are a second result
+---@param _random_samples numbers from 0 to 1 that shift the windows, (n, c, 2): drawn unless given
 ---@shape input (n, c, h, w) or (c, h, w) -> (n, c, h_out, w_out) or (c, h_out, w_out)
 ---@source Graham, 2014: Fractional max-pooling
 pools.fractional_max_pool2d = fractional(2, false)
@@ -487,12 +545,14 @@ pools.fractional_max_pool2d = fractional(2, false)
 --- so that the output has `output_size`, or the input's size times `output_ratio`; one of the two
 --- must be given. The positions are drawn anew in each call.
 --- > ml.nn.functional.fractional_max_pool3d(ml.ones(1, 5, 5, 5), 2, { output_size = 2 }).shape
+---   (1, 2, 2, 2)
 ---@param input the volumes
 ---@param kernel_size the size of a window: one number, or { depth, height, width }
 ---@param output_size the size of the output: one number, or { depth, height, width }
 ---@param output_ratio the output's size as a part of the input's, above 0 and at most 1: one
 ---   number, or { depth, height, width }
 ---@param return_indices whether the indices of the maxima, from 1, are a second result
+---@param _random_samples numbers from 0 to 1 that shift the windows, (n, c, 3): drawn unless given
 ---@shape input (n, c, d, h, w) or (c, d, h, w) -> (n, c, d_out, h_out, w_out) or (c, d_out, h_out,
 ---   w_out)
 ---@source Graham, 2014: Fractional max-pooling
@@ -502,12 +562,17 @@ pools.fractional_max_pool3d = fractional(3, false)
 --- `output_ratio`; one of the two must be given.
 --- > ml.manual_seed(1)
 --- > ml.nn.functional.fractional_max_pool2d_with_indices(ml.arange(1.0, 9):view(1, 3, 3), 2, 1)
+---   {{{9.}}}
+---   Tensor (1, 1, 1) float32
+---   {{{9}}}
+---   Tensor (1, 1, 1) int64
 ---@param input the images
 ---@param kernel_size the size of a window: one number, or { height, width }
 ---@param output_size the size of the output: one number, or { height, width }
 ---@param output_ratio the output's size as a part of the input's, above 0 and at most 1: one
 ---   number, or { height, width }
 ---@param return_indices whether the indices of the maxima, from 1, are a second result
+---@param _random_samples numbers from 0 to 1 that shift the windows, (n, c, 2): drawn unless given
 ---@shape input (n, c, h, w) or (c, h, w) -> (n, c, h_out, w_out) or (c, h_out, w_out)
 ---@source Graham, 2014: Fractional max-pooling
 pools.fractional_max_pool2d_with_indices = fractional(2, true)
@@ -515,13 +580,16 @@ pools.fractional_max_pool2d_with_indices = fractional(2, true)
 --- from 1. The windows are spread so that the output has `output_size`, or the input's size times
 --- `output_ratio`; one of the two must be given.
 --- > ml.manual_seed(1)
---- > ml.nn.functional.fractional_max_pool3d_with_indices(ml.arange(1.0, 27):view(1, 3, 3, 3), 2, 1)
+--- > ml.nn.functional.fractional_max_pool3d_with_indices(ml.arange(1.0, 27):view(1, 3, 3, 3), 2,
+---   1).shape
+---   (1, 1, 1, 1)
 ---@param input the volumes
 ---@param kernel_size the size of a window: one number, or { depth, height, width }
 ---@param output_size the size of the output: one number, or { depth, height, width }
 ---@param output_ratio the output's size as a part of the input's, above 0 and at most 1: one
 ---   number, or { depth, height, width }
 ---@param return_indices whether the indices of the maxima, from 1, are a second result
+---@param _random_samples numbers from 0 to 1 that shift the windows, (n, c, 3): drawn unless given
 ---@shape input (n, c, d, h, w) or (c, d, h, w) -> (n, c, d_out, h_out, w_out) or (c, d_out, h_out,
 ---   w_out)
 ---@source Graham, 2014: Fractional max-pooling

@@ -34,6 +34,10 @@ local read_conv_weights = signature("nn.utils.fuse_conv_bn_weights(Tensor conv_w
 
 --- Weight and bias of a convolution with the batch normalisation after it folded in.
 --- > ml.nn.utils.fuse_conv_bn_weights(ml.ones(1, 1, 1), nil, ml.ones(1), ml.tensor { 4.0 }, 0)
+---   {{{0.5000}}}
+---   Tensor (1, 1, 1) float32
+---   {-0.5000}
+---   Tensor (1,) float32
 ---@param conv_w the weight of the convolution
 ---@param conv_b its bias: 0 unless given
 ---@param bn_rm the running mean of the normalisation
@@ -57,6 +61,10 @@ local read_linear_weights = signature("nn.utils.fuse_linear_bn_weights(Tensor li
 
 --- Weight and bias of a linear layer with the batch normalisation after it folded in.
 --- > ml.nn.utils.fuse_linear_bn_weights(ml.ones(1, 2), nil, ml.ones(1), ml.tensor { 4.0 }, 0)
+---   {{0.5000, 0.5000}}
+---   Tensor (1, 2) float32
+---   {-0.5000}
+---   Tensor (1,) float32
 ---@param linear_w the weight of the layer
 ---@param linear_b its bias: 0 unless given
 ---@param bn_rm the running mean of the normalisation
@@ -93,6 +101,8 @@ local read_conv = signature(
 --- Copy of a convolution with the batch normalisation after it folded in.
 --- > conv, bn = ml.nn.Conv2d(1, 2, 3):eval(), ml.nn.BatchNorm2d(2):eval()
 --- > ml.nn.utils.fuse_conv_bn_eval(conv, bn)
+---   Conv2d(1 -> 2, kernel 3)        20
+---   20 parameters
 ---@param conv table the convolution, in eval mode
 ---@param bn table the batch normalisation, in eval mode
 ---@param transpose? boolean whether it is a transposed convolution
@@ -108,6 +118,8 @@ local read_linear = signature "nn.utils.fuse_linear_bn_eval(Module linear, Modul
 --- Copy of a linear layer with the batch normalisation after it folded in.
 --- > linear, bn = ml.nn.Linear(3, 2):eval(), ml.nn.BatchNorm1d(2):eval()
 --- > ml.nn.utils.fuse_linear_bn_eval(linear, bn)
+---   Linear(3 -> 2)         8
+---   8 parameters
 ---@param linear table the layer, in eval mode
 ---@param bn table the batch normalisation, in eval mode
 ---@return table

@@ -54,6 +54,7 @@ end
 --- which are trained. The norms are `parametrizations.weight.original0`, the direction `original1`.
 --- > net = ml.nn.utils.parametrizations.weight_norm(ml.nn.Linear(2, 3))
 --- > net.parametrizations.weight.original0.shape
+---   (3, 1)
 ---@param module table the module
 ---@param name? string the name of the parameter
 ---@param dim? integer|boolean the dimension whose slices have norms of their own, from 1; false for
@@ -103,6 +104,7 @@ local read_spectral_norm = signature("nn.utils.parametrizations.spectral_norm(Mo
 --- training mode.
 --- > net = ml.nn.utils.parametrizations.spectral_norm(ml.nn.Linear(2, 3))
 --- > net.weight.shape
+---   (3, 2)
 ---@param module table the module
 ---@param name? string the name of the parameter
 ---@param n_power_iterations? integer how many steps of the power iteration each training call makes
@@ -224,6 +226,7 @@ local read_orthogonal = signature("nn.utils.parametrizations.orthogonal(Module m
 --- columns than rows its rows.
 --- > net = ml.nn.utils.parametrizations.orthogonal(ml.nn.Linear(2, 2))
 --- > (net.weight:matmul(net.weight:t()) - ml.eye(2)):abs():max():item() < 1e-5
+---   true
 ---@param module table the module
 ---@param name? string the name of the parameter
 ---@param orthogonal_map? string "matrix_exp" (for square weights unless given), "cayley" or

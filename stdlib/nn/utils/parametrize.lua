@@ -22,6 +22,7 @@ local read_cached = signature "nn.utils.parametrize.cached(any? f=nil, any... ar
 --- until the block ends. For networks that use a tensor several times in a step.
 --- > net = ml.nn.utils.parametrizations.orthogonal(ml.nn.Linear(2, 2))
 --- > ml.nn.utils.parametrize.cached(function() return net(net(ml.ones(1, 2))).shape end)
+---   (1, 2)
 ---@param f? function the function
 ---@param ... any its arguments
 ---@return any ... its results, or the value to hold
@@ -47,9 +48,14 @@ end
 --- `original` is the tensor, or `original0`, `original1`, ... are where `right_inverse` gives
 --- several. It is `net.parametrizations.NAME`.
 --- > ml.nn.utils.parametrize.ParametrizationList({ ml.nn.Identity() }, ml.ones(2))
+---   ParametrizationList(
+---     (0): Identity()
+---   )
+---   0 parameters
 ---@param modules the parametrisations in their order
 ---@param original the tensor that they compute from at first
 ---@param unsafe whether they may change shape and dtype
+---@shape original (*) -> as the last parametrisation gives it
 local ParametrizationList = class("ParametrizationList", containers.ModuleList)
 parametrize.ParametrizationList = ParametrizationList
 
@@ -126,8 +132,18 @@ end
 --- > function Half:right_inverse(y) return y * 2 end
 --- > net = ml.nn.Linear(2, 1)
 --- > ml.nn.utils.parametrize.register_parametrization(net, "weight", Half())
+---   ParametrizedLinear(2 -> 1                  3
+---     (parametrizations): ModuleDict(          2
+---       (weight): ParametrizationList(         2
+---         (0): Half()
+---       )
+---     )
+---   )
+---   3 parameters
 --- > net.parametrizations.weight:right_inverse(ml.ones(1, 2))
 --- > net.parametrizations.weight.original
+---   {{2., 2.}}
+---   Tensor (1, 2) float32 requires_grad
 ---@param value moonlet.Tensor the value
 ---@error a parametrisation has no `right_inverse`
 function ParametrizationList:right_inverse(value)
@@ -194,6 +210,7 @@ local read_is = signature(
 
 --- Whether a module, or one tensor of it, is parametrised.
 --- > ml.nn.utils.parametrize.is_parametrized(ml.nn.Linear(2, 2))
+---   false
 ---@param module table the module
 ---@param tensor_name? string the name of the tensor: any unless given
 ---@return boolean
@@ -247,8 +264,22 @@ local read_register = signature("nn.utils.parametrize.register_parametrization(M
 --- > function Symmetric:forward(x) return x:triu() + x:triu(1):t() end
 --- > net = ml.nn.Linear(2, 2)
 --- > ml.nn.init.ones_(net.weight)
+---   {{1., 1.},
+---    {1., 1.}}
+---   Tensor (2, 2) float32 requires_grad
 --- > ml.nn.utils.parametrize.register_parametrization(net, "weight", Symmetric())
+---   ParametrizedLinear(2 -> 2                  6
+---     (parametrizations): ModuleDict(          4
+---       (weight): ParametrizationList(         4
+---         (0): Symmetric()
+---       )
+---     )
+---   )
+---   6 parameters
 --- > net.weight
+---   {{1., 1.},
+---    {1., 1.}}
+---   Tensor (2, 2) float32 grad_fn=AddBackward
 ---@param module table the module
 ---@param tensor_name string the name of the parameter or buffer
 ---@param parametrization table the module that computes
@@ -283,6 +314,8 @@ end
 --- Ends the parametrisation of a tensor.
 --- > net = ml.nn.utils.parametrizations.orthogonal(ml.nn.Linear(2, 2))
 --- > ml.nn.utils.parametrize.remove_parametrizations(net, "weight")
+---   Linear(2 -> 2)         6
+---   6 parameters
 ---@param module table the module
 ---@param tensor_name string the name of the tensor
 ---@param leave_parametrized? boolean whether the tensor keeps its present value, or becomes the
@@ -312,6 +345,7 @@ local read_type = signature "nn.utils.parametrize.type_before_parametrizations(M
 
 --- Class that a module had before it was parametrised, else its class.
 --- > ml.nn.utils.parametrize.type_before_parametrizations(ml.nn.Linear(2, 2)) == ml.nn.Linear
+---   true
 ---@param module table the module
 ---@return table
 function parametrize.type_before_parametrizations(...)
@@ -327,7 +361,16 @@ local read_transfer = signature("nn.utils.parametrize.transfer_parametrizations_
 --- > a = ml.nn.utils.parametrizations.orthogonal(ml.nn.Linear(2, 2))
 --- > b = ml.nn.Linear(2, 2)
 --- > ml.nn.utils.parametrize.transfer_parametrizations_and_params(a, b)
+---   ParametrizedLinear(2 -> 2                  6
+---     (parametrizations): ModuleDict(          4
+---       (weight): ParametrizationList(         4
+---         (0): _Orthogonal()
+---       )
+---     )
+---   )
+---   6 parameters
 --- > ml.nn.utils.parametrize.is_parametrized(b)
+---   true
 ---@param from_module table the module that is parametrised
 ---@param to_module table the module that gets them
 ---@param tensor_name? string the name of the tensor: all unless given

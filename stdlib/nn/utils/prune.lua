@@ -24,6 +24,9 @@ local read_identity = signature("nn.utils.prune.identity" .. ONE .. ")")
 --- `weight_orig` times the buffer `weight_mask`.
 --- > net = ml.nn.utils.prune.identity(ml.nn.Linear(2, 2), "weight")
 --- > net.weight_mask
+---   {{1., 1.},
+---    {1., 1.}}
+---   Tensor (2, 2) float32
 ---@param module table the module
 ---@param name string the name of the parameter
 ---@return table module
@@ -39,6 +42,7 @@ local read_random = signature("nn.utils.prune.random_unstructured" .. ONE .. AMO
 --- `weight_orig` times the buffer `weight_mask`.
 --- > net = ml.nn.utils.prune.random_unstructured(ml.nn.Linear(2, 2), "weight", 0.5)
 --- > net.weight_mask:sum()
+---   2.  Tensor () float32
 ---@param module table the module
 ---@param name string the name of the parameter
 ---@param amount number how many elements, or by a number from 0 to 1 that is no integer which part
@@ -55,13 +59,22 @@ local read_l1 = signature("nn.utils.prune.l1_unstructured" .. ONE .. AMOUNT .. S
 --- then computed as `weight_orig` times the buffer `weight_mask`.
 --- > net = ml.nn.Linear(2, 2)
 --- > ml.nn.init.eye_(net.weight)
+---   {{1., 0.},
+---    {0., 1.}}
+---   Tensor (2, 2) float32 requires_grad
 --- > ml.nn.utils.prune.l1_unstructured(net, "weight", 2)
+---   Linear(2 -> 2)         6
+---   6 parameters
 --- > net.weight_mask
+---   {{1., 0.},
+---    {0., 1.}}
+---   Tensor (2, 2) float32
 ---@param module table the module
 ---@param name string the name of the parameter
 ---@param amount number how many elements, or by a number from 0 to 1 that is no integer which part
 ---@param importance_scores? moonlet.Tensor what is compared instead of the parameter, in its shape
 ---@return table module
+---@shape parameter (*), importance_scores (*)
 function prune.l1_unstructured(...)
   local module, name, amount, scores = read_l1(...)
   return methods._apply(methods.L1Unstructured(amount), module, name, scores)
@@ -74,6 +87,7 @@ local read_random_structured = signature("nn.utils.prune.random_structured" .. O
 --- computed as `weight_orig` times the buffer `weight_mask`.
 --- > net = ml.nn.utils.prune.random_structured(ml.nn.Linear(2, 2), "weight", 1, 1)
 --- > net.weight_mask:sum()
+---   2.  Tensor () float32
 ---@param module table the module
 ---@param name string the name of the parameter
 ---@param amount number how many slices, or by a number from 0 to 1 that is no integer which part
@@ -91,8 +105,16 @@ local read_ln = signature("nn.utils.prune.ln_structured" .. ONE .. AMOUNT .. ", 
 --- parameter is then computed as `weight_orig` times the buffer `weight_mask`.
 --- > net = ml.nn.Linear(2, 2)
 --- > net.weight:detach():copy_(ml.tensor { { 1, 1 }, { 2, 2 } })
+---   {{1., 1.},
+---    {2., 2.}}
+---   Tensor (2, 2) float32
 --- > ml.nn.utils.prune.ln_structured(net, "weight", 1, 2, 1)
+---   Linear(2 -> 2)         6
+---   6 parameters
 --- > net.weight_mask
+---   {{0., 0.},
+---    {1., 1.}}
+---   Tensor (2, 2) float32
 ---@param module table the module
 ---@param name string the name of the parameter
 ---@param amount number how many slices, or by a number from 0 to 1 that is no integer which part
@@ -100,6 +122,7 @@ local read_ln = signature("nn.utils.prune.ln_structured" .. ONE .. AMOUNT .. ", 
 ---@param dim integer the dimension of the slices, from 1
 ---@param importance_scores? moonlet.Tensor what is compared instead of the parameter, in its shape
 ---@return table module
+---@shape parameter (*), importance_scores (*)
 function prune.ln_structured(...)
   local module, name, amount, n, dim, scores = read_ln(...)
   return methods._apply(methods.LnStructured(amount, n, dim), module, name, scores)
@@ -111,11 +134,17 @@ local read_custom = signature("nn.utils.prune.custom_from_mask" .. ONE .. ", Ten
 --- `weight_orig` times the buffer `weight_mask`.
 --- > net = ml.nn.Linear(2, 2)
 --- > ml.nn.utils.prune.custom_from_mask(net, "weight", ml.eye(2))
+---   Linear(2 -> 2)         6
+---   6 parameters
 --- > net.weight_mask
+---   {{1., 0.},
+---    {0., 1.}}
+---   Tensor (2, 2) float32
 ---@param module table the module
 ---@param name string the name of the parameter
 ---@param mask moonlet.Tensor the mask, in the shape of the parameter
 ---@return table module
+---@shape parameter (*), mask (*)
 function prune.custom_from_mask(...)
   local module, name, mask = read_custom(...)
   return methods._apply(methods.CustomFromMask(mask), module, name)
@@ -149,6 +178,7 @@ local read_global = signature("nn.utils.prune.global_unstructured(table paramete
 --- > both = { { net[1], "weight" }, { net[2], "weight" } }
 --- > prune.global_unstructured(both, prune.L1Unstructured, nil, 0.5)
 --- > net[1].weight_mask:sum() + net[2].weight_mask:sum()
+---   6.  Tensor () float32
 ---@param parameters table[] an array of pairs { module, name }
 ---@param pruning_method table a class such as `prune.L1Unstructured`
 ---@param importance_scores? table[] an array of { module, name, scores }
@@ -186,6 +216,8 @@ local read_remove = signature("nn.utils.prune.remove" .. ONE .. ")")
 --- Makes pruning permanent: the parameter is one of its own again, with the zeros in it.
 --- > net = ml.nn.utils.prune.identity(ml.nn.Linear(2, 2), "weight")
 --- > ml.nn.utils.prune.remove(net, "weight")
+---   Linear(2 -> 2)         6
+---   6 parameters
 ---@param module table the module
 ---@param name string the name of the parameter
 ---@return table module
@@ -199,6 +231,7 @@ local read_is_pruned = signature "nn.utils.prune.is_pruned(Module module)"
 
 --- Whether a parameter of a module, or of those below it, is pruned.
 --- > ml.nn.utils.prune.is_pruned(ml.nn.Linear(2, 2))
+---   false
 ---@param module table the module
 ---@return boolean
 function prune.is_pruned(...)

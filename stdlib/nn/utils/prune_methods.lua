@@ -19,6 +19,8 @@ local methods = {}
 --- > Below.PRUNING_TYPE = "unstructured"
 --- > function Below:compute_mask(t, default_mask) return default_mask * t:lt(2.5) end
 --- > Below():prune(ml.tensor { 1.0, 2, 3 })
+---   {1., 2., 0.}
+---   Tensor (3,) float32
 local Base = class "BasePruningMethod"
 methods.BasePruningMethod = Base
 Base.PRUNING_TYPE = "global"
@@ -26,6 +28,8 @@ Base.PRUNING_TYPE = "global"
 --- The mask for a tensor of scores; every class defines it.
 --- > mask = ml.nn.utils.prune.L1Unstructured(1):compute_mask(ml.tensor { 1.0, 2 }, ml.ones(2))
 --- > mask
+---   {0., 1.}
+---   Tensor (2,) float32
 ---@error the class does not define it
 function Base:compute_mask()
   fail("%s: has no method compute_mask", class.name(class.of(self)))
@@ -35,6 +39,7 @@ end
 --- > method = ml.nn.utils.prune.Identity()
 --- > net = ml.nn.utils.prune.identity(ml.nn.Linear(2, 2), "weight")
 --- > net.weight:eq(net.weight_orig * net.weight_mask):all()
+---   true  Tensor () bool
 ---@param module table the module, whose parameter is pruned by this method
 ---@return moonlet.Tensor
 function Base:apply_mask(module)
@@ -45,6 +50,8 @@ end
 
 --- Prunes a tensor: the tensor times the mask that comes of it, or of other scores.
 --- > ml.nn.utils.prune.L1Unstructured(1):prune(ml.tensor { 1.0, 2 })
+---   {0., 2.}
+---   Tensor (2,) float32
 ---@param t moonlet.Tensor the tensor
 ---@param default_mask? moonlet.Tensor the mask to start from: ones unless given
 ---@param importance_scores? moonlet.Tensor what is compared instead of `t`
@@ -59,7 +66,10 @@ end
 --- follow the name.
 --- > net = ml.nn.Linear(2, 2)
 --- > ml.nn.utils.prune.L1Unstructured:apply(net, "weight", 0.5)
+---   Linear(2 -> 2)         6
+---   6 parameters
 --- > net.weight_mask:sum()
+---   2.  Tensor () float32
 ---@param module table the module
 ---@param name string the name of the parameter
 ---@param ... any the arguments of the class
@@ -95,6 +105,8 @@ local function define(name, kind, init, compute)
 
   --- The mask for a tensor of scores: `default_mask` without what the method prunes.
   --- > ml.nn.utils.prune.L1Unstructured(1):compute_mask(ml.tensor { 1.0, 2 }, ml.ones(2))
+  ---   {0., 1.}
+  ---   Tensor (2,) float32
   ---@param t the scores
   ---@param default_mask the mask to start from
   ---@shape t (*), default_mask (*) -> (*)
@@ -105,6 +117,13 @@ end
 --- Pruning that prunes nothing.
 --- > x = ml.tensor { { 1.0, 2 }, { 3.0, 4 } }
 --- > ml.nn.utils.prune.Identity():prune(x)
+---   {{1., 2.},
+---    {3., 4.}}
+---   Tensor (2, 2) float32
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
 ---@see nn.utils.prune.BasePruningMethod
 methods.Identity = define("Identity", "unstructured", nil, function(_, _, mask)
   return mask:clone()
@@ -127,6 +146,11 @@ end
 --- Pruning of elements at random.
 --- > x = ml.tensor { { 1.0, 2 }, { 3.0, 4 } }
 --- > ml.nn.utils.prune.RandomUnstructured(1):prune(x):count_nonzero()
+---   3  Tensor () int64
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
 ---@param amount how many elements, or by a number from 0 to 1 that is no integer which part
 ---@see nn.utils.prune.BasePruningMethod
 methods.RandomUnstructured = define("RandomUnstructured", "unstructured",
@@ -138,6 +162,13 @@ methods.RandomUnstructured = define("RandomUnstructured", "unstructured",
 --- Pruning of the elements of least absolute value.
 --- > x = ml.tensor { { 1.0, 2 }, { 3.0, 4 } }
 --- > ml.nn.utils.prune.L1Unstructured(1):prune(x)
+---   {{0., 2.},
+---    {3., 4.}}
+---   Tensor (2, 2) float32
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
 ---@param amount how many elements, or by a number from 0 to 1 that is no integer which part
 ---@see nn.utils.prune.BasePruningMethod
 methods.L1Unstructured = define("L1Unstructured", "unstructured", init_amount "L1Unstructured",
@@ -167,6 +198,11 @@ end
 --- Pruning of slices along a dimension at random.
 --- > x = ml.tensor { { 1.0, 2 }, { 3.0, 4 } }
 --- > ml.nn.utils.prune.RandomStructured(1, 1):prune(x):count_nonzero()
+---   2  Tensor () int64
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
 ---@param amount how many slices, or by a number from 0 to 1 that is no integer which part
 ---@param dim the dimension of the slices, from 1
 ---@see nn.utils.prune.BasePruningMethod
@@ -184,6 +220,13 @@ end)
 --- Pruning of the slices along a dimension whose norm is least.
 --- > x = ml.tensor { { 1.0, 2 }, { 3.0, 4 } }
 --- > ml.nn.utils.prune.LnStructured(1, 2, 1):prune(x)
+---   {{0., 0.},
+---    {3., 4.}}
+---   Tensor (2, 2) float32
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
 ---@param amount how many slices, or by a number from 0 to 1 that is no integer which part
 ---@param n the exponent of the norm
 ---@param dim the dimension of the slices, from 1
@@ -206,6 +249,13 @@ end)
 --- Pruning by a given mask.
 --- > x = ml.tensor { { 1.0, 2 }, { 3.0, 4 } }
 --- > ml.nn.utils.prune.CustomFromMask(ml.tensor { { 1.0, 0 }, { 0, 1 } }):prune(x)
+---   {{1., 0.},
+---    {0., 4.}}
+---   Tensor (2, 2) float32
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
 ---@param mask what is multiplied with the mask that is there
 ---@see nn.utils.prune.BasePruningMethod
 methods.CustomFromMask = define("CustomFromMask", "global", function(self, mask)
@@ -221,6 +271,7 @@ end)
 --- Several pruning methods, one after the other: each sees what those before have left.
 --- > prune = ml.nn.utils.prune
 --- > #prune.PruningContainer(prune.L1Unstructured(1), prune.L1Unstructured(1))
+---   2
 ---@param ... the methods, all of the same parameter
 local Container = class("PruningContainer", Base)
 methods.PruningContainer = Container
@@ -234,6 +285,7 @@ end
 --- > container = ml.nn.utils.prune.PruningContainer()
 --- > container:add_pruning_method(ml.nn.utils.prune.L1Unstructured(1))
 --- > #container
+---   1
 ---@param method table the method, of the same parameter
 function Container:add_pruning_method(method)
   if not class.is_instance(method, Base) then
@@ -275,6 +327,8 @@ end
 --- The mask of the newest method for what an older mask has left.
 --- > container = ml.nn.utils.prune.PruningContainer(ml.nn.utils.prune.L1Unstructured(1))
 --- > container:compute_mask(ml.tensor { 1.0, 2, 3 }, ml.tensor { 0.0, 1, 1 })
+---   {0., 0., 1.}
+---   Tensor (3,) float32
 ---@param t moonlet.Tensor the scores
 ---@param mask moonlet.Tensor the older mask
 ---@return moonlet.Tensor
@@ -331,7 +385,10 @@ end
 --- Makes pruning of a module's parameter permanent.
 --- > net = ml.nn.Linear(2, 2)
 --- > ml.nn.utils.prune.L1Unstructured:apply(net, "weight", 0.5)
+---   Linear(2 -> 2)         6
+---   6 parameters
 --- > ml.nn.utils.prune.remove(net, "weight").weight:eq(0):sum()
+---   2  Tensor () int64
 ---@param module table the module, whose parameter is pruned by this method
 function Base:remove(module)
   return methods._remove("nn.utils.prune", module, self._tensor_name)

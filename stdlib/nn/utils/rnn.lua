@@ -20,6 +20,8 @@ end
 
 --- Inverse of a permutation of the indices from 1.
 --- > ml.nn.utils.rnn.invert_permutation(ml.tensor { 3, 1, 2 })
+---   {2, 3, 1}
+---   Tensor (3,) int64
 ---@param permutation? moonlet.Tensor the permutation, or nil, whose inverse is nil
 ---@return moonlet.Tensor?
 ---@shape permutation (n) -> (n)
@@ -28,6 +30,7 @@ function rnn.invert_permutation(...) return inverted((read_invert(...))) end
 --- Sequences of several lengths without padding, as recurrent layers take them.
 --- `pack_padded_sequence` and `pack_sequence` make it; there is seldom a reason to do so by hand.
 --- > ml.nn.utils.rnn.PackedSequence(ml.ones(3), ml.tensor { 2, 1 })
+---   PackedSequence(data (3,), 2 sequences, 2 steps)
 ---@param data the first step of all sequences, then the second, and so on
 ---@param batch_sizes how many sequences each step has, int64 on the CPU
 ---@param sorted_indices which sequence stands at each position, from 1
@@ -64,6 +67,7 @@ end
 --- it.
 --- > packed = ml.nn.utils.rnn.pack_sequence { ml.ones(2), ml.ones(1) }
 --- > packed:to("float64").data.dtype
+---   float64
 ---@param ... the arguments of a tensor's `to`
 ---@return table
 function PackedSequence:to(...)
@@ -76,7 +80,7 @@ end
 
 --- The same sequences on a CUDA device.
 --- > packed = ml.nn.utils.rnn.pack_sequence { ml.ones(2), ml.ones(1) }
---- > if ml.cuda.is_available() then packed = packed:cuda() end
+--- > packed:cuda().data.device  -- needs cuda
 ---@param device? string the device: "cuda" unless given
 ---@return table
 function PackedSequence:cuda(device) return self:to { device = device or "cuda" } end
@@ -84,30 +88,35 @@ function PackedSequence:cuda(device) return self:to { device = device or "cuda" 
 --- The same sequences on the CPU.
 --- > packed = ml.nn.utils.rnn.pack_sequence { ml.ones(2), ml.ones(1) }
 --- > packed:cpu().data.device
+---   cpu
 ---@return table
 function PackedSequence:cpu() return self:to { device = "cpu" } end
 
 --- The same sequences in float64.
 --- > packed = ml.nn.utils.rnn.pack_sequence { ml.ones(2), ml.ones(1) }
 --- > packed:double().data.dtype
+---   float64
 ---@return table
 function PackedSequence:double() return self:to { dtype = "float64" } end
 
 --- The same sequences in float32.
 --- > packed = ml.nn.utils.rnn.pack_sequence { ml.ones(2), ml.ones(1) }
 --- > packed:float().data.dtype
+---   float32
 ---@return table
 function PackedSequence:float() return self:to { dtype = "float32" } end
 
 --- The same sequences in float16.
 --- > packed = ml.nn.utils.rnn.pack_sequence { ml.ones(2), ml.ones(1) }
 --- > packed:half().data.dtype
+---   float16
 ---@return table
 function PackedSequence:half() return self:to { dtype = "float16" } end
 
 --- The same sequences in int64.
 --- > packed = ml.nn.utils.rnn.pack_sequence { ml.ones(2), ml.ones(1) }
 --- > packed:long().data.dtype
+---   int64
 ---@return table
 function PackedSequence:long() return self:to { dtype = "int64" } end
 
@@ -182,6 +191,8 @@ local read_pack_padded = signature("nn.utils.rnn.pack_padded_sequence(Tensor inp
 
 --- Packs a padded batch of sequences for a recurrent layer.
 --- > ml.nn.utils.rnn.pack_padded_sequence(ml.ones(3, 2), { 3, 1 }).batch_sizes
+---   {2, 1, 1}
+---   Tensor (3,) int64
 ---@param input moonlet.Tensor the padded sequences
 ---@param lengths moonlet.Tensor|integer[] how many steps each sequence has
 ---@param batch_first? boolean whether the batch is the first dimension
@@ -247,6 +258,11 @@ local read_pad_packed = signature("nn.utils.rnn.pad_packed_sequence(Packed seque
 --- in their own order.
 --- > packed = ml.nn.utils.rnn.pack_sequence { ml.ones(2), ml.ones(1) }
 --- > ml.nn.utils.rnn.pad_packed_sequence(packed)
+---   {{1., 1.},
+---    {1., 0.}}
+---   Tensor (2, 2) float32
+---   {2, 1}
+---   Tensor (2,) int64
 ---@param sequence table the packed sequences
 ---@param batch_first? boolean whether the batch is the first dimension of the result
 ---@param padding_value? number what stands behind the end of a sequence
@@ -288,6 +304,10 @@ local read_pad = signature("nn.utils.rnn.pad_sequence(Tensor[] sequences, bool b
 
 --- Pads sequences of several lengths to one tensor.
 --- > ml.nn.utils.rnn.pad_sequence { ml.ones(3), ml.ones(2) }
+---   {{1., 1.},
+---    {1., 1.},
+---    {1., 0.}}
+---   Tensor (3, 2) float32
 ---@param sequences moonlet.Tensor[] the sequences
 ---@param batch_first? boolean whether the batch is the first dimension of the result
 ---@param padding_value? number what the padding is
@@ -316,6 +336,7 @@ local read_unpad = signature("nn.utils.rnn.unpad_sequence(Tensor padded_sequence
 
 --- Cuts a padded tensor into its sequences: the inverse of `pad_sequence`.
 --- > ml.nn.utils.rnn.unpad_sequence(ml.ones(3, 2), { 3, 2 })
+---   {{1., 1., 1.}  Tensor (3,) float32, {1., 1.}  Tensor (2,) float32}
 ---@param padded_sequences moonlet.Tensor the padded sequences
 ---@param lengths moonlet.Tensor|integer[] how many steps each sequence has
 ---@param batch_first? boolean whether the batch is the first dimension
@@ -330,6 +351,8 @@ local read_pack = signature(
 
 --- Packs sequences of several lengths for a recurrent layer.
 --- > ml.nn.utils.rnn.pack_sequence({ ml.ones(2), ml.ones(1) }).batch_sizes
+---   {2, 1}
+---   Tensor (2,) int64
 ---@param sequences moonlet.Tensor[] the sequences
 ---@param enforce_sorted? boolean whether the lengths must not grow; without, they may stand in any
 ---   order
@@ -348,6 +371,7 @@ local read_unpack = signature "nn.utils.rnn.unpack_sequence(Packed packed_sequen
 --- The sequences of a packed sequence: the inverse of `pack_sequence`.
 --- > packed = ml.nn.utils.rnn.pack_sequence { ml.ones(2), ml.ones(1) }
 --- > ml.nn.utils.rnn.unpack_sequence(packed)
+---   {{1., 1.}  Tensor (2,) float32, {1.}  Tensor (1,) float32}
 ---@param packed_sequences table the packed sequences
 ---@return moonlet.Tensor[]
 ---@shape -> n tensors (length_i, *)

@@ -84,6 +84,7 @@ end
 --- singular value is followed by power iteration in training mode; the parameter becomes
 --- `weight_orig`. Newer scripts use `parametrizations.spectral_norm`.
 --- > ml.nn.utils.spectral_norm(ml.nn.Linear(2, 3)).weight_u.shape
+---   (3,)
 ---@param module table the module
 ---@param name? string the name of the parameter
 ---@param n_power_iterations? integer how many steps of the power iteration each training call makes
@@ -114,6 +115,8 @@ local read_remove = signature 'nn.utils.remove_spectral_norm(Module module, stri
 --- Undoes `spectral_norm`: the weight is a parameter again, with its present value.
 --- > net = ml.nn.utils.spectral_norm(ml.nn.Linear(2, 3))
 --- > ml.nn.utils.remove_spectral_norm(net)
+---   Linear(2 -> 3)         9
+---   9 parameters
 ---@param module table the module
 ---@param name? string the name of the parameter
 ---@return table module

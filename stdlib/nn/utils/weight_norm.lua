@@ -55,6 +55,7 @@ local read = signature(
 --- `parametrizations.weight_norm`.
 --- > net = ml.nn.utils.weight_norm(ml.nn.Linear(2, 3))
 --- > net.weight_g.shape
+---   (3, 1)
 ---@param module table the module
 ---@param name? string the name of the parameter
 ---@param dim? integer|boolean the dimension whose slices have norms of their own, from 1; false for
@@ -80,6 +81,8 @@ local read_remove = signature 'nn.utils.remove_weight_norm(Module module, string
 --- Undoes `weight_norm`: the weight is a parameter again, with its present value.
 --- > net = ml.nn.utils.weight_norm(ml.nn.Linear(2, 3))
 --- > ml.nn.utils.remove_weight_norm(net)
+---   Linear(2 -> 3)         9
+---   9 parameters
 ---@param module table the module
 ---@param name? string the name of the parameter
 ---@return table module
