@@ -154,7 +154,7 @@ end
 ---@param dtype the dtype of the parameters and buffers: the default dtype unless given
 ---@shape input (n, in_channels, l) or (in_channels, l) -> (n, out_channels, l_out) or
 ---   (out_channels, l_out)
----@formula y_o = b_o + sum_c W_oc * x_c, where * is cross-correlation
+---@formula y_o(i) = b_o + sum_c sum_k W_oc(k) x_c(stride i + dilation k - padding)
 ---@formula l_out = floor((l + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1
 ---@error the channels of the input are not `in_channels`, or the window is larger than the padded
 ---   input
@@ -183,7 +183,7 @@ layers.Conv1d = convolution(1)
 ---@param dtype the dtype of the parameters and buffers: the default dtype unless given
 ---@shape input (n, in_channels, h, w) or (in_channels, h, w) -> (n, out_channels, h_out, w_out) or
 ---   (out_channels, h_out, w_out)
----@formula y_o = b_o + sum_c W_oc * x_c, where * is cross-correlation
+---@formula y_o(i) = b_o + sum_c sum_k W_oc(k) x_c(stride i + dilation k - padding)
 ---@formula size_out = floor((size + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1
 ---@formula for each of h, w
 ---@error the channels of the input are not `in_channels`, or the window is larger than the padded
@@ -213,7 +213,7 @@ layers.Conv2d = convolution(2)
 ---@param dtype the dtype of the parameters and buffers: the default dtype unless given
 ---@shape input (n, in_channels, d, h, w) or (in_channels, d, h, w) -> (n, out_channels, d_out,
 ---   h_out, w_out) or (out_channels, d_out, h_out, w_out)
----@formula y_o = b_o + sum_c W_oc * x_c, where * is cross-correlation
+---@formula y_o(i) = b_o + sum_c sum_k W_oc(k) x_c(stride i + dilation k - padding)
 ---@formula size_out = floor((size + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1
 ---@formula for each of d, h, w
 ---@error the channels of the input are not `in_channels`, or the window is larger than the padded

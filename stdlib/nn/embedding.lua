@@ -87,7 +87,7 @@ end
 ---@param device where the parameters and buffers are made: the default device unless given
 ---@param dtype the dtype of the parameters and buffers: the default dtype unless given
 ---@shape input (*) integers from 1 to num_embeddings -> (*, embedding_dim)
----@formula y = W[index]
+---@formula y_i = W[input_i]
 ---@error an index below 1 or above `num_embeddings`
 ---@field weight moonlet.Tensor The parameter W of shape (num_embeddings, embedding_dim).
 layers.Embedding = layer.define("Embedding", "int>=1 num_embeddings, int>=1 embedding_dim, "
@@ -150,7 +150,7 @@ function layers.Embedding.from_pretrained(...) return make_embedding(...) end
 ---@param dtype the dtype of the parameters and buffers: the default dtype unless given
 ---@shape input (bags, n) -> (bags, embedding_dim)
 ---@shape input (n), offsets (bags) -> (bags, embedding_dim)
----@formula y_b = sum_i W[index_bi], or their mean or maximum
+---@formula y_b = sum_i W[input_bi]
 ---@error an index below 1 or above `num_embeddings`
 ---@field weight moonlet.Tensor The parameter W of shape (num_embeddings, embedding_dim).
 layers.EmbeddingBag = layer.define("EmbeddingBag", "int>=1 num_embeddings, int>=1 embedding_dim"

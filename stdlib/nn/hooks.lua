@@ -264,6 +264,9 @@ local read_all_forward = signature("nn.register_module_forward_hook(function hoo
 ---@see nn.Module.register_forward_hook
 ---@see nn.Module.register_forward_hook
 ---@see nn.Module.register_forward_hook
+---@see nn.Module.register_forward_hook
+---@see nn.Module.register_forward_hook
+---@see nn.Module.register_forward_hook
 ---@param hook fun(module: table, inputs: table, ...): ... called as `hook(module, inputs, ...)`, as
 ---   of `Module:register_forward_hook`
 ---@param with_kwargs? boolean whether the hook also gets the table of named arguments, or an empty
@@ -292,6 +295,9 @@ local read_all_pre = signature "nn.register_module_forward_pre_hook(function hoo
 ---@see nn.Module.register_forward_pre_hook
 ---@see nn.Module.register_forward_pre_hook
 ---@see nn.Module.register_forward_pre_hook
+---@see nn.Module.register_forward_pre_hook
+---@see nn.Module.register_forward_pre_hook
+---@see nn.Module.register_forward_pre_hook
 ---@param hook fun(module: table, ...): ... called as `hook(module, ...)`, as of
 ---   `Module:register_forward_pre_hook`
 ---@return table handle
@@ -314,6 +320,9 @@ local read_all_backward = signature "nn.register_module_full_backward_hook(funct
 ---@see nn.Module.register_full_backward_hook
 ---@see nn.Module.register_full_backward_hook
 ---@see nn.Module.register_full_backward_hook
+---@see nn.Module.register_full_backward_hook
+---@see nn.Module.register_full_backward_hook
+---@see nn.Module.register_full_backward_hook
 ---@param hook fun(module: table, grad_inputs: table, grad_outputs: table): table? called as
 ---   `hook(module, grad_inputs, grad_outputs)`, as of `Module:register_full_backward_hook`
 ---@return table handle
@@ -332,6 +341,9 @@ local read_all_backward_pre = signature "nn.register_module_full_backward_pre_ho
 --- > handle:remove()
 --- > count
 ---   1
+---@see nn.Module.register_full_backward_pre_hook
+---@see nn.Module.register_full_backward_pre_hook
+---@see nn.Module.register_full_backward_pre_hook
 ---@see nn.Module.register_full_backward_pre_hook
 ---@see nn.Module.register_full_backward_pre_hook
 ---@see nn.Module.register_full_backward_pre_hook

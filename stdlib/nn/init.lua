@@ -31,14 +31,14 @@ end
 local read_fans = signature "nn.init.fans(Tensor tensor)"
 
 --- Fan-in and fan-out of a weight: how many inputs each output depends on, and how many outputs
---- each input reaches.
+--- each input reaches. Of a weight (o, i, *), r is the product of the further sizes.
 --- > ml.nn.init.fans(ml.empty(8, 4, 3, 3))
 ---   36	72
----@param tensor Tensor the weight, (out, in, *)
+---@param tensor Tensor the weight
 ---@return integer fan_in
 ---@return integer fan_out
----@shape tensor (out, in, *)
----@formula fan_in = in prod(*), fan_out = out prod(*)
+---@shape tensor (o, i, *)
+---@formula fan_in = i r, fan_out = o r
 ---@error the tensor has fewer than two dimensions
 function init.fans(...)
   return fans("nn.init.fans", (read_fans(...)))
@@ -264,7 +264,11 @@ local read_gain = signature(
 ---   "conv_transpose3d", "sigmoid", "tanh", "relu", "leaky_relu" or "selu"
 ---@param param? number the factor of negative inputs of "leaky_relu": 0.01 unless given
 ---@return number
----@formula relu: sqrt(2); leaky_relu: sqrt(2 / (1 + param^2)); tanh: 5 / 3; selu: 3 / 4; others: 1
+---@formula "relu": sqrt(2)
+---@formula "leaky_relu": sqrt(2 / (1 + param^2))
+---@formula "tanh": 5 / 3
+---@formula "selu": 3 / 4
+---@formula others: 1
 function init.calculate_gain(...)
   return gain_of(read_gain(...))
 end
@@ -274,7 +278,7 @@ local read_xavier_uniform = signature("nn.init.xavier_uniform_" .. XAVIER)
 local read_xavier_normal = signature("nn.init.xavier_normal_" .. XAVIER)
 
 --- Xavier (Glorot) initialisation from the uniform distribution: keeps the variance of activations
---- and gradients.
+--- and gradients. n_in and n_out are fan-in and fan-out, as of `fans`.
 --- > ml.manual_seed(1)
 --- > ml.nn.init.xavier_uniform_(ml.empty(2, 2))
 ---   {{0.9559, 0.9668},
@@ -286,7 +290,7 @@ local read_xavier_normal = signature("nn.init.xavier_normal_" .. XAVIER)
 ---   given
 ---@return Tensor tensor
 ---@shape tensor (out, in, *) -> (out, in, *)
----@formula x ~ U(-k, k), k = gain sqrt(6 / (fan_in + fan_out))
+---@formula x ~ U(-k, k), k = gain sqrt(6 / (n_in + n_out))
 ---@error the tensor has fewer than two dimensions
 ---@source Glorot and Bengio, 2010: Understanding the difficulty of training deep feedforward
 ---   networks
@@ -298,7 +302,7 @@ function init.xavier_uniform_(...)
 end
 
 --- Xavier (Glorot) initialisation from the normal distribution: keeps the variance of activations
---- and gradients.
+--- and gradients. n_in and n_out are fan-in and fan-out, as of `fans`.
 --- > ml.manual_seed(1)
 --- > ml.nn.init.xavier_normal_(ml.empty(2, 2))
 ---   {{ 0.2690, -0.2095},
@@ -310,7 +314,7 @@ end
 ---   given
 ---@return Tensor tensor
 ---@shape tensor (out, in, *) -> (out, in, *)
----@formula x ~ N(0, std^2), std = gain sqrt(2 / (fan_in + fan_out))
+---@formula x ~ N(0, std^2), std = gain sqrt(2 / (n_in + n_out))
 ---@error the tensor has fewer than two dimensions
 ---@source Glorot and Bengio, 2010: Understanding the difficulty of training deep feedforward
 ---   networks
@@ -331,7 +335,8 @@ local function kaiming_std(where, tensor, slope, mode, nonlinearity)
   return gain_of(nonlinearity, slope) / math.sqrt(fan)
 end
 
---- Kaiming (He) initialisation from the uniform distribution, for weights before a ReLU.
+--- Kaiming (He) initialisation from the uniform distribution, for weights before a ReLU. n is
+--- fan-in or fan-out, by `mode`; g is the gain of the nonlinearity, as of `calculate_gain`.
 --- > ml.manual_seed(1)
 --- > ml.nn.init.kaiming_uniform_(ml.empty(2, 2), { nonlinearity = "relu" })
 ---   {{1.3519, 1.3672},
@@ -345,7 +350,7 @@ end
 ---   given
 ---@return Tensor tensor
 ---@shape tensor (out, in, *) -> (out, in, *)
----@formula x ~ U(-k, k), k = gain sqrt(3 / fan)
+---@formula x ~ U(-k, k), k = g sqrt(3 / n)
 ---@error the tensor has fewer than two dimensions
 ---@source He et al., 2015: Delving deep into rectifiers
 function init.kaiming_uniform_(...)
@@ -355,7 +360,8 @@ function init.kaiming_uniform_(...)
   return uniform(tensor, -bound, bound, generator)
 end
 
---- Kaiming (He) initialisation from the normal distribution, for weights before a ReLU.
+--- Kaiming (He) initialisation from the normal distribution, for weights before a ReLU. n is fan-in
+--- or fan-out, by `mode`; g is the gain of the nonlinearity, as of `calculate_gain`.
 --- > ml.manual_seed(1)
 --- > ml.nn.init.kaiming_normal_(ml.empty(2, 2), { nonlinearity = "relu" })
 ---   {{ 0.3804, -0.2963},
@@ -369,7 +375,7 @@ end
 ---   given
 ---@return Tensor tensor
 ---@shape tensor (out, in, *) -> (out, in, *)
----@formula x ~ N(0, std^2), std = gain / sqrt(fan)
+---@formula x ~ N(0, std^2), std = g / sqrt(n)
 ---@error the tensor has fewer than two dimensions
 ---@source He et al., 2015: Delving deep into rectifiers
 function init.kaiming_normal_(...)
@@ -471,7 +477,7 @@ local read_sparse = signature("nn.init.sparse_(Tensor tensor, number>=0<=1 spars
 ---   given
 ---@return Tensor tensor
 ---@shape tensor (m, n) -> (m, n)
----@formula x ~ N(0, std^2), ceil(sparsity m) zeros in each column
+---@formula x ~ N(0, std^2)
 ---@error the tensor is no matrix
 ---@source Martens, 2010: Deep learning via Hessian-free optimization
 function init.sparse_(...)

@@ -122,6 +122,9 @@ end
 ---@see nn.Conv1d
 ---@see nn.Conv1d
 ---@see nn.Conv1d
+---@see nn.Conv1d
+---@see nn.Conv1d
+---@see nn.Conv1d
 ---@param out_channels how many channels the output has, a multiple of `groups`
 ---@param kernel_size the size of the kernels: one number
 ---@param stride the distance between the windows of neighbouring outputs
@@ -140,6 +143,9 @@ layers.LazyConv1d = lazy_conv("Conv", 1)
 --- from the first call on the layer is a `Conv2d`.
 --- > ml.nn.LazyConv2d(4, 3)(ml.ones(1, 2, 8, 8)).shape
 ---   (1, 4, 6, 6)
+---@see nn.Conv2d
+---@see nn.Conv2d
+---@see nn.Conv2d
 ---@see nn.Conv2d
 ---@see nn.Conv2d
 ---@see nn.Conv2d
@@ -167,6 +173,9 @@ layers.LazyConv2d = lazy_conv("Conv", 2)
 ---@see nn.Conv3d
 ---@see nn.Conv3d
 ---@see nn.Conv3d
+---@see nn.Conv3d
+---@see nn.Conv3d
+---@see nn.Conv3d
 ---@param out_channels how many channels the output has, a multiple of `groups`
 ---@param kernel_size the size of the kernels: one number, or { depth, height, width }
 ---@param stride the distance between the windows of neighbouring outputs
@@ -186,6 +195,9 @@ layers.LazyConv3d = lazy_conv("Conv", 3)
 --- no shape; from the first call on the layer is a `ConvTranspose1d`.
 --- > ml.nn.LazyConvTranspose1d(3, 4, { stride = 2 })(ml.ones(1, 8, 7)).shape
 ---   (1, 3, 16)
+---@see nn.ConvTranspose1d
+---@see nn.ConvTranspose1d
+---@see nn.ConvTranspose1d
 ---@see nn.ConvTranspose1d
 ---@see nn.ConvTranspose1d
 ---@see nn.ConvTranspose1d
@@ -212,6 +224,9 @@ layers.LazyConvTranspose1d = lazy_conv("ConvTranspose", 1)
 ---@see nn.ConvTranspose2d
 ---@see nn.ConvTranspose2d
 ---@see nn.ConvTranspose2d
+---@see nn.ConvTranspose2d
+---@see nn.ConvTranspose2d
+---@see nn.ConvTranspose2d
 ---@param out_channels how many channels the output has, a multiple of `groups`
 ---@param kernel_size the size of the kernels: one number, or { height, width }
 ---@param stride the distance between the windows that neighbouring inputs write to
@@ -231,6 +246,9 @@ layers.LazyConvTranspose2d = lazy_conv("ConvTranspose", 2)
 --- no shape; from the first call on the layer is a `ConvTranspose3d`.
 --- > ml.nn.LazyConvTranspose3d(3, 4, { stride = 2 })(ml.ones(1, 8, 7, 7, 7)).shape
 ---   (1, 3, 16, 16, 16)
+---@see nn.ConvTranspose3d
+---@see nn.ConvTranspose3d
+---@see nn.ConvTranspose3d
 ---@see nn.ConvTranspose3d
 ---@see nn.ConvTranspose3d
 ---@see nn.ConvTranspose3d
@@ -290,6 +308,9 @@ end
 ---@see nn.BatchNorm1d
 ---@see nn.BatchNorm1d
 ---@see nn.BatchNorm1d
+---@see nn.BatchNorm1d
+---@see nn.BatchNorm1d
+---@see nn.BatchNorm1d
 ---@param eps what is added to the variance, so that nothing is divided by 0
 ---@param momentum the weight of the newest batch in the running statistics; false for the mean of
 ---   all batches
@@ -305,6 +326,9 @@ layers.LazyBatchNorm1d = lazy_norm("BatchNorm", 1, true)
 --- buffers have no shape; from the first call on the layer is a `BatchNorm2d`.
 --- > ml.nn.LazyBatchNorm2d()(ml.ones(2, 4, 8, 8)).shape
 ---   (2, 4, 8, 8)
+---@see nn.BatchNorm2d
+---@see nn.BatchNorm2d
+---@see nn.BatchNorm2d
 ---@see nn.BatchNorm2d
 ---@see nn.BatchNorm2d
 ---@see nn.BatchNorm2d
@@ -328,6 +352,9 @@ layers.LazyBatchNorm2d = lazy_norm("BatchNorm", 2, true)
 ---@see nn.BatchNorm3d
 ---@see nn.BatchNorm3d
 ---@see nn.BatchNorm3d
+---@see nn.BatchNorm3d
+---@see nn.BatchNorm3d
+---@see nn.BatchNorm3d
 ---@param eps what is added to the variance, so that nothing is divided by 0
 ---@param momentum the weight of the newest batch in the running statistics; false for the mean of
 ---   all batches
@@ -343,6 +370,9 @@ layers.LazyBatchNorm3d = lazy_norm("BatchNorm", 3, true)
 --- and buffers have no shape; from the first call on the layer is a `InstanceNorm1d`.
 --- > ml.nn.LazyInstanceNorm1d()(ml.ones(2, 4, 8)).shape
 ---   (2, 4, 8)
+---@see nn.InstanceNorm1d
+---@see nn.InstanceNorm1d
+---@see nn.InstanceNorm1d
 ---@see nn.InstanceNorm1d
 ---@see nn.InstanceNorm1d
 ---@see nn.InstanceNorm1d
@@ -366,6 +396,9 @@ layers.LazyInstanceNorm1d = lazy_norm("InstanceNorm", 1, false)
 ---@see nn.InstanceNorm2d
 ---@see nn.InstanceNorm2d
 ---@see nn.InstanceNorm2d
+---@see nn.InstanceNorm2d
+---@see nn.InstanceNorm2d
+---@see nn.InstanceNorm2d
 ---@param eps what is added to the variance, so that nothing is divided by 0
 ---@param momentum the weight of the newest batch in the running statistics; false for the mean of
 ---   all batches
@@ -381,6 +414,9 @@ layers.LazyInstanceNorm2d = lazy_norm("InstanceNorm", 2, false)
 --- and buffers have no shape; from the first call on the layer is a `InstanceNorm3d`.
 --- > ml.nn.LazyInstanceNorm3d()(ml.ones(2, 4, 4, 8, 8)).shape
 ---   (2, 4, 4, 8, 8)
+---@see nn.InstanceNorm3d
+---@see nn.InstanceNorm3d
+---@see nn.InstanceNorm3d
 ---@see nn.InstanceNorm3d
 ---@see nn.InstanceNorm3d
 ---@see nn.InstanceNorm3d

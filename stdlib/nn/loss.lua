@@ -62,6 +62,9 @@ layers.NLLLoss = define("NLLLoss", "nll_loss", "Tensor? weight=nil, int ignore_i
 ---@see nn.NLLLoss
 ---@see nn.NLLLoss
 ---@see nn.NLLLoss
+---@see nn.NLLLoss
+---@see nn.NLLLoss
+---@see nn.NLLLoss
 ---@param weight a factor for each class, (classes,): 1 unless given
 ---@param ignore_index a target that takes no part
 ---@param reduction "mean" "mean" of the losses, weighted by their class, their "sum", or "none"

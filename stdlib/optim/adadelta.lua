@@ -21,7 +21,7 @@ local ml = require "moonlet"
 ---   graphs need
 ---@param maximize whether the objective is maximised: gradients count with the opposite sign
 ---@param differentiable whether the tape records the step
----@formula g = gradient + weight_decay theta
+---@formula g = grad f(theta) + weight_decay theta
 ---@formula v = rho v + (1 - rho) g^2
 ---@formula d = g sqrt(u + eps) / sqrt(v + eps)
 ---@formula u = rho u + (1 - rho) d^2

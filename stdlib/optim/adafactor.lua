@@ -33,12 +33,12 @@ signature.add_type("Epsilons", "two numbers of at least 0, of which the first ma
 ---@param weight_decay the factor by which parameters shrink in each step, times `lr`
 ---@param foreach of no effect: parameters move one after the other
 ---@param maximize whether the objective is maximised: gradients count with the opposite sign
----@formula rho_t = min(lr, 1 / sqrt(t)), alpha_t = max(eps[2], rms(theta)) rho_t
+---@formula rho_t = min(lr, 1 / sqrt(t)), alpha_t = max(eps[2], r(theta)) rho_t
 ---@formula theta = theta - lr weight_decay theta, b = 1 - t^beta2_decay
 ---@formula R = b R + (1 - b) mean of g^2 over columns, C = b C + (1 - b) mean of g^2 over rows
 ---@formula V = R C / max(mean(R), eps[1])
 ---@formula u = g / max(sqrt(V), eps[1])
----@formula theta = theta - alpha_t u / max(1, rms(u) / d)
+---@formula theta = theta - alpha_t u / max(1, r(u) / d), where r(x) = sqrt(mean(x^2))
 ---@error a parameter is complex
 ---@source Shazeer and Stern, 2018: Adafactor: adaptive learning rates with sublinear memory cost
 local Adafactor = define.own("Adafactor", "number>=0|OneNumber lr=0.01, "

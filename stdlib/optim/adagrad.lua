@@ -23,7 +23,7 @@ local numbers = require "moonlet.optim.numbers"
 ---@param maximize whether the objective is maximised: gradients count with the opposite sign
 ---@param differentiable whether the tape records the step
 ---@param fused as `foreach`, of which only one may be true
----@formula g = gradient + weight_decay theta
+---@formula g = grad f(theta) + weight_decay theta
 ---@formula s = s + g^2
 ---@formula theta = theta - lr g / ((1 + (t - 1) lr_decay) (sqrt(s) + eps))
 ---@source Duchi et al., 2011: Adaptive subgradient methods for online learning

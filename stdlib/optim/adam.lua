@@ -20,7 +20,8 @@ local KEPT = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq if amsgrad" }
 ---@param params an array of parameters, or of groups { params = ..., lr = ... } with options of
 ---   their own
 ---@param lr the learning rate: a number, or a tensor of one element
----@param betas the decay rates beta1 and beta2 of the running means of the gradient and its square
+---@param betas the decay rates beta_1 and beta_2 of the running means of the gradient and its
+---   square
 ---@param eps what is added to the denominator, so that nothing is divided by 0
 ---@param weight_decay the factor of the parameters that is added to their gradients (L2 penalty)
 ---@param amsgrad whether the greatest running mean of squares is used (Reddi et al., 2018)
@@ -31,11 +32,11 @@ local KEPT = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq if amsgrad" }
 ---@param differentiable whether the tape records the step
 ---@param fused as `foreach`, of which only one may be true
 ---@param decoupled_weight_decay whether weight decay is decoupled, as of AdamW
----@formula g = gradient + weight_decay theta
----@formula m = beta1 m + (1 - beta1) g
----@formula v = beta2 v + (1 - beta2) g^2
----@formula m' = m / (1 - beta1^t), v' = v / (1 - beta2^t)
----@formula amsgrad: v' = max of v over all steps / (1 - beta2^t)
+---@formula g = grad f(theta) + weight_decay theta
+---@formula m = beta_1 m + (1 - beta_1) g
+---@formula v = beta_2 v + (1 - beta_2) g^2
+---@formula m' = m / (1 - beta_1^t), v' = v / (1 - beta_2^t)
+---@formula amsgrad: v' = max of v over all steps / (1 - beta_2^t)
 ---@formula theta = theta - lr m' / (sqrt(v') + eps)
 ---@source Kingma and Ba, 2015: Adam: a method for stochastic optimization
 ---@source Reddi et al., 2018, for amsgrad: On the convergence of Adam and beyond
@@ -102,7 +103,8 @@ end
 ---@param params an array of parameters, or of groups { params = ..., lr = ... } with options of
 ---   their own
 ---@param lr the learning rate: a number, or a tensor of one element
----@param betas the decay rates beta1 and beta2 of the running means of the gradient and its square
+---@param betas the decay rates beta_1 and beta_2 of the running means of the gradient and its
+---   square
 ---@param eps what is added to the denominator, so that nothing is divided by 0
 ---@param weight_decay the factor by which parameters shrink in each step, times `lr`
 ---@param amsgrad whether the greatest running mean of squares is used (Reddi et al., 2018)
@@ -112,11 +114,11 @@ end
 ---   graphs need
 ---@param differentiable whether the tape records the step
 ---@param fused as `foreach`, of which only one may be true
----@formula theta = theta - lr weight_decay theta, g = gradient
----@formula m = beta1 m + (1 - beta1) g
----@formula v = beta2 v + (1 - beta2) g^2
----@formula m' = m / (1 - beta1^t), v' = v / (1 - beta2^t)
----@formula amsgrad: v' = max of v over all steps / (1 - beta2^t)
+---@formula theta = theta - lr weight_decay theta, g = grad f(theta)
+---@formula m = beta_1 m + (1 - beta_1) g
+---@formula v = beta_2 v + (1 - beta_2) g^2
+---@formula m' = m / (1 - beta_1^t), v' = v / (1 - beta_2^t)
+---@formula amsgrad: v' = max of v over all steps / (1 - beta_2^t)
 ---@formula theta = theta - lr m' / (sqrt(v') + eps)
 ---@source Loshchilov and Hutter, 2019: Decoupled weight decay regularization
 local AdamW = define.elementwise("AdamW", OPTIONS:format("0.01", ""), KEPT, Adam)

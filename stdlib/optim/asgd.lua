@@ -24,7 +24,7 @@ local numbers = require "moonlet.optim.numbers"
 ---@param differentiable whether the tape records the step
 ---@param capturable whether what is counted is a tensor on the parameters' CUDA device, as CUDA
 ---   graphs need
----@formula g = gradient + weight_decay theta
+---@formula g = grad f(theta) + weight_decay theta
 ---@formula eta_0 = lr
 ---@formula theta = theta (1 - lambd eta_(t-1)) - eta_(t-1) g
 ---@formula eta_t = lr / (1 + lambd lr t)^alpha

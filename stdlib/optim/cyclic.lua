@@ -11,7 +11,8 @@ signature.add_choice("CycleMode", { "triangular", "triangular2", "exp_range" })
 signature.add_choice("ScaleMode", { "cycle", "iterations" })
 
 --- Cyclic rates: up and down between two bounds, with a step after each batch. With
---- `cycle_momentum` the momentum, or the first of the betas, moves the other way.
+--- `cycle_momentum` the momentum, or the first of the betas, moves the other way. a and b are the
+--- bounds, h is the height of the cycle, and p rises from 0 to 1 and falls to 0.
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1, momentum = 0.9 })
 --- > scheduler = ml.optim.lr_scheduler.CyclicLR(opt, 0.1, 1, { step_size_up = 2 })
 --- > rates = {}
@@ -32,8 +33,7 @@ signature.add_choice("ScaleMode", { "cycle", "iterations" })
 ---@param base_momentum its lower bound: a number, or one for each group
 ---@param max_momentum its upper bound: a number, or one for each group
 ---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
----@formula lr = base_lr + (max_lr - base_lr) height part
----@formula part goes from 0 to 1 and back to 0 in a cycle
+---@formula lr = a + (b - a) h p
 ---@error `cycle_momentum` for an optimiser without a momentum or betas
 ---@source Smith, 2017: Cyclical learning rates for training neural networks
 local CyclicLR = schedule.define(NAME)

@@ -12,7 +12,9 @@ local fail = options.fail
 
 --- L-BFGS: a quasi-Newton method that learns the curvature from the last gradients. `step` needs a
 --- closure that clears the gradients, computes the loss and calls backward; it is called several
---- times in a step. There is one group of parameters.
+--- times in a step. There is one group of parameters. H approximates the inverse Hessian by the
+--- last differences of parameters and gradients; t is `lr`, in the first iteration times min(1, 1 /
+--- ||g||_1), or found by the line search.
 --- > w = ml.nn.Parameter(ml.tensor { 1.0, 2 })
 --- > opt = ml.optim.LBFGS({ w }, { line_search_fn = "strong_wolfe" })
 --- > function closure()
@@ -37,9 +39,8 @@ local fail = options.fail
 ---@param line_search_fn "strong_wolfe" "strong_wolfe" for a line search by the strong Wolfe
 ---   conditions, or nil for none
 ---@param maximize whether the objective is maximised: gradients count with the opposite sign
----@formula d = -H g, where the last pairs s = theta - theta', y = g - g' give H
----@formula theta = theta + t d, where t is lr, or found by the line search
----@formula first iteration: t = lr min(1, 1 / ||g||_1)
+---@formula d = -H g
+---@formula theta = theta + t d
 ---@error a step without a closure
 ---@error more than one group of parameters
 ---@source Liu and Nocedal, 1989: On the limited memory BFGS method for large scale optimization

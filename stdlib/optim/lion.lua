@@ -14,7 +14,7 @@ local ml = require "moonlet"
 ---@param params an array of parameters, or of groups { params = ..., lr = ... } with options of
 ---   their own
 ---@param lr the learning rate: a number, or a tensor of one element
----@param betas the weights beta1 and beta2 of the momentum in the step and in its running mean
+---@param betas the weights beta_1 and beta_2 of the momentum in the step and in its running mean
 ---@param weight_decay the factor by which parameters shrink in each step, times `lr`
 ---@param maximize whether the objective is maximised: gradients count with the opposite sign
 ---@param foreach false changes the parameters one by one; true or nil changes all in one pass
@@ -22,8 +22,8 @@ local ml = require "moonlet"
 ---   graphs need
 ---@param differentiable whether the tape records the step
 ---@formula theta = theta - lr weight_decay theta
----@formula theta = theta - lr sign(beta1 m + (1 - beta1) g)
----@formula m = beta2 m + (1 - beta2) g
+---@formula theta = theta - lr sign(beta_1 m + (1 - beta_1) g)
+---@formula m = beta_2 m + (1 - beta_2) g
 ---@source Chen et al., 2023: Symbolic discovery of optimization algorithms
 local Lion = define.elementwise("Lion", "number>=0|OneNumber lr=1e-4, "
   .. "number[2] betas={0.9, 0.99}, number>=0 weight_decay=0, bool maximize=false, "

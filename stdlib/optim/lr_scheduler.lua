@@ -36,7 +36,8 @@ local function from_base(self, value)
   return out
 end
 
---- Step decay: multiplies the rates by `gamma` every `step_size` epochs.
+--- Step decay: multiplies the rates by `gamma` every `step_size` epochs. lr_0 is the first rate and
+--- t the epoch, from 0.
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
 --- > scheduler = ml.optim.lr_scheduler.StepLR(opt, 2)
 --- > rates = {}
@@ -47,7 +48,7 @@ end
 ---@param step_size how many epochs lie between decays
 ---@param gamma the factor
 ---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
----@formula lr = lr_0 gamma^floor(epoch / step_size)
+---@formula lr = lr_0 gamma^(floor(t / step_size))
 local StepLR = define("StepLR", "int>=1 step_size, number gamma=0.1")
 lr_scheduler.StepLR = StepLR
 
@@ -68,7 +69,8 @@ function StepLR:get_closed_form_lr()
   end)
 end
 
---- Step decay at given epochs: multiplies the rates by `gamma` at each milestone.
+--- Step decay at given epochs: multiplies the rates by `gamma` at each milestone. n is the number
+--- of milestones up to the epoch; lr_0 is the first rate and t the epoch, from 0.
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
 --- > scheduler = ml.optim.lr_scheduler.MultiStepLR(opt, { 1, 3 })
 --- > rates = {}
@@ -79,7 +81,7 @@ end
 ---@param milestones the epochs
 ---@param gamma the factor
 ---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
----@formula lr = lr_0 gamma^(number of milestones up to epoch)
+---@formula lr = lr_0 gamma^n
 local MultiStepLR = define("MultiStepLR", "int[] milestones, number gamma=0.1", function(o)
   local counts = {}
   for _, milestone in ipairs(o.milestones) do counts[milestone] = (counts[milestone] or 0) + 1 end
@@ -119,7 +121,8 @@ function MultiStepLR:get_closed_form_lr()
   return from_base(self, function(base) return base * self.gamma ^ n end)
 end
 
---- Multiplies the rates by a factor for the first epochs.
+--- Multiplies the rates by a factor for the first epochs. lr_0 is the first rate and t the epoch,
+--- from 0.
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
 --- > scheduler = ml.optim.lr_scheduler.ConstantLR(opt, { factor = 0.5, total_iters = 2 })
 --- > rates = {}
@@ -130,7 +133,7 @@ end
 ---@param factor the factor, from 0 to 1
 ---@param total_iters for how many epochs
 ---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
----@formula lr = lr_0 factor if epoch < total_iters, else lr_0
+---@formula lr = lr_0 factor if t < total_iters, else lr_0
 local ConstantLR = define("ConstantLR", "number>=0<=1 factor=1/3, int>=0 total_iters=5")
 lr_scheduler.ConstantLR = ConstantLR
 
@@ -151,7 +154,8 @@ function ConstantLR:get_closed_form_lr()
   return from_base(self, function(base) return base * factor end)
 end
 
---- Linear warm-up or decay: multiplies the rates by a factor that changes evenly.
+--- Linear warm-up or decay: multiplies the rates by a factor that changes evenly. lr_0 is the first
+--- rate and t the epoch, from 0.
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
 --- > scheduler = ml.optim.lr_scheduler.LinearLR(opt, { start_factor = 0.25, total_iters = 3 })
 --- > rates = {}
@@ -163,7 +167,7 @@ end
 ---@param end_factor the factor from `total_iters` on, from 0 to 1
 ---@param total_iters how many epochs the change takes
 ---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
----@formula lr = lr_0 (start_factor + (end_factor - start_factor) min(1, epoch / total_iters))
+---@formula lr = lr_0 (start_factor + (end_factor - start_factor) min(1, t / total_iters))
 local LinearLR = define("LinearLR",
   "number>0<=1 start_factor=1/3, number>=0<=1 end_factor=1.0, int>=1 total_iters=5")
 lr_scheduler.LinearLR = LinearLR
@@ -189,7 +193,8 @@ function LinearLR:get_closed_form_lr()
   end)
 end
 
---- Exponential decay: multiplies the rates by `gamma` every epoch.
+--- Exponential decay: multiplies the rates by `gamma` every epoch. lr_0 is the first rate and t the
+--- epoch, from 0.
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
 --- > scheduler = ml.optim.lr_scheduler.ExponentialLR(opt, 0.5)
 --- > rates = {}
@@ -199,7 +204,7 @@ end
 ---@param optimizer the optimiser whose rates are set
 ---@param gamma the factor
 ---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
----@formula lr = lr_0 gamma^epoch
+---@formula lr = lr_0 gamma^t
 local ExponentialLR = define("ExponentialLR", "number gamma")
 lr_scheduler.ExponentialLR = ExponentialLR
 
@@ -218,7 +223,7 @@ function ExponentialLR:get_closed_form_lr()
   return from_base(self, function(base) return base * self.gamma ^ self.last_epoch end)
 end
 
---- Polynomial decay to 0.
+--- Polynomial decay to 0. lr_0 is the first rate and t the epoch, from 0.
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
 --- > scheduler = ml.optim.lr_scheduler.PolynomialLR(opt, { total_iters = 4 })
 --- > rates = {}
@@ -229,7 +234,7 @@ end
 ---@param total_iters how many epochs the decay takes
 ---@param power the exponent
 ---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
----@formula lr = lr_0 (1 - min(1, epoch / total_iters))^power
+---@formula lr = lr_0 (1 - min(1, t / total_iters))^power
 local PolynomialLR = define("PolynomialLR", "int>=1 total_iters=5, number power=1.0")
 lr_scheduler.PolynomialLR = PolynomialLR
 
@@ -250,7 +255,8 @@ function PolynomialLR:get_closed_form_lr()
   return from_base(self, function(base) return base * left ^ self.power end)
 end
 
---- Cosine annealing: down along half a cosine in `T_max` epochs, then up again.
+--- Cosine annealing: down along half a cosine in `T_max` epochs, then up again. lr_0 is the first
+--- rate and t the epoch, from 0.
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
 --- > scheduler = ml.optim.lr_scheduler.CosineAnnealingLR(opt, 4)
 --- > rates = {}
@@ -261,7 +267,7 @@ end
 ---@param T_max half of the period, in epochs
 ---@param eta_min the least rate
 ---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
----@formula lr = eta_min + (lr_0 - eta_min) (1 + cos(pi epoch / T_max)) / 2
+---@formula lr = eta_min + (lr_0 - eta_min) (1 + cos(pi t / T_max)) / 2
 ---@source Loshchilov and Hutter, 2017: SGDR: stochastic gradient descent with warm restarts
 local CosineAnnealingLR = define("CosineAnnealingLR", "int>=1 T_max, number eta_min=0.0")
 lr_scheduler.CosineAnnealingLR = CosineAnnealingLR
@@ -326,7 +332,8 @@ local function define_lambda(name)
   return cls
 end
 
---- Multiplies the first rates by a function of the epoch.
+--- Multiplies the first rates by a function of the epoch. lr_0 is the first rate and t the epoch,
+--- from 0.
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
 --- > scheduler = ml.optim.lr_scheduler.LambdaLR(opt, function(epoch) return 1 / (1 + epoch) end)
 --- > rates = {}
@@ -336,7 +343,7 @@ end
 ---@param optimizer the optimiser whose rates are set
 ---@param lr_lambda the function of the epoch, from 0, or an array with one for each group
 ---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
----@formula lr = lr_0 f(epoch)
+---@formula lr = lr_0 f(t)
 local LambdaLR = define_lambda("LambdaLR")
 lr_scheduler.LambdaLR = LambdaLR
 
@@ -344,7 +351,8 @@ function LambdaLR:get_lr()
   return from_base(self, function(base, i) return base * self.function_of(i)(self.last_epoch) end)
 end
 
---- Multiplies the rates by a function of the epoch, every epoch.
+--- Multiplies the rates by a function of the epoch, every epoch. lr_0 is the first rate and t the
+--- epoch, from 0.
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
 --- > scheduler = ml.optim.lr_scheduler.MultiplicativeLR(opt, function() return 0.5 end)
 --- > rates = {}
@@ -354,7 +362,7 @@ end
 ---@param optimizer the optimiser whose rates are set
 ---@param lr_lambda the function of the epoch, from 1, or an array with one for each group
 ---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
----@formula lr = lr_0 prod_{e = 1}^epoch f(e)
+---@formula lr = lr_0 prod_{k = 1}^t f(k)
 local MultiplicativeLR = define_lambda("MultiplicativeLR")
 lr_scheduler.MultiplicativeLR = MultiplicativeLR
 

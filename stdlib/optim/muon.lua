@@ -10,8 +10,9 @@ local signature = require "moonlet.signature"
 signature.add_choice("MuonRate", { "original", "match_rms_adamw", "spectral_unclamped" })
 
 --- Muon: steps by momenta that are made orthogonal, for the matrices inside of a network. Biases,
---- embeddings and the last layer want another optimiser. The momentum is made orthogonal by the
---- iteration of Newton and Schulz, in bfloat16.
+--- embeddings and the last layer want another optimiser. The momentum is made orthogonal by n =
+--- `ns_steps` iterations of Newton and Schulz, in bfloat16, whose coefficients are a, b and c; r is
+--- the rate that `adjust_lr_fn` tells. In the formulas the momentum is v.
 --- > w = ml.nn.Parameter(ml.ones(2, 2))
 --- > opt = ml.optim.Muon({ w }, { lr = 0.1 })
 --- > (w * ml.eye(2)):sum():backward() opt:step()
@@ -29,10 +30,11 @@ signature.add_choice("MuonRate", { "original", "match_rms_adamw", "spectral_uncl
 ---@param adjust_lr_fn r: "original" for lr sqrt(max(1, rows / columns)), also unless given;
 ---   "match_rms_adamw" for 0.2 lr sqrt(max(rows, columns)), for which the rates of AdamW fit;
 ---   "spectral_unclamped" for lr sqrt(rows / columns)
----@formula b = b + (1 - momentum) (g - b)
----@formula nesterov: u = g + momentum (b - g), otherwise u = b
----@formula X = u / max(||u||, eps), ns_steps times: A = X X^T, X = a X + (b A + c A A) X
----@formula theta = theta - lr weight_decay theta - r X
+---@formula v = v + (1 - momentum) (g - v)
+---@formula nesterov: u = g + momentum (v - g), otherwise u = v
+---@formula X_0 = u / max(||u||, eps), A_k = X_k X_k^T
+---@formula X_(k+1) = a X_k + (b A_k + c A_k A_k) X_k
+---@formula theta = theta - lr weight_decay theta - r X_n
 ---@error a parameter is no matrix of real numbers
 ---@source Jordan et al., 2024: Muon: an optimizer for hidden layers in neural networks
 local Muon = define.own("Muon", "number>=0|OneNumber lr=0.001, number>=0 weight_decay=0.1, "

@@ -14,20 +14,21 @@ local numbers = require "moonlet.optim.numbers"
 ---@param params an array of parameters, or of groups { params = ..., lr = ... } with options of
 ---   their own
 ---@param lr the learning rate: a number, or a tensor of one element
----@param betas the decay rates beta1 and beta2 of the running means of the gradient and its square
+---@param betas the decay rates beta_1 and beta_2 of the running means of the gradient and its
+---   square
 ---@param eps what is added to the denominator, so that nothing is divided by 0
 ---@param weight_decay the factor of the parameters that is added to their gradients (L2 penalty)
----@param momentum_decay how fast the momentum approaches beta1
+---@param momentum_decay how fast the momentum approaches beta_1
 ---@param decoupled_weight_decay whether weight decay is decoupled, as of AdamW
 ---@param foreach false changes the parameters one by one; true or nil changes all in one pass
 ---@param maximize whether the objective is maximised: gradients count with the opposite sign
 ---@param capturable whether what is counted is a tensor on the parameters' CUDA device, as CUDA
 ---   graphs need
 ---@param differentiable whether the tape records the step
----@formula g = gradient + weight_decay theta
----@formula mu_t = beta1 (1 - 0.96^(t momentum_decay) / 2)
----@formula m = beta1 m + (1 - beta1) g
----@formula v = beta2 v + (1 - beta2) g^2, v' = v / (1 - beta2^t)
+---@formula g = grad f(theta) + weight_decay theta
+---@formula mu_t = beta_1 (1 - 0.96^(t momentum_decay) / 2)
+---@formula m = beta_1 m + (1 - beta_1) g
+---@formula v = beta_2 v + (1 - beta_2) g^2, v' = v / (1 - beta_2^t)
 ---@formula m' = mu_(t+1) m / (1 - prod_{i <= t+1} mu_i) + (1 - mu_t) g / (1 - prod_{i <= t} mu_i)
 ---@formula theta = theta - lr m' / (sqrt(v') + eps)
 ---@source Dozat, 2016: Incorporating Nesterov momentum into Adam

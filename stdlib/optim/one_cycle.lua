@@ -12,7 +12,7 @@ signature.add_choice("Anneal", { "cos", "linear" })
 --- One-cycle policy: up to the greatest rate once, then down, with a step after each batch. The
 --- rates rise from max_lr / div_factor to max_lr and fall to max_lr / (div_factor
 --- final_div_factor). With `cycle_momentum` the momentum, or the first of the betas, moves the
---- other way.
+--- other way. a and b are the rates at the ends of a phase, of which the part p is over.
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1, momentum = 0.9 })
 --- > scheduler = ml.optim.lr_scheduler.OneCycleLR(opt, 1, { total_steps = 5 })
 --- > rates = {}
@@ -33,8 +33,8 @@ signature.add_choice("Anneal", { "cos", "linear" })
 ---@param final_div_factor by which factor the last rate is below the first
 ---@param three_phase whether the rate falls as it rose, and then lower
 ---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
----@formula cos: lr = end + (start - end) (1 + cos(pi part)) / 2
----@formula linear: lr = start + (end - start) part
+---@formula "cos": lr = b + (a - b) (1 + cos(pi p)) / 2
+---@formula "linear": lr = a + (b - a) p
 ---@error neither `total_steps` nor `epochs` with `steps_per_epoch`, or a step beyond the last
 ---@source Smith and Topin, 2018: Super-convergence
 local OneCycleLR = schedule.define(NAME)

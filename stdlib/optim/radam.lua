@@ -13,7 +13,8 @@ local ml = require "moonlet"
 ---@param params an array of parameters, or of groups { params = ..., lr = ... } with options of
 ---   their own
 ---@param lr the learning rate: a number, or a tensor of one element
----@param betas the decay rates beta1 and beta2 of the running means of the gradient and its square
+---@param betas the decay rates beta_1 and beta_2 of the running means of the gradient and its
+---   square
 ---@param eps what is added to the denominator, so that nothing is divided by 0
 ---@param weight_decay the factor of the parameters that is added to their gradients (L2 penalty)
 ---@param decoupled_weight_decay whether weight decay is decoupled, as of AdamW
@@ -22,12 +23,12 @@ local ml = require "moonlet"
 ---@param capturable whether what is counted is a tensor on the parameters' CUDA device, as CUDA
 ---   graphs need
 ---@param differentiable whether the tape records the step
----@formula g = gradient + weight_decay theta
----@formula m = beta1 m + (1 - beta1) g, m' = m / (1 - beta1^t)
----@formula v = beta2 v + (1 - beta2) g^2
----@formula rho = 2 / (1 - beta2) - 1, rho_t = rho - 2 t beta2^t / (1 - beta2^t)
+---@formula g = grad f(theta) + weight_decay theta
+---@formula m = beta_1 m + (1 - beta_1) g, m' = m / (1 - beta_1^t)
+---@formula v = beta_2 v + (1 - beta_2) g^2
+---@formula rho = 2 / (1 - beta_2) - 1, rho_t = rho - 2 t beta_2^t / (1 - beta_2^t)
 ---@formula r = sqrt((rho_t - 4) (rho_t - 2) rho / ((rho - 4) (rho - 2) rho_t))
----@formula if rho_t > 5: theta = theta - lr r m' sqrt(1 - beta2^t) / (sqrt(v) + eps)
+---@formula if rho_t > 5: theta = theta - lr r m' sqrt(1 - beta_2^t) / (sqrt(v) + eps)
 ---@formula else: theta = theta - lr m'
 ---@source Liu et al., 2020: On the variance of the adaptive learning rate and beyond
 local RAdam = define.elementwise("RAdam", "number>=0|OneNumber lr=0.001, "

@@ -23,7 +23,7 @@ local ml = require "moonlet"
 ---@param foreach false changes the parameters one by one; true or nil changes all in one pass
 ---@param maximize whether the objective is maximised: gradients count with the opposite sign
 ---@param differentiable whether the tape records the step
----@formula g = gradient + weight_decay theta
+---@formula g = grad f(theta) + weight_decay theta
 ---@formula v = alpha v + (1 - alpha) g^2
 ---@formula centered: a = alpha a + (1 - alpha) g, v' = v - a^2, otherwise v' = v
 ---@formula b = momentum b + g / (sqrt(v') + eps)

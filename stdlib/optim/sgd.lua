@@ -24,7 +24,7 @@ local options = require "moonlet.options"
 ---@param foreach false changes the parameters one by one; true or nil changes all in one pass
 ---@param differentiable whether the tape records the step
 ---@param fused as `foreach`, of which only one may be true
----@formula g = gradient + weight_decay theta
+---@formula g = grad f(theta) + weight_decay theta
 ---@formula b = momentum b + (1 - dampening) g, in the first step b = g
 ---@formula nesterov: g = g + momentum b, otherwise with a momentum: g = b
 ---@formula theta = theta - lr g

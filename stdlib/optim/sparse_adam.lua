@@ -19,10 +19,14 @@ local options = require "moonlet.options"
 ---@param params an array of parameters, or of groups { params = ..., lr = ... } with options of
 ---   their own
 ---@param lr the learning rate, above 0: a number, or a tensor of one element
----@param betas the decay rates beta1 and beta2 of the running means of the gradient and its square
+---@param betas the decay rates beta_1 and beta_2 of the running means of the gradient and its
+---   square
 ---@param eps what is added to the denominator, so that nothing is divided by 0
 ---@param maximize whether the objective is maximised: gradients count with the opposite sign
----@formula as of Adam, for the rows that the gradient has
+---@formula m = beta_1 m + (1 - beta_1) g
+---@formula v = beta_2 v + (1 - beta_2) g^2
+---@formula m' = m / (1 - beta_1^t), v' = v / (1 - beta_2^t)
+---@formula theta = theta - lr m' / (sqrt(v') + eps)
 ---@error a gradient is dense, or a parameter is complex
 ---@source Kingma and Ba, 2015: Adam: a method for stochastic optimization
 local SparseAdam = define.elementwise("SparseAdam", "number>0|OneNumber lr=0.001, "

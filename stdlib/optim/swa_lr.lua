@@ -4,7 +4,8 @@ local numbers = require "moonlet.optim.numbers"
 local schedule = require "moonlet.optim.schedule"
 local signature = require "moonlet.signature"
 
---- Anneals the rates to a constant one for stochastic weight averaging.
+--- Anneals the rates to a constant one for stochastic weight averaging. lr_0 is the rate that a
+--- group has, lr_n is `swa_lr`, t the epoch and n is `anneal_epochs`.
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
 --- > scheduler = ml.optim.swa_utils.SWALR(opt, 0.1,
 ---   { anneal_epochs = 4, anneal_strategy = "linear" })
@@ -17,7 +18,7 @@ local signature = require "moonlet.signature"
 ---@param anneal_epochs how many epochs it takes
 ---@param anneal_strategy "cos" "cos" along a cosine, or "linear"
 ---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
----@formula lr = swa_lr + (lr_0 - swa_lr) (1 + cos(pi min(1, epoch / anneal_epochs))) / 2
+---@formula lr = lr_n + (lr_0 - lr_n) (1 + cos(pi min(1, t / n))) / 2
 ---@source Izmailov et al., 2018: Averaging weights leads to wider optima and better generalization
 local SWALR = schedule.define("SWALR")
 

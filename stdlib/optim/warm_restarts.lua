@@ -3,7 +3,8 @@
 local schedule = require "moonlet.optim.schedule"
 local signature = require "moonlet.signature"
 
---- Cosine annealing with warm restarts: down along half a cosine, then from the top again.
+--- Cosine annealing with warm restarts: down along half a cosine, then from the top again. lr_0 is
+--- the first rate, t the epoch in the cycle and n its length.
 --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
 --- > scheduler = ml.optim.lr_scheduler.CosineAnnealingWarmRestarts(opt, 2)
 --- > rates = {}
@@ -15,7 +16,7 @@ local signature = require "moonlet.signature"
 ---@param T_mult by which factor each cycle is longer than the one before
 ---@param eta_min the least rate
 ---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
----@formula lr = eta_min + (lr_0 - eta_min) (1 + cos(pi T_cur / T_i)) / 2
+---@formula lr = eta_min + (lr_0 - eta_min) (1 + cos(pi t / n)) / 2
 ---@source Loshchilov and Hutter, 2017: SGDR: stochastic gradient descent with warm restarts
 local CosineAnnealingWarmRestarts = schedule.define("CosineAnnealingWarmRestarts")
 

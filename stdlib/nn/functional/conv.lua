@@ -29,8 +29,8 @@ end
 ---@param dilation the distance between the elements of a kernel
 ---@param groups how many groups the channels are divided into
 ---@shape input (n, c, l), weight (o, c / groups, k), bias (o) -> (n, o, l_out); or input without n
----@formula y_o = b_o + sum_c W_oc * x_c, where * is cross-correlation
----@formula l_out = floor((l + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1
+---@formula y_o(i) = b_o + sum_c sum_k W_oc(k) x_c(stride i + dilation k - padding)
+---@formula l_out = floor((l + 2 padding - dilation (k - 1) - 1) / stride) + 1
 ---@error the channels of the input are not `in_channels`, or the window is larger than the padded
 ---   input
 convolutions.conv1d = convolution(1)
@@ -50,8 +50,8 @@ convolutions.conv1d = convolution(1)
 ---@param groups how many groups the channels are divided into
 ---@shape input (n, c, h, w), weight (o, c / groups, kh, kw), bias (o) -> (n, o, h_out, w_out); or
 ---   input without n
----@formula y_o = b_o + sum_c W_oc * x_c, where * is cross-correlation
----@formula size_out = floor((size + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1
+---@formula y_o(i) = b_o + sum_c sum_k W_oc(k) x_c(stride i + dilation k - padding)
+---@formula size_out = floor((size + 2 padding - dilation (k - 1) - 1) / stride) + 1
 ---@formula for each of h, w
 ---@error the channels of the input are not `in_channels`, or the window is larger than the padded
 ---   input
@@ -75,8 +75,8 @@ convolutions.conv2d = convolution(2)
 ---@param groups how many groups the channels are divided into
 ---@shape input (n, c, d, h, w), weight (o, c / groups, kd, kh, kw), bias (o) -> (n, o, d_out,
 ---   h_out, w_out); or input without n
----@formula y_o = b_o + sum_c W_oc * x_c, where * is cross-correlation
----@formula size_out = floor((size + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1
+---@formula y_o(i) = b_o + sum_c sum_k W_oc(k) x_c(stride i + dilation k - padding)
+---@formula size_out = floor((size + 2 padding - dilation (k - 1) - 1) / stride) + 1
 ---@formula for each of d, h, w
 ---@error the channels of the input are not `in_channels`, or the window is larger than the padded
 ---   input
@@ -95,7 +95,7 @@ convolutions.conv3d = convolution(3)
 ---@param groups how many groups the channels are divided into
 ---@param dilation the distance between the elements of a kernel
 ---@shape input (n, c, l), weight (c, o / groups, k), bias (o) -> (n, o, l_out); or input without n
----@formula l_out = (l - 1) stride - 2 padding + dilation (kernel_size - 1) + extra + 1
+---@formula l_out = (l - 1) stride - 2 padding + dilation (k - 1) + extra + 1
 ---@formula extra = output_padding
 ---@error `output_size` is not one that a convolution with these options maps to the size of the
 ---   input
@@ -118,7 +118,7 @@ convolutions.conv_transpose1d = transposed(1)
 ---@param dilation the distance between the elements of a kernel
 ---@shape input (n, c, h, w), weight (c, o / groups, kh, kw), bias (o) -> (n, o, h_out, w_out); or
 ---   input without n
----@formula size_out = (size - 1) stride - 2 padding + dilation (kernel_size - 1) + extra + 1
+---@formula size_out = (size - 1) stride - 2 padding + dilation (k - 1) + extra + 1
 ---@formula for each of h, w
 ---@formula extra = output_padding
 ---@error `output_size` is not one that a convolution with these options maps to the size of the
@@ -150,7 +150,7 @@ convolutions.conv_transpose2d = transposed(2)
 ---@param dilation the distance between the elements of a kernel
 ---@shape input (n, c, d, h, w), weight (c, o / groups, kd, kh, kw), bias (o) -> (n, o, d_out,
 ---   h_out, w_out); or input without n
----@formula size_out = (size - 1) stride - 2 padding + dilation (kernel_size - 1) + extra + 1
+---@formula size_out = (size - 1) stride - 2 padding + dilation (k - 1) + extra + 1
 ---@formula for each of d, h, w
 ---@formula extra = output_padding
 ---@error `output_size` is not one that a convolution with these options maps to the size of the

@@ -39,7 +39,7 @@ local read_embedding = declare.reader("embedding(Tensor input, Tensor weight, "
 ---@param sparse whether the gradient of the weight is `SparseRows`, only of the rows that were used
 ---@return Tensor
 ---@shape input (*), weight (rows, d) -> (*, d)
----@formula y = W[index]
+---@formula y_i = W[input_i]
 ---@error an index below 1 or above `num_embeddings`
 function embeddings.embedding(...)
   local input, weight, padding_idx, max_norm, norm_type, by_freq, sparse = read_embedding(...)
@@ -76,7 +76,7 @@ local read_bag = declare.reader("embedding_bag(Tensor input, Tensor weight, Tens
 ---@return Tensor
 ---@shape input (bags, n), weight (rows, d) -> (bags, d)
 ---@shape input (n), offsets (bags), weight (rows, d) -> (bags, d)
----@formula y_b = sum_i W[index_bi], or their mean or maximum
+---@formula y_b = sum_i W[input_bi]
 ---@error an index below 1 or above `num_embeddings`
 function embeddings.embedding_bag(...)
   local input, weight, offsets, max_norm, norm_type, by_freq, mode, sparse, factors, last,

@@ -32,7 +32,9 @@ end
 local read_conv_weights = signature("nn.utils.fuse_conv_bn_weights(Tensor conv_w, "
   .. "Tensor? conv_b=nil" .. TENSORS .. ", bool transpose=false)")
 
---- Weight and bias of a convolution with the batch normalisation after it folded in.
+--- Weight and bias of a convolution with the batch normalisation after it folded in. Of the
+--- normalisation m and v are the running mean and variance, e is `bn_eps`, g and s are factors and
+--- shift.
 --- > ml.nn.utils.fuse_conv_bn_weights(ml.ones(1, 1, 1), nil, ml.ones(1), ml.tensor { 4.0 }, 0)
 ---   {{{0.5000}}}
 ---   Tensor (1, 1, 1) float32
@@ -49,8 +51,8 @@ local read_conv_weights = signature("nn.utils.fuse_conv_bn_weights(Tensor conv_w
 ---@return moonlet.Tensor weight
 ---@return moonlet.Tensor bias
 ---@shape conv_w (o, c, *), the others (o) -> weight (o, c, *), bias (o)
----@formula W' = W bn_w / sqrt(bn_rv + bn_eps)
----@formula b' = (b - bn_rm) bn_w / sqrt(bn_rv + bn_eps) + bn_b
+---@formula W' = g W / sqrt(v + e)
+---@formula b' = g (b - m) / sqrt(v + e) + s
 function fusion.fuse_conv_bn_weights(...)
   local w, b, mean, var, eps, bn_w, bn_b, transpose = read_conv_weights(...)
   return fuse(w, b, mean, var, eps, bn_w, bn_b, transpose and 2 or 1)
@@ -59,7 +61,9 @@ end
 local read_linear_weights = signature("nn.utils.fuse_linear_bn_weights(Tensor linear_w, "
   .. "Tensor? linear_b=nil" .. TENSORS .. ")")
 
---- Weight and bias of a linear layer with the batch normalisation after it folded in.
+--- Weight and bias of a linear layer with the batch normalisation after it folded in. Of the
+--- normalisation m and v are the running mean and variance, e is `bn_eps`, g and s are factors and
+--- shift.
 --- > ml.nn.utils.fuse_linear_bn_weights(ml.ones(1, 2), nil, ml.ones(1), ml.tensor { 4.0 }, 0)
 ---   {{0.5000, 0.5000}}
 ---   Tensor (1, 2) float32
@@ -75,8 +79,8 @@ local read_linear_weights = signature("nn.utils.fuse_linear_bn_weights(Tensor li
 ---@return moonlet.Tensor weight
 ---@return moonlet.Tensor bias
 ---@shape linear_w (o, i), the others (o) -> weight (o, i), bias (o)
----@formula W' = W bn_w / sqrt(bn_rv + bn_eps)
----@formula b' = (b - bn_rm) bn_w / sqrt(bn_rv + bn_eps) + bn_b
+---@formula W' = g W / sqrt(v + e)
+---@formula b' = g (b - m) / sqrt(v + e) + s
 function fusion.fuse_linear_bn_weights(...)
   local w, b, mean, var, eps, bn_w, bn_b = read_linear_weights(...)
   return fuse(w, b, mean, var, eps, bn_w, bn_b, 1)

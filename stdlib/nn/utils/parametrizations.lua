@@ -235,8 +235,9 @@ local read_orthogonal = signature("nn.utils.parametrizations.orthogonal(Module m
 ---   result is multiplied
 ---@return table module
 ---@shape weight (*, m, n)
----@formula matrix_exp: Q = exp(A), cayley: Q = (I - A / 2)^-1 (I + A / 2), where A = -A^T
----@formula householder: Q = (I - tau_1 v_1 v_1^T) ... (I - tau_k v_k v_k^T)
+---@formula "matrix_exp": Q = exp(A), where A = -A^T
+---@formula "cayley": Q = (I - A / 2)^-1 (I + A / 2), where A = -A^T
+---@formula "householder": Q = (I - tau_1 v_1 v_1^T) ... (I - tau_k v_k v_k^T)
 ---@source Lezcano-Casado, 2019: Trivializations for gradient-based optimization on manifolds
 function parametrizations.orthogonal(...)
   local where = "nn.utils.parametrizations.orthogonal"

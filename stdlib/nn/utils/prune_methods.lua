@@ -125,6 +125,9 @@ end
 ---@see nn.utils.prune.BasePruningMethod
 ---@see nn.utils.prune.BasePruningMethod
 ---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
 methods.Identity = define("Identity", "unstructured", nil, function(_, _, mask)
   return mask:clone()
 end)
@@ -151,6 +154,9 @@ end
 ---@see nn.utils.prune.BasePruningMethod
 ---@see nn.utils.prune.BasePruningMethod
 ---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
 ---@param amount how many elements, or by a number from 0 to 1 that is no integer which part
 ---@see nn.utils.prune.BasePruningMethod
 methods.RandomUnstructured = define("RandomUnstructured", "unstructured",
@@ -165,6 +171,9 @@ methods.RandomUnstructured = define("RandomUnstructured", "unstructured",
 ---   {{0., 2.},
 ---    {3., 4.}}
 ---   Tensor (2, 2) float32
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
 ---@see nn.utils.prune.BasePruningMethod
 ---@see nn.utils.prune.BasePruningMethod
 ---@see nn.utils.prune.BasePruningMethod
@@ -203,6 +212,9 @@ end
 ---@see nn.utils.prune.BasePruningMethod
 ---@see nn.utils.prune.BasePruningMethod
 ---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
 ---@param amount how many slices, or by a number from 0 to 1 that is no integer which part
 ---@param dim the dimension of the slices, from 1
 ---@see nn.utils.prune.BasePruningMethod
@@ -223,6 +235,9 @@ end)
 ---   {{0., 0.},
 ---    {3., 4.}}
 ---   Tensor (2, 2) float32
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
 ---@see nn.utils.prune.BasePruningMethod
 ---@see nn.utils.prune.BasePruningMethod
 ---@see nn.utils.prune.BasePruningMethod
@@ -252,6 +267,9 @@ end)
 ---   {{1., 0.},
 ---    {0., 4.}}
 ---   Tensor (2, 2) float32
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
 ---@see nn.utils.prune.BasePruningMethod
 ---@see nn.utils.prune.BasePruningMethod
 ---@see nn.utils.prune.BasePruningMethod

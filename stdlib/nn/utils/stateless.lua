@@ -22,6 +22,9 @@ local read = signature([[nn.utils.stateless.functional_call(Module module,
 ---@see func.functional_call
 ---@see func.functional_call
 ---@see func.functional_call
+---@see func.functional_call
+---@see func.functional_call
+---@see func.functional_call
 ---@param module table the module
 ---@param parameters_and_buffers table<string, moonlet.Tensor> tensors by name; the module's own
 ---   stand for names that are not in it
