@@ -276,7 +276,7 @@ bool BatchCall::same_for_all(int i) const {
 }
 
 void BatchCall::check_written() const {
-  if (op.form == OpInfo::Form::Plain && op.row->kind == std::string_view("update")) return;
+  if (op.form == OpInfo::Form::Plain && op.row->kind == OpKind::Update) return;
   for (int i = 0; i < count(); ++i) {
     check(!op.writes(i) || !same_for_all(i), op.name, ": ", op.row->arguments[i].name,
           " is the same for all samples of a vmap, and what is written there is not; clone it for "
@@ -305,7 +305,7 @@ void BatchCall::random() {
 
 void BatchCall::loop() {
   check_written();
-  if (op.row->kind != std::string_view("view"))
+  if (!op.is_view())
     warn_once(op.row->name,
               text("vmap: ", op.row->name, " has no rule for a batch and runs sample by sample"));
   std::vector<BoxedValues> all(static_cast<size_t>(size()));

@@ -92,7 +92,7 @@ class NodeStreams {
   class Scope {
    public:
     Scope(NodeStreams& streams, const Node& node) {
-      if (!node.output(0).options.device.real().is_cuda()) [[likely]]
+      if (!has_streams(node.output(0).options.device.real())) [[likely]]
         return;
       const DeviceStream stream = stream_for(node);
       streams.note(stream);
@@ -107,20 +107,21 @@ class NodeStreams {
   // one.
   static DeviceStream stream_for(const Node& node) {
     const DeviceStream own = stream_of(node);
-    Backend* cuda = loaded_cuda_backend();
-    const bool captured = cuda != nullptr && cuda->is_capturing(own.device);
+    Backend* const backend = opened_backend(node.output(0).options.device.real().type);
+    DeviceGraphs* const graphs = backend != nullptr ? backend->graphs() : nullptr;
+    const bool captured = graphs != nullptr && graphs->is_capturing(own.device);
     return captured ? current_stream(own.device) : own;
   }
 
   // Whether work that is issued now goes where that of `node` does.
   static bool is_current(const Node& node) {
-    return !node.output(0).options.device.real().is_cuda() ||
+    return !has_streams(node.output(0).options.device.real()) ||
            stream_for(node) == current_stream(stream_for(node).device);
   }
 
   // Makes a gradient from the current stream of its device one for `node`.
   void hand_over(const Tensor& g, const Node& node) {
-    if (!g.device().real().is_cuda()) [[likely]]
+    if (!has_streams(g.device().real())) [[likely]]
       return;
     const DeviceStream from = current_stream(g.device().index), to = stream_for(node);
     note(from);

@@ -217,7 +217,7 @@ Tensor Tangent::own_memory(const Tensor& tangent) const {
 void Tangent::attach(size_t result, const Tensor& tangent) {
   const Tensor* y = std::get_if<Tensor>(&call_.results[result]);
   if (!tangent.defined() || !y || !is_differentiable(y->dtype())) return;
-  const bool view = call_.op.row->kind == std::string_view("view");
+  const bool view = call_.op.is_view();
   set_tangent(*y, level_, view ? tangent : laid_out_as(*y, tangent));
   tell_producer(*y);
 }
@@ -395,9 +395,8 @@ BoxedValues Tangent::differentiated(const OpInfo& op, bool record) {
     const auto* y = std::get_if<Tensor>(&value);
     results.push_back(y ? *y : Tensor());
   }
-  const bool elementwise = std::string_view(op.row->kind) == "pointwise" && is_real() &&
-                           results.size() == 1 && results[0].requires_grad() &&
-                           !is_complex(results[0].dtype());
+  const bool elementwise = op.row->kind == OpKind::Pointwise && is_real() && results.size() == 1 &&
+                           results[0].requires_grad() && !is_complex(results[0].dtype());
   tangents_ = elementwise ? pointwise_tangents(results[0], locals, record)
                           : general_tangents(results, locals, record);
   return made;
@@ -448,10 +447,9 @@ void Tangent::without_derivative() {
 
 void Tangent::compute() {
   const OpInfo& op = call_.op;
-  const std::string_view kind = op.row->kind;
   if (op.form == OpInfo::Form::InPlace) return in_place();
   if (!op.row->differentiable) return without_derivative();
-  if (kind == "view") return of_view();
+  if (op.is_view()) return of_view();
   if (is_linear(op)) {
     of_linear(op);
     call_.proceed();
@@ -464,9 +462,9 @@ void Tangent::compute() {
 // Composites, whose body meets the mode, and in-place forms that are the plain one and an
 // assignment.
 bool is_made_of_others(const OpInfo& op) {
-  const std::string_view kind = op.row->kind;
-  if (kind == "composite" && !op.row->own_derivative) return true;
-  return op.form == OpInfo::Form::InPlace && kind != "pointwise" && kind != "update";
+  const OpKind kind = op.row->kind;
+  if (kind == OpKind::Composite && !op.row->own_derivative) return true;
+  return op.form == OpInfo::Form::InPlace && kind != OpKind::Pointwise && kind != OpKind::Update;
 }
 
 }  // namespace
@@ -509,7 +507,7 @@ void ForwardMode::call(ModeCall& call) {
   if (op.form != OpInfo::Form::Plain && Tangent(call, level_).any()) {
     check(op.form != OpInfo::Form::Out, op.name,
           ": out= cannot be used with forward-mode tangents");
-    check(op.row->kind != std::string_view("view"), op.name,
+    check(!op.is_view(), op.name,
           ": a tensor with a tangent cannot be given another shape in place");
     if (is_made_of_others(op)) return assign(*this, call);
   }

@@ -23,10 +23,10 @@ Tensor on_host(const Tensor& x, DType dtype) {
 
 void expect_all(const Tensor& holds, const std::string& text) {
   if (!has_values(holds)) return;
-  if (holds.device().is_cpu())
-    check(host_value<bool>(all(holds)), text);
-  else
-    cuda_backend()->expect_all(holds, text);
+  Backend* const backend = opened_backend(holds.device().type);
+  DeferredErrors* const errors = backend != nullptr ? backend->deferred_errors() : nullptr;
+  if (errors != nullptr) return errors->expect_all(holds, text);
+  check(host_value<bool>(all(holds)), text);
 }
 
 }  // namespace moonlet

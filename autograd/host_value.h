@@ -17,8 +17,9 @@ Tensor all_samples(const Tensor& x);
 // x as `dtype` on the CPU. Throws inside vmap.
 Tensor on_host(const Tensor& x, DType dtype);
 
-// Throws `text`, the whole of an error, unless all elements of a bool tensor hold. On a device that
-// is found out there, and thrown at the next wait for it. Inside vmap nothing is looked at.
+// Throws `text`, the whole of an error, unless all elements of a bool tensor hold. On a device
+// whose errors are deferred that is found out there, and thrown at the next wait for it. Inside
+// vmap nothing is looked at.
 void expect_all(const Tensor& holds, const std::string& text);
 
 // The one element of x, wherever it is.

@@ -85,7 +85,7 @@ void Node::set_output(int i, const Tensor& t) {
     output_ = OutputMeta(t);
     const Device device = t.device().real();
     sequence_ &= ~kStreamMask;
-    if (device.is_cuda()) sequence_ |= current_stream(device.index).id;
+    if (has_streams(device)) sequence_ |= current_stream(device.index).id;
     return;
   }
   if (output_count() <= i) more_outputs_.resize(i);

@@ -14,6 +14,7 @@ local class = require "moonlet.class"
 local ml = require "moonlet"
 local numbers = require "moonlet.numbers"
 local options = require "moonlet.options"
+local reader = require "moonlet.signature_reader"
 local fail = options.fail
 
 -- As it is now: a script may assign to the global.
@@ -27,41 +28,24 @@ signature.all = {}
 
 --- Tables that may follow the arguments of a call and are none of them: the metadata that `ml.load`
 --- returns behind the state in `net:load_state_dict(ml.load(path))`.
-signature.asides = setmetatable({}, { __mode = "k" })
+signature.asides = reader.asides
 
 local Signature = {}
 
-local function is_plain(value)
-  return type(value) == "table" and getmetatable(value) == nil
-end
-
--- A type is a description and a function that gives the value to use, or nil for a wrong one.
--- `list` and `dict` say that arrays and tables of names are such values, `thing` how errors read.
+-- A type is a text for errors and what the reader of arguments looks for. `list` and `dict` say
+-- that arrays and tables of names are such values, `thing` how errors read.
 local types = {
-  any = { "a value", function(value) return value end },
-  Tensor = { "a tensor", function(value) return ml.is_tensor(value) and value or nil end,
-    thing = true },
-  bool = { "true or false", function(value)
-    if type(value) == "boolean" then return value end
-  end },
-  int = { "an integer", function(value)
-    return type(value) == "number" and math.tointeger(value) or nil
-  end, bounded = true },
-  number = { "a number", function(value)
-    return type(value) == "number" and value == value and value or nil
-  end, bounded = true },
-  Generator = { "a generator", function(value)
-    return getmetatable(value) == "Generator" and value or nil
-  end, thing = true },
-  table = { "a table", function(value) return is_plain(value) and value or nil end, list = true,
-    thing = true },
-  dict = { "a table", function(value) return is_plain(value) and value or nil end, dict = true,
-    thing = true },
+  any = { "a value", kind = "any" },
+  Tensor = { "a tensor", kind = "tensor", thing = true },
+  bool = { "true or false", kind = "bool" },
+  int = { "an integer", kind = "int" },
+  number = { "a number", kind = "number" },
+  string = { "a string", kind = "string" },
+  ["function"] = { "a function", kind = "function", thing = true },
+  Generator = { "a generator", kind = "generator", thing = true },
+  table = { "a table", kind = "table", list = true, thing = true },
+  dict = { "a table", kind = "table", dict = true, thing = true },
 }
-types.string = { "a string", function(value) return type(value) == "string" and value or nil end }
-types["function"] = { "a function", function(value)
-  return options.is_callable(value) and value or nil
-end, thing = true }
 
 --- Adds a type of its own to the notation.
 ---@param name string
@@ -70,7 +54,8 @@ end, thing = true }
 ---@param list? boolean whether arrays are such values
 ---@param dict? boolean whether tables of names are
 function signature.add_type(name, description, convert, list, dict)
-  types[name] = { description, convert, list = list, dict = dict, thing = true }
+  types[name] = { description, kind = "convert", convert = convert, list = list, dict = dict,
+    thing = true }
 end
 
 --- A type of which there are only the strings given.
@@ -81,7 +66,7 @@ function signature.add_choice(name, choices)
   for _, choice in ipairs(choices) do known[choice] = choice end
   local last = #choices
   local text = table.concat(choices, ", ", 1, last - 1) .. " or " .. choices[last]
-  types[name] = { text, function(value) return known[value] end }
+  types[name] = { text, kind = "choice", choices = known }
 end
 
 local function bounds_text(low, high, open)
@@ -90,94 +75,50 @@ local function bounds_text(low, high, open)
   return high and (" of at most %s"):format(high) or ""
 end
 
--- The type with the bounds `>=low`, `>low` and `<=high` that follow its name.
-local function bounded(base, text)
-  if text == "" then return base end
-  assert(base.bounded, "a type without bounds")
-  local open = text:match "^>[^=]" ~= nil
-  local low = tonumber(text:match "^>=?(-?[%d.]+)")
-  local high = tonumber(text:match "<=(-?[%d.]+)$")
-  local limits = bounds_text(text:match "^>=?(-?[%d.]+)", text:match "<=(-?[%d.]+)$", open)
-  return { base[1] .. limits,
-    function(value)
-      local number = base[2](value)
-      if number == nil or (low and number < low) or (open and number == low)
-          or (high and number > high) then
-        return nil
-      end
-      return number
-    end, plural = base[1]:gsub("^an? ", "") .. "s" .. limits }
-end
-
--- The string key of a table that has one beside its array part, or nil.
-local function name_in(value)
-  local size = #value
-  local key = next(value, size > 0 and size or nil)
-  return type(key) == "string" and key or nil
-end
-
--- The array that a list of values stands for: a plain table, or a tensor's shape.
-local function as_array(value)
-  if is_plain(value) then return value end
-  return getmetatable(value) == "Shape" and value:tolist() or nil
-end
-
-local function convert_all(element, list, count)
-  if name_in(list) then return nil end
+local function copy_of(base)
   local out = {}
-  for i = 1, count do
-    out[i] = element[2](list[i])
-    if out[i] == nil then return nil end
-  end
+  for key, value in pairs(base) do out[key] = value end
   return out
 end
 
--- An array of `count`; one element stands for all.
-local function fixed_array_of(element, count)
-  return { ("%s, or an array of %d"):format(element[1], count), function(value)
-    local array = as_array(value)
-    if array then return #array == count and convert_all(element, array, count) or nil end
-    local all, out = element[2](value), {}
-    for i = 1, count do out[i] = all end
-    return all ~= nil and out or nil
-  end, list = true, fixed = true }
+-- The type with the bounds `>=low`, `>low` and `<=high` that follow its name.
+local function bounded(base, text)
+  if text == "" then return base end
+  assert(base.kind == "int" or base.kind == "number", "a type without bounds")
+  local low, high = text:match "^>=?(-?[%d.]+)", text:match "<=(-?[%d.]+)$"
+  local out = copy_of(base)
+  out.above, out.low, out.high = text:find "^>[^=]" ~= nil, tonumber(low), tonumber(high)
+  local limits = bounds_text(low, high, out.above)
+  out[1], out.plural = base[1] .. limits, base[1]:gsub("^an? ", "") .. "s" .. limits
+  return out
 end
 
-local function array_of(element)
-  local plural = element.plural or element[1]:gsub("^an? ", "") .. "s"
-  return { "an array of " .. plural, function(value)
-    local array = as_array(value)
-    return array and convert_all(element, array, #array) or nil
-  end, list = true }
+-- An array of `length`, for which one element may stand, or, without it, of any length.
+local function array_of(element, length)
+  local out = copy_of(element)
+  out.list, out.dict, out.thing, out.fixed = true, nil, nil, length ~= nil
+  out.length = length or 0
+  out[1] = length and ("%s, or an array of %d"):format(element[1], length)
+    or "an array of " .. (element.plural or element[1]:gsub("^an? ", "") .. "s")
+  return out
 end
 
 local function one_type(text)
   local name, list, limits = text:match "^(%a+)(%[?%d*%]?)(.*)$"
   local base = assert(types[name], "signature: unknown type " .. text)
   local element = bounded(base, limits)
-  if list == "" then return element end
-  local count = tonumber(list:match "%d+")
-  return count and fixed_array_of(element, count) or array_of(element)
+  return list == "" and element or array_of(element, tonumber(list:match "%d+"))
 end
 
 local function parse_type(text)
-  local parts, out = {}, { list = false }
-  for part in text:gmatch "[^|]+" do parts[#parts + 1] = one_type(part) end
-  if #parts == 1 then return parts[1] end
-  local names = {}
-  for i, part in ipairs(parts) do
-    names[i] = part[1]
+  local out, names = { parts = {} }, {}
+  for each in text:gmatch "[^|]+" do
+    local part = one_type(each)
+    out.parts[#out.parts + 1], names[#names + 1] = part, part[1]
     out.list, out.dict = out.list or part.list, out.dict or part.dict
-    out.fixed = out.fixed or part.fixed
-    out.thing = out.thing or part.thing
+    out.fixed, out.thing = out.fixed or part.fixed, out.thing or part.thing
   end
   out[1] = table.concat(names, " or ")
-  out[2] = function(value)
-    for _, part in ipairs(parts) do
-      local found = part[2](value)
-      if found ~= nil then return found end
-    end
-  end
   return out
 end
 
@@ -205,6 +146,7 @@ local function parse_parameter(text)
     variadic = kind:find("...", 1, true) ~= nil, default = default ~= "" and default or nil,
     accepts = parse_type(plain) }
   parameter.required = parameter.required and not parameter.variadic
+  parameter.accepts.any = kind == "any"
   if parameter.default then
     parameter.make_default = assert(load("return " .. default, "=default", "t", {}))
   end
@@ -261,143 +203,50 @@ function signature.describe(value)
   local cls = class.of(value)
   if cls then return "an object of class " .. class.name(cls) end
   if class.is_class(value) then return "class " .. class.name(value) end
-  if is_plain(value) and kind == "table" and #value > 0 then
+  if kind == "table" and not getmetatable(value) and #value > 0 then
     return ("a table of %d"):format(#value)
   end
   return kind == "nil" and kind or "a " .. kind
 end
 
--- Whether a table of names given for a parameter that takes such tables is the arguments instead.
-local function is_call_by_name(self, parameter, value)
-  if value[parameter.name] == nil and parameter.required then return false end
-  for key in pairs(value) do
-    local known = false
-    for _, name in ipairs(self.names) do known = known or key == name end
-    if not known then return false end
+-- What the reader calls for a call that is wrong.
+
+function Signature:refuse_name(name)
+  if type(name) ~= "string" then
+    fail("%s: options are a table of names, got the key %s", self.where, signature.describe(name))
   end
-  return true
+  options.check(self.where, { [name] = true }, self.names)
 end
 
--- Whether an array given alone is the arguments, `f { 2, 3 }` or `f { { 2, 1 } }`: it is no value
--- for the first of them, nor meant as one.
-local function is_call_by_position(self, parameter, array)
-  if not parameter or parameter.variadic or #array > #self.parameters then return false end
-  local accepts = parameter.accepts
-  return (not accepts.list or type(array[1]) == "table") and accepts[2](array) == nil
-end
+function Signature:refuse_twice(name) fail("%s: '%s' is given twice", self.where, name) end
 
--- The table of arguments by name among those given, and how many are left by position.
-local function split(self, given, count)
-  local last = given[count]
-  if not is_plain(last) then return nil, given, count end
-  local parameter = self.parameters[count]
-  local accepts = parameter and parameter.accepts
-  if #last > 0 then
-    if count > 1 then return nil, given, count end
-    if not name_in(last) then
-      if is_call_by_position(self, parameter, last) then return nil, last, #last end
-      return nil, given, count
-    end
-    local list, named = {}, {}
-    for key, value in pairs(last) do (type(key) == "string" and named or list)[key] = value end
-    if accepts and accepts.list and not accepts.fixed then return named, { list }, 1 end
-    return named, list, #list
-  end
-  local takes_table = accepts and (accepts.list or accepts.dict or parameter.type == "any")
-  if next(last) == nil and takes_table then return nil, given, count end
-  if accepts and accepts.dict and not is_call_by_name(self, parameter, last) then
-    return nil, given, count
-  end
-  return last, given, count - 1
-end
+function Signature:refuse_missing(name) fail("%s: '%s' is missing", self.where, name) end
 
--- The arguments by name under the parameters' own names; an unknown one is an error.
-local function check_names(self, named)
-  local aliases = self.aliases
-  if aliases then
-    local renamed = {}
-    for key, value in pairs(named) do
-      local name = aliases[key] or key
-      if renamed[name] ~= nil then fail("%s: '%s' is given twice", self.where, name) end
-      renamed[name] = value
-    end
-    named = renamed
-  end
-  options.check(self.where, named, self.names)
-  return named
-end
-
-local function value_of(where, parameter, value)
-  if value == nil then
-    if parameter.required then fail("%s: '%s' is missing", where, parameter.name) end
-    value = parameter.make_default and parameter.make_default()
-    if value == nil then return nil end
-  end
-  local accepts = parameter.accepts
-  local found = accepts[2](value)
-  if found == nil then
-    fail(accepts.thing and "%s: '%s': %s is expected, got %s" or "%s: '%s' must be %s, got %s",
-      where, parameter.name, accepts[1], signature.describe(value))
-  end
-  return found
-end
-
-local function too_many(self, count)
+function Signature:refuse_count(count)
   local names = #self.names > 0 and " (" .. table.concat(self.names, ", ") .. ")" or ""
   fail("%s: takes at most %d argument%s%s, got %d", self.where, #self.names,
     #self.names == 1 and "" or "s", names, count)
 end
 
-local function rest_of(self, parameter, given, first, count)
-  local out = {}
-  for i = first, count do out[#out + 1] = value_of(self.where, parameter, given[i]) end
-  return out
-end
-
-local function values_of(self, ...)
-  local count, given, named = select("#", ...), { ... }, nil
-  while count > 0 and given[count] == nil do count = count - 1 end
-  while count > 1 and signature.asides[given[count]] do
-    given[count], count = nil, count - 1
-  end
-  if count > 0 then named, given, count = split(self, given, count) end
-  if named then named = check_names(self, named) end
-  local parameters, values = self.parameters, {}
-  local size = #parameters
-  for i, parameter in ipairs(parameters) do
-    local value = nil
-    if i <= count then value = given[i] end
-    local by_name = named and named[parameter.name]
-    if by_name ~= nil then
-      if value ~= nil then fail("%s: '%s' is given twice", self.where, parameter.name) end
-      value = by_name
-    end
-    if parameter.variadic and by_name == nil then
-      values[i] = rest_of(self, parameter, given, i, count)
-      count = math.min(count, size)
-    elseif parameter.variadic then
-      values[i] = rest_of(self, parameter, by_name, 1, #by_name)
-    else
-      values[i] = value_of(self.where, parameter, value)
-    end
-  end
-  if count > size then too_many(self, count) end
-  return values, size
+function Signature:refuse_value(number, value, where)
+  local parameter = self.parameters[number]
+  fail(parameter.accepts.thing and "%s: '%s': %s is expected, got %s"
+    or "%s: '%s' must be %s, got %s", where or self.where, parameter.name, parameter.accepts[1],
+    signature.describe(value))
 end
 
 --- The arguments in the order of the parameters.
-function Signature:__call(...)
-  local values, count = values_of(self, ...)
-  return table.unpack(values, 1, count)
-end
+Signature.__call = reader.read
 
 --- The arguments as a table by name.
 ---@return table<string, any>
-function Signature:table(...)
-  local values, out = values_of(self, ...), {}
-  for i, name in ipairs(self.names) do out[name] = values[i] end
-  return out
-end
+Signature.table = reader.table
+
+--- The value to use for a parameter, or nil for a wrong one.
+---@param number integer the parameter's
+---@param value any
+---@return any
+Signature.convert = reader.convert
 
 --- Reads the arguments in front of a function that is to run under them, which come in one table
 --- or by position: `f({ on = true }, run, x)`, `f(true, run, x)`. Returns them by name, then the
@@ -407,7 +256,8 @@ end
 function Signature:before_function(...)
   local count, last = select("#", ...), 1
   local given = { ... }
-  if given[1] ~= nil and not is_plain(given[1]) then
+  local first = given[1]
+  if first ~= nil and (type(first) ~= "table" or getmetatable(first)) then
     last = 0
     while last < count and not options.is_callable(given[last + 1]) do last = last + 1 end
   end
@@ -426,9 +276,13 @@ function Signature:subset(where, given, others)
   table.move(self.names, 1, #self.names, #known + 1, known)
   options.check(where, given, known)
   for key, value in pairs(given) do out[key] = value end
-  for _, parameter in ipairs(self.parameters) do
+  for i, parameter in ipairs(self.parameters) do
     local value = given[parameter.name]
-    if value ~= nil then out[parameter.name] = value_of(where, parameter, value) end
+    if value ~= nil then
+      local found = self:convert(i, value)
+      if found == nil then self:refuse_value(i, value, where) end
+      out[parameter.name] = found
+    end
   end
   return out
 end

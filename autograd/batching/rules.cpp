@@ -127,7 +127,7 @@ void dims(BatchCall& call) {
   const int rank = call.rank(0);
   Tensor x = call.front(0);
   // A sample of rank 0 has a dimension to name, as in PyTorch.
-  const bool scalar = rank == 0 && std::strcmp(call.op.row->kind, "view") != 0 && names_dim(call);
+  const bool scalar = rank == 0 && !call.op.is_view() && names_dim(call);
   if (scalar) x = unsqueeze(x, 1);
   call.put(0, x);
   move_dims_up(call, scalar ? 1 : rank);
@@ -193,7 +193,7 @@ void pointwise(BatchCall& call) {
   int rank = 0;
   for (int i = 0; i < call.count(); ++i)
     if (call.has_tensor(i)) rank = std::max(rank, call.rank(i));
-  const bool update = std::strcmp(call.op.row->kind, "update") == 0;
+  const bool update = call.op.row->kind == OpKind::Update;
   for (int i = 0; i < call.count(); ++i) {
     // What is written does not broadcast.
     const bool target = update && i == 0;

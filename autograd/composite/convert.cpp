@@ -30,7 +30,11 @@ Tensor to_composite(const Tensor& x, std::optional<DType> dtype, std::optional<D
   if (!copy && lies && dtype.value_or(x.dtype()) == x.dtype() &&
       device.value_or(x.device()) == x.device())
     return x;
-  const bool crosses = device && device->is_cuda() != x.device().real().is_cuda();
+  // A backend knows its own devices and the host.
+  const Device from = x.device().real();
+  if (device && !from.is_cpu() && !device->real().is_cpu() && device->real().type != from.type)
+    return convert(convert(x, std::nullopt, Device{}, format), dtype, device, format);
+  const bool crosses = device && device->real().is_cpu() != from.is_cpu();
   const CopyScope scope(!(non_blocking && crosses));
   return convert(x, dtype, device, format);
 }

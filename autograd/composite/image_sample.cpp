@@ -297,7 +297,7 @@ Tensor grid_sample_composite(const Tensor& x, const Tensor& grid, std::string_vi
   const Tensor planes = reshape(widened(x), {n, c, numel_of(image, kSample)});
   const Tensor grids = reshape(grid, {n, positions, dims});
   Tensor y;
-  if (x.device().real().is_cuda()) {
+  if (!x.device().real().is_cpu()) {
     y = sum_of_neighbours(planes, widened(grids), image, mode, padding_mode, align_corners);
   } else {
     const auto [at, weight] = grid_neighbours(grids, image, mode, padding_mode, align_corners);

@@ -186,7 +186,7 @@ Tensor limited_variance(const char* op, const Tensor& var, double eps) {
   const Tensor more = [&]() -> Tensor {
     const NoGrad no_grad;
     if (!has_values(var)) return sub(clamp_min(var, eps), var);
-    if (var.device().is_cuda() && var.dtype() != DType::Bool) {
+    if (!var.device().is_cpu() && var.dtype() != DType::Bool) {
       expect_all(logical_not(lt(amin(var), 0.0)), text(op, ": var has negative elements"));
       return sub(clamp_min(var, eps), var);
     }

@@ -121,7 +121,7 @@ Tensor group_norm_composite(const Tensor& x, int64_t num_groups, const Tensor& w
   check(x.dim() >= 2, op, ": x has shape ", x.sizes(), ", (n, c, ...) is expected");
   check(num_groups >= 1 && x.size(1) % num_groups == 0, op, ": ", x.size(1), " channels make no ",
         num_groups, " groups");
-  if (x.numel() > 0 && !x.device().real().is_cuda())
+  if (x.numel() > 0 && x.device().real().is_cpu())
     return std::get<0>(native_group_norm(x, num_groups, weight, bias, eps));
   return scaled_channels(op, normalised_groups(widened(x), num_groups, eps), weight, bias, x);
 }

@@ -32,7 +32,7 @@ Tensor channel_sum(const Tensor& x) { return sum(x, all_but_channels(x.dim()), f
 
 Tensor restore_dims(const Tensor& g, const Dims& sizes, const Dims& dims, bool keepdim) {
   if (keepdim || sizes.empty()) return g;
-  return reshape(g, shapes::reduced_sizes(sizes, dims, true, "restore_dims"));
+  return reshape(g, shapes::reduced_sizes(sizes, dims, true));
 }
 
 Tensor extreme_grad_x(const Tensor& g, const Tensor& x, const Tensor& y, const Dims& dims,

@@ -129,9 +129,7 @@ std::tuple<Tensor, Tensor> group_norm_grad_weight_grads(const Tensor& g, const T
 }
 
 namespace {
-bool made_together(const Tensor& x) {
-  return !derivatives_wanted() && !x.device().real().is_cuda();
-}
+bool made_together(const Tensor& x) { return !derivatives_wanted() && x.device().real().is_cpu(); }
 }  // namespace
 
 std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const Tensor& x,

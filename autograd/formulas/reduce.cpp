@@ -12,10 +12,8 @@ namespace moonlet::formulas {
 
 static double reduced_count(const Dims& sizes, const Dims& dims) {
   double count = 1;
-  for (int64_t d : wrap_dims(dims, sizes.size(), "reduce")) {
-    count *= static_cast<double>(sizes[static_cast<int>(d)]);
-  }
-  return sizes.empty() ? 1 : count;
+  for (int64_t d : dims) count *= static_cast<double>(sizes[static_cast<int>(d)]);
+  return count;
 }
 
 Tensor mean_grad_x(const Tensor& g, const Dims& sizes, const Dims& dims, bool keepdim) {

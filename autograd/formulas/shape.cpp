@@ -53,7 +53,7 @@ Tensor strided_positions(const Dims& size, const Dims& stride, int64_t offset, D
   }
   if (device.is_cpu()) return host;
   Tensor moved = empty_plain({count}, {DType::Int64, device}, "as_strided_grad_x");
-  cuda_backend()->transfer(moved, host);
+  copy_plain(moved, host, "as_strided_grad_x");
   return moved;
 }
 
@@ -112,9 +112,8 @@ std::vector<int64_t> negated(const std::vector<int64_t>& values) {
 }
 
 Tensor permute_grad_x(const Tensor& g, const Dims& dims) {
-  const Dims order = wrap_dims(dims, g.dim(), "permute");
-  Dims inverse = order;
-  for (int i = 0; i < order.size(); ++i) inverse[static_cast<int>(order[i])] = i;
+  Dims inverse = dims;
+  for (int i = 0; i < dims.size(); ++i) inverse[static_cast<int>(dims[i])] = i;
   return permute(g, inverse);
 }
 

@@ -273,6 +273,8 @@ void copy_to_host(Tensor& x, const Tensor& source) {
 void copy(Tensor& x, const Tensor& source) {
   if (x.numel() == 0) return;
   if (x.device().is_cpu()) return copy_to_host(x, source);
+  if (!source.device().is_cpu() && source.device().type != x.device().type)
+    return copy(x, on_host(source));  // of another backend
   const Call call(x, "copy_");
   Tensor from = source;
   if (source.device() != x.device()) {

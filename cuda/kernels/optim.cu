@@ -4,7 +4,7 @@
 #include "cuda/kernels/common/geometry.cuh"
 #include "cuda/runtime/device.h"
 #include "cuda/runtime/graph.h"
-#include "tensor/functors/optim_steps-inl.h"
+#include "tensor/functors/optim_math-inl.h"
 #include "tensor/kernels_optim.h"
 
 namespace moonlet::cuda {
@@ -65,7 +65,7 @@ __global__ void step_kernel(Step step, const Position* table, int64_t positions,
     C value = x.get<C>(i), states[Step::kStates];
     for (int s = 0; s < Step::kStates; ++s)
       states[s] = position.arrays[2 + s] ? Array{position.arrays[2 + s], dtype}.get<C>(i) : C(0);
-    optim::move(step, value, gradient.get<C>(i), states);
+    optim::update(step, value, gradient.get<C>(i), states);
     x.set<C>(i, value);
     for (int s = 0; s < Step::kStates; ++s)
       if (position.arrays[2 + s]) Array{position.arrays[2 + s], dtype}.set<C>(i, states[s]);
@@ -103,6 +103,6 @@ void run_step(const char* op, StepLists lists, const Step& step) {
 
 }  // namespace
 
-#include "tensor/functors/optim_kernels-inl.h"
+#include "tensor/optim_kernels-inl.h"
 
 }  // namespace moonlet::cuda

@@ -57,10 +57,9 @@ void flip(const Tensor& x, const Dims& dims, Tensor& y) {
   if (x.numel() == 0) return;
   if (x.dim() == 0) return copy(y, x);
   const Call call(x, "flip");
-  const Dims reversed = wrap_dims(dims, x.dim(), "flip");
   Dims strides = x.strides();
   int64_t first = 0;
-  for (int64_t d : reversed) {
+  for (int64_t d : dims) {
     const int i = static_cast<int>(d);
     first += (x.size(i) - 1) * strides[i];
     strides[i] = -strides[i];

@@ -1,4 +1,4 @@
-// cuda/kernels/sort_pairs.cu: CUB's radix sort: the one position that includes CUB, which is slow
+// cuda/kernels/sort_pairs.cu: CUB's radix sort: the one place that includes CUB, which is slow
 // to compile.
 #include <cub/device/device_radix_sort.cuh>
 #include <utility>

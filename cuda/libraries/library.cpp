@@ -29,7 +29,7 @@ void* open_library(const char* what, const char* file) {
   // Beside the plugin, which has its own list of folders, first.
   if (void* library = dlopen(file, RTLD_NOW | RTLD_LOCAL)) return library;
   std::string reason;
-  return moonlet::open_library(file, reason);
+  return moonlet::open_library(file, reason, "cuda");
 }
 
 }  // namespace moonlet::cuda

@@ -221,12 +221,12 @@ void CuSolver::potrf(const Call& call, DType dtype, bool upper, int64_t n, int64
   }
   const int64_t bytes = n * n * static_cast<int64_t>(size_of(dtype));
   each_chunk(count, [&](int64_t begin, int64_t part) {
-    const Tensor positions = positions_of(call, static_cast<char*>(a) + begin * bytes, bytes, part);
+    const Tensor addresses = addresses_of(call, static_cast<char*>(a) + begin * bytes, bytes, part);
     visit_typed(
         dtype,
         [&]<class T>(auto function, T*) {
           ensure(
-              function(handle.solver, triangle(upper), size, reinterpret_cast<T**>(positions.raw()),
+              function(handle.solver, triangle(upper), size, reinterpret_cast<T**>(addresses.raw()),
                        size, info + begin, static_cast<int>(part)),
               call.op());
         },

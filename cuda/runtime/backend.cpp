@@ -23,7 +23,54 @@ namespace moonlet::cuda {
 
 namespace {
 
-class CudaBackend : public Backend {
+class Graphs final : public DeviceGraphs {
+ public:
+  std::unique_ptr<DeviceGraph> new_graph() override { return cuda::new_graph(); }
+  int64_t new_pool() noexcept override { return new_graph_pool(); }
+  bool is_capturing(int index) noexcept override { return is_captured(current_stream(index)); }
+};
+
+class Pinned final : public PinnedMemory {
+ public:
+  void* allocate(size_t bytes) override { return pin_memory(bytes); }
+  void release(void* data, size_t bytes) noexcept override { unpin_memory(data, bytes); }
+  bool holds(const void* data) noexcept override { return is_pinned(data); }
+};
+
+class Reports final : public DeviceMemoryReports {
+ public:
+  std::pair<int64_t, int64_t> free_and_total(int index) override {
+    const DeviceGuard guard(index, "memory_info");
+    size_t free_bytes = 0, total = 0;
+    ensure(cudaMemGetInfo(&free_bytes, &total), "memory_info");
+    return {static_cast<int64_t>(free_bytes), static_cast<int64_t>(total)};
+  }
+  MemoryStatistics statistics(int index) override {
+    return caching_allocator().of(index).statistics();
+  }
+  void reset_peaks(int index) override { caching_allocator().of(index).reset_peaks(); }
+  void reset_accumulated(int index) override { caching_allocator().of(index).reset_accumulated(); }
+  void set_fraction(int index, double fraction) override {
+    const auto total = static_cast<double>(free_and_total(index).second);
+    caching_allocator().of(index).set_limit(fraction, static_cast<size_t>(total * fraction));
+  }
+  double fraction(int index) override { return caching_allocator().of(index).fraction(); }
+  MemorySnapshot snapshot() override { return caching_allocator().snapshot(); }
+  void record_history(const MemoryHistory& history) override {
+    caching_allocator().record_history(history);
+  }
+};
+
+class Faults final : public DeferredErrors {
+ public:
+  void expect_all(const Tensor& holds, const std::string& text) override {
+    cuda::expect_all(holds, lasting(text));
+  }
+  int64_t wait_count() noexcept override { return cuda::wait_count(); }
+  void interpreter_closed(const StopFlag* flag) noexcept override { disown_faults(flag); }
+};
+
+class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(int count) : count_(count) {}
   int device_count() override { return count_; }
@@ -34,11 +81,17 @@ class CudaBackend : public Backend {
     return properties.name;
   }
 
+  const KernelTable& kernels() override { return cuda_kernels; }
+  Allocator& allocator() override { return caching_allocator(); }
+  void transfer(Tensor& out, const Tensor& in) override { cuda::transfer(out, in); }
   void synchronize(int index) override { wait_for_device(index, "synchronize"); }
-  Streams& streams() override { return cuda::streams(); }
-  void record_stream(const Storage& storage, DeviceStream stream) override {
-    caching_allocator().record_stream(storage.data(), storage.device().index, stream_of(stream));
-  }
+
+  Streams* streams() noexcept override { return &cuda::streams(); }
+  DeviceGraphs* graphs() noexcept override { return &graphs_; }
+  PinnedMemory* pinned_memory() noexcept override { return &pinned_; }
+  DeviceMemoryReports* memory_reports() noexcept override { return &reports_; }
+  DeferredErrors* deferred_errors() noexcept override { return &faults_; }
+
   std::vector<Property> device_properties(int index) override;
 
   bool can_access_peer(int index, int peer) override {
@@ -48,32 +101,8 @@ class CudaBackend : public Backend {
     return can != 0;
   }
 
-  void transfer(Tensor& out, const Tensor& in) override { cuda::transfer(out, in); }
-
-  std::pair<int64_t, int64_t> memory_info(int index) override {
-    const DeviceGuard guard(index, "memory_info");
-    size_t free_bytes = 0, total = 0;
-    ensure(cudaMemGetInfo(&free_bytes, &total), "memory_info");
-    return {static_cast<int64_t>(free_bytes), static_cast<int64_t>(total)};
-  }
-
-  MemoryStatistics memory_statistics(int index) override {
-    return caching_allocator().of(index).statistics();
-  }
-  void reset_peak_memory_statistics(int index) override {
-    caching_allocator().of(index).reset_peaks();
-  }
-  void reset_accumulated_memory_statistics(int index) override {
-    caching_allocator().of(index).reset_accumulated();
-  }
-  void set_memory_fraction(int index, double fraction) override {
-    const auto total = static_cast<double>(memory_info(index).second);
-    caching_allocator().of(index).set_limit(fraction, static_cast<size_t>(total * fraction));
-  }
-  double memory_fraction(int index) override { return caching_allocator().of(index).fraction(); }
-  MemorySnapshot memory_snapshot() override { return caching_allocator().snapshot(); }
-  void record_memory_history(const MemoryHistory& history) override {
-    caching_allocator().record_history(history);
+  int64_t library_version(std::string_view name) override {
+    return name == "cudnn" ? cudnn::version() : 0;
   }
 
   bool emulated() override {
@@ -84,22 +113,12 @@ class CudaBackend : public Backend {
 #endif
   }
 
-  void* pin_memory(size_t bytes) override { return cuda::pin_memory(bytes); }
-  void unpin_memory(void* data, size_t bytes) noexcept override { cuda::unpin_memory(data, bytes); }
-  bool is_pinned(const void* data) noexcept override { return cuda::is_pinned(data); }
-
-  void expect_all(const Tensor& holds, const std::string& text) override {
-    cuda::expect_all(holds, lasting(text));
-  }
-  int64_t wait_count() noexcept override { return cuda::wait_count(); }
-  std::unique_ptr<DeviceGraph> new_graph() override { return cuda::new_graph(); }
-  int64_t new_graph_pool() noexcept override { return cuda::new_graph_pool(); }
-  int64_t cudnn_version() override { return cudnn::version(); }
-  bool is_capturing(int index) noexcept override { return is_captured(current_stream(index)); }
-  void interpreter_closed(const StopFlag* flag) noexcept override { disown_faults(flag); }
-
  private:
   int count_;
+  Graphs graphs_;
+  Pinned pinned_;
+  Reports reports_;
+  Faults faults_;
 };
 
 std::vector<Backend::Property> CudaBackend::device_properties(int index) {
@@ -129,14 +148,14 @@ std::vector<Backend::Property> CudaBackend::device_properties(int index) {
 }  // namespace moonlet::cuda
 
 extern "C" {
-__attribute__((visibility("default"))) extern const moonlet::PluginInfo moonlet_cuda_info;
-const moonlet::PluginInfo moonlet_cuda_info = {"moonlet plugin", moonlet::kPluginVersion,
-                                               moonlet::kOpTableHash};
+__attribute__((visibility("default"))) extern const moonlet::PluginInfo moonlet_plugin_info;
+const moonlet::PluginInfo moonlet_plugin_info = {"moonlet plugin", moonlet::kPluginVersion,
+                                                 moonlet::kOpTableHash};
 }
 
 // The plugin's one exported function: null, with the reason, when no device can be used.
-extern "C" __attribute__((visibility("default"))) moonlet::Backend* moonlet_cuda_backend(
-    std::string* reason) {
+extern "C" __attribute__((visibility("default"))) moonlet::Backend* moonlet_open_backend(
+    moonlet::DeviceType, std::string* reason) {
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess || count == 0) {
@@ -148,8 +167,6 @@ extern "C" __attribute__((visibility("default"))) moonlet::Backend* moonlet_cuda
                                      : cudaGetErrorString(error);
     return nullptr;
   }
-  moonlet::set_default_allocator(moonlet::DeviceType::CUDA, &moonlet::cuda::caching_allocator());
-  moonlet::register_kernels(moonlet::DeviceType::CUDA, &moonlet::cuda_kernels);
   static moonlet::cuda::CudaBackend& backend = *new moonlet::cuda::CudaBackend(count);
   return &backend;
 }

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "cuda/memory/allocator.h"
+#include "cuda/runtime/capture.h"
 #include "cuda/runtime/faults.h"
-#include "cuda/runtime/graph.h"
 #include "cuda/runtime/streams.h"
 
 namespace moonlet::cuda {
@@ -52,7 +52,7 @@ class Lost {
       return;
     const std::lock_guard lock(mutex_);
     const auto found = why_.find(device);
-    check(found == why_.end(), op, ": ", Device{DeviceType::CUDA, static_cast<int8_t>(device)},
+    check(found == why_.end(), op, ": ", device_of(device),
           " cannot be used any more in this process since ",
           found == why_.end() ? std::string() : found->second);
   }

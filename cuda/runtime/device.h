@@ -12,6 +12,10 @@
 
 namespace moonlet::cuda {
 
+// The kind of the backend's devices.
+inline DeviceType device_type() { return device_type_from_name("cuda"); }
+inline Device device_of(int index) { return {device_type(), static_cast<int8_t>(index)}; }
+
 // Throw Error (OutOfMemory when memory is short) naming `op` unless the call went well.
 void ensure(cudaError_t error, const char* op);
 void ensure(cublasStatus_t status, const char* op);

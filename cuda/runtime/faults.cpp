@@ -134,8 +134,7 @@ void throw_reported(int device, const char* waiter) {
   if (!take(device, what)) [[likely]]
     return;
   if (waits_for_kernels()) throw Error(what);
-  fail(waiter, ": an earlier op on ", Device{DeviceType::CUDA, static_cast<int8_t>(device)},
-       " failed: ", what,
+  fail(waiter, ": an earlier op on ", device_of(device), " failed: ", what,
        "; with MOONLET_CUDA_SYNC=1 in the environment it fails where it is called");
 }
 

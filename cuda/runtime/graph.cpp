@@ -33,13 +33,9 @@ struct Pool {
   Pool& operator=(const Pool&) = delete;
 };
 
-class Graph;
-
-// Captures that are under way, and pools that graphs hold.
+// The pools that graphs hold.
 struct Registry {
   std::mutex mutex;
-  std::atomic<int> capturing{0};
-  std::map<cudaStream_t, Graph*> captures;
   std::map<int64_t, std::weak_ptr<Pool>> pools;
   std::atomic<int64_t> last_pool{0};
 };
@@ -77,15 +73,6 @@ Pool::~Pool() {
   caching_allocator().hold(device, stream, false);
   const std::lock_guard lock(free_streams().mutex);
   free_streams().list.emplace(device, stream);
-}
-
-Graph* capture_of(cudaStream_t stream) noexcept {
-  Registry& all = registry();
-  if (all.capturing.load(std::memory_order_relaxed) == 0) [[likely]]
-    return nullptr;
-  const std::lock_guard lock(all.mutex);
-  const auto found = all.captures.find(stream);
-  return found == all.captures.end() ? nullptr : found->second;
 }
 
 std::shared_ptr<Pool> pool_of(int64_t id, int device) {
@@ -160,9 +147,7 @@ void Graph::begin(int device, int64_t pool) {
   const DeviceGuard device_guard(device, op);
   // What is made at first use cannot be made during a capture.
   reporter(device, op, Fault::Condition);
-  const Call warm(
-      empty_plain({1}, {DType::Float32, Device{DeviceType::CUDA, static_cast<int8_t>(device)}}, op),
-      op);
+  const Call warm(empty_plain({1}, {DType::Float32, device_of(device)}, op), op);
   warm.blas();
   pool_ = pool_of(pool == 0 ? new_graph_pool() : pool, device);
   check(!is_captured(pool_->stream), op, ": another capture uses this pool");
@@ -172,12 +157,7 @@ void Graph::begin(int device, int64_t pool) {
   generator_ = &default_generator();
   start_ = seen_ = generator_->state();
   guard_.emplace(streams().external(pool_->stream, device));
-  {
-    Registry& all = registry();
-    const std::lock_guard lock(all.mutex);
-    all.captures[pool_->stream] = this;
-    ++all.capturing;
-  }
+  begin_capture(pool_->stream, *this);
   capturing_ = true;
   const cudaError_t error = cudaStreamBeginCapture(pool_->stream, cudaStreamCaptureModeRelaxed);
   if (error == cudaSuccess) return;
@@ -187,12 +167,7 @@ void Graph::begin(int device, int64_t pool) {
 
 // Work goes where it went before.
 void Graph::unregister() noexcept {
-  Registry& all = registry();
-  {
-    const std::lock_guard lock(all.mutex);
-    all.captures.erase(pool_->stream);
-    --all.capturing;
-  }
+  end_capture(pool_->stream);
   guard_.reset();
   capturing_ = false;
 }
@@ -302,22 +277,19 @@ std::unique_ptr<DeviceGraph> new_graph() { return std::make_unique<Graph>(); }
 
 int64_t new_graph_pool() noexcept { return ++registry().last_pool; }
 
-bool is_captured(cudaStream_t stream) noexcept { return capture_of(stream) != nullptr; }
-
-void refuse_in_capture(cudaStream_t stream, const char* op, const char* what) {
-  if (!is_captured(stream)) [[likely]]
-    return;
-  fail(op, ": ", what, " cannot be captured in a CUDA graph");
-}
+namespace {
+// Only graphs of this file capture.
+Graph* graph_of(cudaStream_t stream) noexcept { return static_cast<Graph*>(capture_of(stream)); }
+}  // namespace
 
 void upload(const Call& call, void* to, const void* from, size_t bytes) {
   if (bytes == 0) return;
-  if (Graph* graph = capture_of(call.stream())) from = graph->keep(from, bytes);
+  if (Graph* graph = graph_of(call.stream())) from = graph->keep(from, bytes);
   ensure(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, call.stream()), call.op());
 }
 
 DeviceRandom device_random(const Call& call, const Philox& numbers) {
-  Graph* graph = capture_of(call.stream());
+  Graph* graph = graph_of(call.stream());
   return {numbers, graph ? graph->redraw(call.op(), numbers) : nullptr};
 }
 

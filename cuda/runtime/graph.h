@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "cuda/runtime/capture.h"
 #include "cuda/runtime/device.h"
 #include "tensor/functors/philox.h"
 #include "tensor/runtime/backend.h"
@@ -14,11 +15,6 @@ namespace moonlet::cuda {
 
 std::unique_ptr<DeviceGraph> new_graph();
 int64_t new_graph_pool() noexcept;
-
-// Whether work in a stream is recorded.
-bool is_captured(cudaStream_t stream) noexcept;
-// Throws where it is: `what` says what cannot be.
-void refuse_in_capture(cudaStream_t stream, const char* op, const char* what);
 
 // Bytes of the host into memory of the call's device, before the work that follows. They have been
 // read when it returns; in a capture they are kept, and copied again at each replay.

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 
+#include "cuda/memory/allocator.h"
 #include "cuda/runtime/device.h"
 #include "cuda/runtime/faults.h"
 #include "tensor/runtime/backend.h"
@@ -34,7 +35,7 @@ class CudaStreams final : public Streams {
   DeviceStream from_pool(int device, int priority) override;
   DeviceStream external(void* handle, int device) override;
   bool exists(DeviceStream stream) override {
-    const int count = cuda_backend()->device_count();
+    const int count = opened_backend(device_type())->device_count();
     if (stream.device < 0 || stream.device >= count) return false;
     if (stream.id == 0) return true;
     return stream.device < kMaxStreamDevices && stream.id < kNumbers && at(stream) != nullptr;
@@ -78,6 +79,10 @@ class CudaStreams final : public Streams {
     return out;
   }
 
+  void record_use(const Storage& storage, DeviceStream stream) override {
+    caching_allocator().record_stream(storage.data(), storage.device().index, stream_of(stream));
+  }
+
   cudaStream_t at(DeviceStream stream) noexcept {
     DeviceStreams* const of = devices_[static_cast<size_t>(stream.device)].load();
     return of == nullptr ? nullptr : of->by_number[stream.id].load(std::memory_order_acquire);
@@ -95,7 +100,7 @@ class CudaStreams final : public Streams {
 };
 
 DeviceStreams& CudaStreams::of_device(int device) {
-  require_device({DeviceType::CUDA, static_cast<int8_t>(device)}, "Stream");
+  require_device(device_of(device), "Stream");
   check(device < kMaxStreamDevices, "Stream: only the first ", kMaxStreamDevices,
         " devices have streams besides the default one");
   std::atomic<DeviceStreams*>& slot = devices_[static_cast<size_t>(device)];

@@ -53,22 +53,22 @@ void transfer(Tensor& out, const Tensor& in) {
   if (bytes == 0) return;
   constexpr const char* op = "to";
   const Device to = out.device(), from = in.device();
-  if (to.is_cuda() && from.is_cuda() && to.index != from.index)
+  if (!to.is_cpu() && !from.is_cpu() && to.index != from.index)
     return transfer_between(out, in, bytes);
-  const int device = to.is_cuda() ? to.index : from.index;
+  const int device = !to.is_cpu() ? to.index : from.index;
   const DeviceGuard guard(device, op);
   const cudaStream_t stream = current_stream(device);
-  const auto kind = !to.is_cuda()    ? cudaMemcpyDeviceToHost
-                    : from.is_cuda() ? cudaMemcpyDeviceToDevice
-                                     : cudaMemcpyHostToDevice;
+  const auto kind = to.is_cpu()     ? cudaMemcpyDeviceToHost
+                    : from.is_cpu() ? cudaMemcpyHostToDevice
+                                    : cudaMemcpyDeviceToDevice;
   if (to != from)
-    refuse_in_capture(stream, op, to.is_cuda() ? "a copy from the host" : "a copy to the host");
+    refuse_in_capture(stream, op, !to.is_cpu() ? "a copy from the host" : "a copy to the host");
   ensure(cudaMemcpyAsync(out.raw(), in.raw(), bytes, kind, stream), op);
   if (kind == cudaMemcpyDeviceToDevice) return;
-  const void* const host = to.is_cuda() ? in.raw() : out.raw();
+  const void* const host = !to.is_cpu() ? in.raw() : out.raw();
   if (is_pinned(host)) {
     if (!device_state.copies_wait) return note_pinned_use(host, moonlet::current_stream(device));
-  } else if (to.is_cuda() && !waits_for_kernels()) {
+  } else if (!to.is_cpu() && !waits_for_kernels()) {
     return;  // Ordinary memory has been read when the call returns, but is written later.
   }
   wait_for(stream, device, op);

@@ -175,8 +175,7 @@ void ArgReader::refuse_nil(int i, int item) const {
 
 bool ArgReader::names_device(int i) const {
   if (slot_[i] == 0 || lua_type(L_, slot_[i]) != LUA_TSTRING) return false;
-  const std::string_view text = lua_tostring(L_, slot_[i]);
-  return text == "cpu" || text.starts_with("cuda");
+  return moonlet::names_device(lua_tostring(L_, slot_[i]));
 }
 
 // `x:to("cuda")`, `x:to("cuda", "float64")`: a device where a dtype comes first; and PyTorch's

@@ -261,7 +261,7 @@ int open_module(lua_State* L) {
   register_sparse_rows(L);
   register_settings(L);
   register_memory(L);
-  register_cuda(L);
+  register_device_module(L, device_type_from_name("cuda"));
   register_dtypes(L);
   register_grad_mode(L);
   register_generator(L);

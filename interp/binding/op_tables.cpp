@@ -40,12 +40,10 @@ const char* policy_name(AutocastPolicy policy) {
 
 // Sets `autocast` of the table on top: a policy per type of device, or nothing.
 void push_policies(lua_State* L, const AutocastPolicies& policies) {
-  const char* cpu = policy_name(policies.cpu);
-  const char* cuda = policy_name(policies.cuda);
-  if (!cpu && !cuda) return;
+  if (!policy_name(policies.host) && !policy_name(policies.device)) return;
   lua_createtable(L, 0, 2);
-  if (cpu) set_text(L, "cpu", cpu);
-  if (cuda) set_text(L, "cuda", cuda);
+  for (const DeviceType type : device_types())
+    if (const char* policy = policy_name(policies.on(type))) set_text(L, name(type), policy);
   lua_setfield(L, -2, "autocast");
 }
 
@@ -128,7 +126,7 @@ void push_new_op(lua_State* L, const OpInfo& op) {
   set_text(L, "row", op.row->name);
   set_text(L, "schema", op.row->schema);
   set_text(L, "form", form_name(op.form));
-  set_text(L, "kind", op.row->kind);
+  set_text(L, "kind", name(op.row->kind));
   set_text(L, "family", op.row->family);
   push_policies(L, op.row->autocast);
   set_flag(L, "is_view", op.is_view());

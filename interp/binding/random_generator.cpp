@@ -36,18 +36,11 @@ constexpr ArgSpec kGeneratorArgs[] = {{"device", ArgType::Device, false},
 const Signature kGenerator = {"Generator", "ml.Generator(device=nil, {seed=nil})", kGeneratorArgs,
                               std::size(kGeneratorArgs)};
 
-void check_exists(Device device) {
-  if (!device.is_cuda()) return;
-  Backend* backend = cuda_backend();
-  if (backend == nullptr) fail("Generator: CUDA is not available: ", cuda_unavailable_reason());
-  check(device.index < backend->device_count(), "Generator: there is no device ", device);
-}
-
 int l_generator(lua_State* L) {
   ArgReader args(L, kGenerator);
   std::optional<Device> device;
   if (args.has(0)) device = args.device(0);
-  if (device) check_exists(*device);
+  if (device) require_device(*device, "Generator");
   // Without a seed, neither the numbers of the default generator nor those of another one.
   BindingState& state = binding_state(L);
   const uint64_t seed = args.has(1) ? static_cast<uint64_t>(args.integer(1))

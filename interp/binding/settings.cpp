@@ -26,7 +26,7 @@ int l_set_default_device(lua_State* L) {
         "set_default_device: a device such as \"cuda:0\" is expected, got ", type_name(L, 1));
   const std::string_view wanted = lua_tostring(L, 1);
   execution.default_device = device_from_name(wanted);
-  device_state.default_follows = wanted == "cuda";
+  device_state.default_follows = wanted == name(execution.default_device.type);
   return 0;
 }
 

@@ -110,7 +110,7 @@ local function read_tag(bodies, number)
   local tag, rest = bodies[number]:match "^@(%a+)%s*(.*)$"
   while tag and bodies[number + 1] and bodies[number + 1]:find "^%s+%S" do
     number = number + 1
-    rest = rest .. (tag == "formula" and "\n" or " ") .. bodies[number]:gsub("^%s+", "")
+    rest = rest .. " " .. bodies[number]:gsub("^%s+", "")
   end
   return tag, rest, number
 end

@@ -29,11 +29,30 @@ stand_in.__close = function() end
 ---@return string?
 function load_stdlib.stand_in_name(value) return type(value) == "table" and names[value] or nil end
 
+-- Stands for the reader of arguments: what is called while modules are loaded gets them by position,
+-- or in one table.
+local reader = { asides = {} }
+function reader.read(_, ...) return ... end
+function reader.table(declaration, ...)
+  local out, given = {}, { ... }
+  for i, name in ipairs(declaration.names) do out[name] = given[i] end
+  if type(given[1]) ~= "table" then return out end
+  for key, value in pairs(given[1]) do out[key] = value end
+  for _, parameter in ipairs(declaration.parameters) do
+    if out[parameter.name] == nil and parameter.make_default then
+      out[parameter.name] = parameter.make_default()
+    end
+  end
+  return out
+end
+
 local function add_searcher(root)
   table.insert(package.searchers, 2, function(name)
     local rest = name:match "^moonlet%.(.*)$"
     if not rest then return nil end
     local path = ("%s/stdlib/%s.lua"):format(root, (rest:gsub("%.", "/")))
+    -- Embedded beside stdlib/: what the core is generated from as well.
+    if rest == "optimizers" then path = root .. "/tensor/functors/optimizers.lua" end
     local chunk = loadfile(path)
     if chunk then return chunk, path end
     if io.open(path) then return assert(loadfile(path)) end
@@ -87,6 +106,7 @@ function load_stdlib.load(root, ops, modules)
   for _, name in ipairs(ops) do rawset(ml, name, make("ml." .. name)) end
   package.loaded.moonlet = ml
   package.loaded["moonlet.namespace"] = with_late_names
+  package.loaded["moonlet.signature_reader"] = reader
   add_searcher(root)
   local out = { modules = {}, frames = {}, signatures = require("moonlet.signature").all }
   out.class = watch_classes(out.frames)

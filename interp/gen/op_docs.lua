@@ -66,7 +66,7 @@ local function notes(row)
   else
     out[#out + 1] = "differentiable"
   end
-  if row.no_cuda then out[#out + 1] = "CPU only: " .. row.no_cuda end
+  if row.cpu_only then out[#out + 1] = "CPU only: " .. row.cpu_only end
   if row.inplace_form and not is_in_place_only(row) then
     out[#out + 1] = ("in place: `%s_`"):format(row.lua_name)
   end

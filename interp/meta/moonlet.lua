@@ -247,7 +247,7 @@ function ml.get_rng_state() end
 ---@param state {seed: integer, offset: integer}
 function ml.set_rng_state(state) end
 
---- The dtype in which a computation with both takes position.
+--- The dtype in which a computation with both takes place.
 --- > ml.promote_types("int64", "float16")
 ---@param type1 moonlet.dtype
 ---@param type2 moonlet.dtype

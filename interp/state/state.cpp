@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "interp/binding/io.h"
+#include "interp/binding/signature_reader.h"
 #include "interp/modules/json.h"
 #include "interp/modules/numbers.h"
 #include "interp/modules/raster.h"
@@ -207,6 +208,7 @@ void install_modules(lua_State* L) {
   preload(L, "moonlet.onnx_codec", luaopen_moonlet_onnx_codec);
   preload(L, "moonlet.raster", luaopen_moonlet_raster);
   preload(L, "moonlet.regex", luaopen_moonlet_regex);
+  preload(L, "moonlet.signature_reader", luaopen_moonlet_signature_reader);
   preload(L, "moonlet.system", luaopen_moonlet_system);
   preload(L, "moonlet.workers", luaopen_moonlet_workers);
 }
@@ -250,7 +252,9 @@ StateData::StateData(InterpreterOptions given, StateData* owner)
 }
 
 StateData::~StateData() {
-  if (Backend* cuda = loaded_cuda_backend()) cuda->interpreter_closed(&stop);
+  for_each_opened_backend([this](Backend& backend, DeviceType) {
+    if (DeferredErrors* errors = backend.deferred_errors()) errors->interpreter_closed(&stop);
+  });
   if (budget != nullptr) budget->release();
 }
 

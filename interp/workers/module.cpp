@@ -365,7 +365,7 @@ int l_kept(lua_State* L) {
   return 1;
 }
 
-// exchange(kept): the positions that it holds and those of now change places.
+// exchange(kept): swaps the values that it holds and those of now.
 int l_exchange(lua_State* L) {
   SeededCell& cell = check_kept(L);
   SeededCell now;

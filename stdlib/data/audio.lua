@@ -114,9 +114,9 @@ function audio.melscale_fbanks(...)
   local points = to_hertz(ml.linspace(to_mel(o.f_min, o.mel_scale), to_mel(o.f_max, o.mel_scale),
     o.n_mels + 2), o.mel_scale)
   local widths = points:diff()
-  local gradients = points:unsqueeze(1) - positions:unsqueeze(2)
-  local down = -gradients:narrow(2, 1, o.n_mels) / widths:narrow(1, 1, o.n_mels)
-  local up = gradients:narrow(2, 3, o.n_mels) / widths:narrow(1, 2, o.n_mels)
+  local slopes = points:unsqueeze(1) - positions:unsqueeze(2)
+  local down = -slopes:narrow(2, 1, o.n_mels) / widths:narrow(1, 1, o.n_mels)
+  local up = slopes:narrow(2, 3, o.n_mels) / widths:narrow(1, 2, o.n_mels)
   local banks = down:minimum(up):clamp(0)
   if o.norm == "none" then return banks end
   return banks * (2 / (points:narrow(1, 3, o.n_mels) - points:narrow(1, 1, o.n_mels)))

@@ -1,5 +1,7 @@
 -- stdlib/data/bpe_train.lua: a byte-level BPE vocabulary from texts: the pair of neighbours that is
--- met most often becomes a token, again and again.
+-- met most often becomes a token, again and again. The one packaged trainer, SentencePiece's, makes
+-- models of characters in a format of its own, not the merges over bytes that GPT-2 and its kin
+-- read.
 
 local Heap = require "moonlet.data.heap"
 local bpe = require "moonlet.data.bpe"

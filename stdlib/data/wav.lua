@@ -1,7 +1,8 @@
 -- stdlib/data/wav.lua: sound in WAV files, also those of more than 4 GiB (EBU Tech 3306, RF64, and
 -- Sony's Wave64) and those that were written to a pipe. What needs no library is read without one,
--- on every machine; other formats are data/sound_file.lua's.
--- Format: Microsoft's "Multiple Channel Audio Data and WAVE Files", with WAVE_FORMAT_EXTENSIBLE.
+-- on every machine, which is why libsndfile does not read these too; other formats are
+-- data/sound_file.lua's. Format: Microsoft's "Multiple Channel Audio Data and WAVE Files", with
+-- WAVE_FORMAT_EXTENSIBLE.
 
 local Cursor = require "moonlet.files.cursor"
 local Source = require "moonlet.files.source"

@@ -188,8 +188,8 @@ end
 
 function StudentT:_entropy()
   local df = self.df
-  local gradient = (0.5 * (df + 1)):digamma() - (0.5 * df):digamma()
-  return self.scale:log() + 0.5 * (df + 1) * gradient + 0.5 * df:log() + log_beta_half(df)
+  local difference = (0.5 * (df + 1)):digamma() - (0.5 * df):digamma()
+  return self.scale:log() + 0.5 * (df + 1) * difference + 0.5 * df:log() + log_beta_half(df)
 end
 
 --- `GeneralizedPareto(loc, scale, concentration)`: what lies beyond a threshold `loc`; bounded
@@ -224,8 +224,9 @@ function get:variance()
 end
 function get:support()
   local bounded = self.concentration:lt(0)
-  local gradient = ml.where(bounded, self.concentration, -1.0)
-  return constraints.interval(self.loc, ml.where(bounded, self.loc - self.scale / gradient, INF))
+  local concentration = ml.where(bounded, self.concentration, -1.0)
+  local last = ml.where(bounded, self.loc - self.scale / concentration, INF)
+  return constraints.interval(self.loc, last)
 end
 
 function GeneralizedPareto:_rsample(shape, generator)

@@ -1,11 +1,11 @@
 -- stdlib/files/keys.lua: refuses keys of tables that are chosen to collide. Lua's tables position a
 -- number by its remainder, and a float by its upper bits, so a file could name many keys that stand
--- in one position, and each of them would be compared with all others.
+-- in one slot, and each of them would be compared with all others.
 
 local Keys = {}
 Keys.__index = Keys
 
--- Keys are looked at in groups of so many, of which so many may stand in one position. Small
+-- Keys are looked at in groups of so many, of which so many may stand in one slot. Small
 -- integers are as many as their positions, and need not be looked at.
 local GROUP, MOST_TOGETHER, SMALL = 4096, 32, 1 << 20
 
@@ -13,7 +13,7 @@ local GROUP, MOST_TOGETHER, SMALL = 4096, 32, 1 << 20
 ---@return table
 function Keys.new() return setmetatable({ groups = {} }, Keys) end
 
--- A number that is the same for two keys that stand in one position in tables of all sizes.
+-- A number that is the same for two keys that stand in one slot in tables of all sizes.
 local function hash_of(key)
   local whole = math.tointeger(key)
   if whole then return whole & math.maxinteger end

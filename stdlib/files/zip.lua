@@ -1,5 +1,7 @@
 -- stdlib/files/zip.lua: reads zip archives, of PyTorch and NumPy: entries that are stored as they
--- are or deflated. Format: PKWARE's APPNOTE 6.3, sections 4.3 and 4.5.3 (Zip64).
+-- are or deflated. libzip and miniz say neither where a stored entry lies in the file, which
+-- tensors are read from without a copy, nor ask a budget before they inflate; zlib does the
+-- inflating. Format: PKWARE's APPNOTE 6.3, sections 4.3 and 4.5.3 (Zip64).
 
 local Budget = require "moonlet.files.budget"
 local Cursor = require "moonlet.files.cursor"

@@ -22,7 +22,7 @@ local function position_of(net, name)
   return owner, key
 end
 
--- The names of the same tensor in several positions, by each of them.
+-- The names of the same tensor in several places, by each of them.
 local function tied_names(net)
   local by_tensor, tied = {}, {}
   local function note(name, tensor)

@@ -1,5 +1,6 @@
 -- stdlib/onnx/proto.lua: ONNX's messages, read from a file part by part: the elements of a tensor
 -- go from the file straight into their storage, and what nobody asks for is passed over.
+-- libprotobuf reads whole messages of at most 2 GiB into memory of its own first.
 
 local Budget = require "moonlet.files.budget"
 local io = require "moonlet.io"

@@ -2,13 +2,11 @@
 
 local define = require "moonlet.optim.define"
 local ml = require "moonlet"
-local numbers = require "moonlet.optim.numbers"
 local options = require "moonlet.options"
 
 local OPTIONS = "number>=0|OneNumber lr=0.001, number[2]|TwoNumbers betas={0.9, 0.999}, "
   .. "number>=0 eps=1e-8, number>=0 weight_decay=%s, bool amsgrad=false, bool? foreach=nil, "
   .. "bool maximize=false, bool capturable=false, bool differentiable=false, bool? fused=nil%s"
-local KEPT = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq if amsgrad" }
 
 --- Adam: steps by running means of the gradient and its square.
 --- > w = ml.nn.Parameter(ml.tensor { 1.0, 2 })
@@ -41,7 +39,7 @@ local KEPT = { "exp_avg", "exp_avg_sq", "max_exp_avg_sq if amsgrad" }
 ---@source Kingma and Ba, 2015: Adam: a method for stochastic optimization
 ---@source Reddi et al., 2018, for amsgrad: On the convergence of Adam and beyond
 local Adam = define.elementwise("Adam",
-  OPTIONS:format("0", ", bool decoupled_weight_decay=false"), KEPT)
+  OPTIONS:format("0", ", bool decoupled_weight_decay=false"), "adam")
 
 local function check_tensors(self, group)
   if not group.foreach or group.capturable then return end
@@ -53,44 +51,10 @@ local function check_tensors(self, group)
   end
 end
 
+-- Checks a group's options.
 function Adam:check(group)
   self:check_betas(group)
   check_tensors(self, group)
-end
-
--- How fast, and the root of what the second moment still lacks.
-local function rates(o, step)
-  return o.lr / (1 - o.betas[1] ^ step), numbers.root(1 - o.betas[2] ^ step)
-end
-
---- Moves all parameters of a list at once.
----@param list table
----@param o table
----@param now table
-function Adam:step_all(list, o, now, ...)
-  local rate, correction = rates(o, now.step)
-  local kept = list.kept
-  ml._internal.adam_step(list.x, list.g, kept.exp_avg, kept.exp_avg_sq, kept.max_exp_avg_sq or {},
-    rate, correction, o.betas[1], o.betas[2], o.eps, ...)
-end
-
---- The parameter after a step.
----@param p Tensor
----@param gradient Tensor
----@param kept table<string, Tensor>
----@param o table
----@param now table
----@return Tensor
-function Adam:move(p, gradient, kept, o, now)
-  local rate, correction = rates(o, now.step)
-  kept.exp_avg = kept.exp_avg:lerp(gradient, 1 - o.betas[1])
-  kept.exp_avg_sq = kept.exp_avg_sq * o.betas[2] + gradient * gradient * (1 - o.betas[2])
-  local square = kept.exp_avg_sq
-  if kept.max_exp_avg_sq then
-    square = ml.maximum(kept.max_exp_avg_sq, square)
-    kept.max_exp_avg_sq = square
-  end
-  return p - kept.exp_avg / (square:sqrt() / correction + o.eps) * rate
 end
 
 --- Adam with decoupled weight decay.
@@ -121,7 +85,7 @@ end
 ---@formula amsgrad: v' = max of v over all steps / (1 - beta_2^t)
 ---@formula theta = theta - lr m' / (sqrt(v') + eps)
 ---@source Loshchilov and Hutter, 2019: Decoupled weight decay regularization
-local AdamW = define.elementwise("AdamW", OPTIONS:format("0.01", ""), KEPT, Adam)
+local AdamW = define.elementwise("AdamW", OPTIONS:format("0.01", ""), "adam", Adam)
 
 -- What PyTorch's groups hold too.
 AdamW.own_note = "decoupled_weight_decay"

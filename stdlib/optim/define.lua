@@ -1,9 +1,11 @@
 -- stdlib/optim/define.lua: makes the classes of optimisers that change each element of a parameter
--- by those of its gradient and of tensors kept for it: all parameters in one call of an op of the
--- core, or one after the other by ops that can be recorded.
+-- by those of its gradient and of tensors kept for it, as a row of tensor/functors/optimizers.lua
+-- says: all parameters in one call of the row's op, or one after the other by ops that can be
+-- recorded.
 
 local Optimizer = require "moonlet.optim.optimizer"
 local class = require "moonlet.class"
+local expressions = require "moonlet.optim.expressions"
 local ml = require "moonlet"
 local numbers = require "moonlet.optim.numbers"
 local options = require "moonlet.options"
@@ -15,9 +17,9 @@ local Elementwise = Optimizer.strict(class("ElementwiseOptimizer", Optimizer))
 -- The names of the tensors that are kept of a parameter, under the options of its group.
 local function kept_names(self, group)
   local names = {}
-  for _, entry in ipairs(self.buffers) do
-    local value = not entry.option or group[entry.option]
-    if value and value ~= 0 then names[#names + 1] = entry.name end
+  for _, state in ipairs(self.row.states) do
+    local value = not state.option or group[state.option]
+    if value and value ~= 0 then names[#names + 1] = state[1] end
   end
   return names
 end
@@ -25,13 +27,23 @@ end
 -- A complex number is two real ones.
 local function real(x) return x:is_complex() and ml.view_as_real(x) or x end
 
---- What a state begins with beside the number of steps and tensors of zeros.
-function Elementwise:begin() end
+-- A number that a state begins with, as a row says: itself, or an option.
+local function first_value(group, initial)
+  if type(initial) == "number" then return initial end
+  return number_of(group[initial])
+end
 
---- The numbers of a state after one more step.
----@param state table
----@return table<string, number|Tensor>
-function Elementwise:count(state) return { step = state.step + 1 } end
+-- What a state begins with beside tensors of zeros.
+function Elementwise:begin(state, p, group)
+  local row = self.row
+  for _, name in ipairs(row.counted) do state[name] = first_value(group, row.initial[name] or 0) end
+  for _, entry in ipairs(row.states) do
+    if entry.initial then
+      local value = first_value(group, entry.initial)
+      state[entry[1]] = ml.full_like(p, p:is_complex() and ml.complex(value, value) or value)
+    end
+  end
+end
 
 -- The numbers of a state are tensors on the device of the parameter where a step is capturable.
 local function fit_numbers(self, p, state, group)
@@ -44,10 +56,7 @@ end
 
 -- Makes what the state of a parameter lacks.
 local function complete(self, p, state, group, names)
-  if self.counted[1] == "step" and not state.step then
-    state.step = 0
-    self:begin(state, p, group)
-  end
+  if self.counted[1] == "step" and not state.step then self:begin(state, p, group) end
   fit_numbers(self, p, state, group)
   for i = 1, #names do
     local name = names[i]
@@ -182,15 +191,13 @@ local function collect(self, group)
   return work
 end
 
---- Raises an error where a gradient that is a tensor cannot be taken.
+-- Raises an error where a gradient that is a tensor cannot be taken.
 function Elementwise:check_dense() end
 
---- Whether a step with the options of a group reaches rows that a sparse gradient has not.
----@return boolean
+-- Whether a step with the options of a group reaches rows that a sparse gradient has not.
 function Elementwise:wants_dense() return false end
 
---- Raises an error where a sparse gradient cannot be taken with the options of a group.
----@param group table
+-- Raises an error where a sparse gradient cannot be taken with the options of a group.
 function Elementwise:check_rows(group)
   if group.weight_decay and group.weight_decay ~= 0 then
     options.fail("%s: 'weight_decay' is not for sparse gradients", self.name)
@@ -219,15 +226,6 @@ local function check_list(self, list)
   end
 end
 
--- The gradient as a step wants it, and the parameter after a decoupled weight decay.
-local function decayed(p, gradient, o)
-  if o.maximize then gradient = -gradient end
-  local decay = o.weight_decay or 0
-  if decay == 0 then return p, gradient end
-  if o.decoupled then return p * (1 - o.lr * decay), gradient end
-  return p, gradient + p * decay
-end
-
 -- What ops read of a tensor that a step changes: a copy where a derivative may need it later.
 local function read(x, recorded)
   x = real(x)
@@ -238,12 +236,10 @@ end
 -- parameter and into what is kept.
 local function step_by_ops(self, p, gradient, state, work, first)
   local o, recorded = numbers.options(work.group, self, p), work.group.differentiable
-  local kept, now = {}, self:count(state, o)
+  local kept, now = {}, expressions.numbers(self.row, o, state, first)
   for _, name in ipairs(work.names) do kept[name] = read(state[name], recorded) end
-  local x = real(p)
-  local before, grad = decayed(read(p, recorded), real(gradient), o)
-  local moved = self:move(before, grad, kept, o, now, state, first)
-  x:copy_(moved)
+  local after = expressions.update(self.row, read(p, recorded), real(gradient), kept, now)
+  real(p):copy_(after)
   for _, name in ipairs(work.names) do real(state[name]):copy_(kept[name]) end
   for _, key in ipairs(self.counted) do state[key] = numbers.follow(state[key], now[key]) end
 end
@@ -258,13 +254,10 @@ end
 
 -- A step of all parameters of a list in one call.
 local function step_in_core(self, list, group)
-  local o = numbers.options(group, self)
-  local before = list.numbers
-  local now = self:count(before, o)
+  local row, o = self.row, numbers.options(group, self)
+  local now = expressions.numbers(row, o, list.numbers, list.first)
   reals(list)
-  local decay, keep = o.weight_decay or 0, 1
-  if o.decoupled then decay, keep = 0, 1 - o.lr * decay end
-  self:step_all(list, o, now, decay, keep, o.maximize)
+  ml._internal[row.op](expressions.arguments(row, list.x, list.g, list.kept, now))
   local counted = self.counted
   for i = 1, #counted do
     local key = counted[i]
@@ -312,8 +305,7 @@ function Elementwise:_check_state(_, state, group)
   end
 end
 
---- Checks that `betas` are two numbers from 0 to below 1, or two tensors of one.
----@param group table
+-- Checks that `betas` are two numbers from 0 to below 1, or two tensors of one.
 function Elementwise:check_betas(group)
   for i = 1, 2 do
     local beta = number_of(group.betas[i])
@@ -322,6 +314,11 @@ function Elementwise:check_betas(group)
         beta)
     end
   end
+end
+
+-- Checks a group's options; subclasses may extend it.
+function Elementwise:check(group)
+  if group.betas then self:check_betas(group) else Optimizer.check(self, group) end
 end
 
 local function init(self, ...)
@@ -333,26 +330,18 @@ end
 
 local define = {}
 
---- A class of optimisers: `parameters` are its options in the notation of moonlet.signature,
---- `buffers` the tensors that it keeps of each parameter, all zeros at first; "name if option" only
---- where the option is set. It has two methods for the same step, after `now`, what `count` gives:
---- `step_all(list, o, now, ...)` calls the op of the core for `list.x`, `list.g` and the lists in
---- `list.kept`, with the last three arguments of the ops; and `move(p, gradient, kept, o, now,
---- before)` gives a new value of one parameter and puts new ones of what is kept into `kept`. There
---- `lr` and what is counted may be tensors, and a last argument says whether what is kept is new.
+--- A class of optimisers: `parameters` are its options in the notation of moonlet.signature, `row`
+--- names its row of tensor/functors/optimizers.lua.
 ---@param name string
 ---@param parameters string
----@param buffers string[]
+---@param row string
 ---@param parent? table
 ---@return table
-function define.elementwise(name, parameters, buffers, parent)
+function define.elementwise(name, parameters, row, parent)
   local cls = Optimizer.strict(class(name, parent or Elementwise))
   cls.reader = signature(("optim.%s(Params? params=nil, %s)"):format(name, parameters))
-  cls.init, cls.buffers, cls.counted = init, {}, { "step" }
-  for i, text in ipairs(buffers) do
-    local buffer, option = text:match "^([%w_]+) if ([%w_]+)$"
-    cls.buffers[i] = { name = buffer or text, option = option }
-  end
+  cls.init, cls.row = init, expressions.row(row)
+  cls.counted = cls.row.counted
   return cls
 end
 

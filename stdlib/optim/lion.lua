@@ -1,7 +1,6 @@
 -- stdlib/optim/lion.lua: Lion.
 
 local define = require "moonlet.optim.define"
-local ml = require "moonlet"
 
 --- Lion: steps by the sign of a momentum, which is all that it keeps. Its learning rate should be
 --- three to ten times less than that of AdamW.
@@ -27,29 +26,8 @@ local ml = require "moonlet"
 ---@source Chen et al., 2023: Symbolic discovery of optimization algorithms
 local Lion = define.elementwise("Lion", "number>=0|OneNumber lr=1e-4, "
   .. "number[2] betas={0.9, 0.99}, number>=0 weight_decay=0, bool maximize=false, "
-  .. "bool? foreach=nil, bool capturable=false, bool differentiable=false", { "exp_avg" })
+  .. "bool? foreach=nil, bool capturable=false, bool differentiable=false", "lion")
 
 Lion.decoupled = true
-
-function Lion:check(group) self:check_betas(group) end
-
---- Moves all parameters of a list at once.
----@param list table
----@param o table
-function Lion:step_all(list, o, _, ...)
-  ml._internal.lion_step(list.x, list.g, list.kept.exp_avg, o.lr, o.betas[1], o.betas[2], ...)
-end
-
---- The parameter after a step.
----@param p Tensor
----@param gradient Tensor
----@param kept table<string, Tensor>
----@param o table
----@return Tensor
-function Lion:move(p, gradient, kept, o)
-  local change = kept.exp_avg:lerp(gradient, 1 - o.betas[1]):sign()
-  kept.exp_avg = kept.exp_avg:lerp(gradient, 1 - o.betas[2])
-  return p - change * o.lr
-end
 
 return Lion

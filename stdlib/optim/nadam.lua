@@ -1,8 +1,6 @@
 -- stdlib/optim/nadam.lua: NAdam.
 
 local define = require "moonlet.optim.define"
-local ml = require "moonlet"
-local numbers = require "moonlet.optim.numbers"
 
 --- NAdam: Adam with Nesterov's momentum.
 --- > w = ml.nn.Parameter(ml.tensor { 1.0, 2 })
@@ -36,61 +34,6 @@ local NAdam = define.elementwise("NAdam", "number>=0|OneNumber lr=0.002, "
   .. "number[2] betas={0.9, 0.999}, number>=0 eps=1e-8, number>=0 weight_decay=0, "
   .. "number>=0 momentum_decay=0.004, bool decoupled_weight_decay=false, bool? foreach=nil, "
   .. "bool maximize=false, bool capturable=false, bool differentiable=false",
-  { "exp_avg", "exp_avg_sq" })
-
-NAdam.counted = { "step", "mu_product" }
-
-function NAdam:check(group) self:check_betas(group) end
-
---- What a state begins with: the product of the momenta so far.
----@param state table
-function NAdam:begin(state) state.mu_product = 1.0 end
-
-local function momentum(o, step)
-  return o.betas[1] * (1 - 0.5 * 0.96 ^ (step * o.momentum_decay))
-end
-
---- The numbers of a state after one more step.
----@param state table
----@param o table
----@return table<string, number|Tensor>
-function NAdam:count(state, o)
-  local step = state.step + 1
-  return { step = step, mu_product = state.mu_product * momentum(o, step) }
-end
-
--- How fast it goes by the gradient and by the first moment, and the root of what the second lacks.
-local function rates(o, now)
-  local step, product = now.step, now.mu_product
-  local following = momentum(o, step + 1)
-  local mean_rate = o.lr * following / (1 - product * following)
-  return o.lr * (1 - momentum(o, step)) / (1 - product), mean_rate,
-    numbers.root(1 - o.betas[2] ^ step)
-end
-
---- Moves all parameters of a list at once.
----@param list table
----@param o table
----@param now table
-function NAdam:step_all(list, o, now, ...)
-  local rate, mean_rate, correction = rates(o, now)
-  ml._internal.nadam_step(list.x, list.g, list.kept.exp_avg, list.kept.exp_avg_sq, rate, mean_rate,
-    correction, o.betas[1], o.betas[2], o.eps, ...)
-end
-
---- The parameter after a step.
----@param p Tensor
----@param gradient Tensor
----@param kept table<string, Tensor>
----@param o table
----@param now table
----@return Tensor
-function NAdam:move(p, gradient, kept, o, now)
-  local rate, mean_rate, correction = rates(o, now)
-  kept.exp_avg = kept.exp_avg:lerp(gradient, 1 - o.betas[1])
-  kept.exp_avg_sq = kept.exp_avg_sq * o.betas[2] + gradient * gradient * (1 - o.betas[2])
-  local scale = kept.exp_avg_sq:sqrt() / correction + o.eps
-  return p - (gradient * rate + kept.exp_avg * mean_rate) / scale
-end
+  "nadam")
 
 return NAdam

@@ -1,8 +1,6 @@
 -- stdlib/optim/rprop.lua: resilient backpropagation.
 
 local define = require "moonlet.optim.define"
-local ml = require "moonlet"
-local numbers = require "moonlet.optim.numbers"
 local options = require "moonlet.options"
 
 --- Resilient backpropagation: steps by the signs of gradients alone. It is for gradients of the
@@ -32,47 +30,16 @@ local options = require "moonlet.options"
 ---@source Riedmiller and Braun, 1993: A direct adaptive method for faster backpropagation learning
 local Rprop = define.elementwise("Rprop", "number>=0|OneNumber lr=0.01, "
   .. "number[2] etas={0.5, 1.2}, number[2] step_sizes={1e-6, 50}, bool capturable=false, "
-  .. "bool? foreach=nil, bool maximize=false, bool differentiable=false", { "prev", "step_size" })
+  .. "bool? foreach=nil, bool maximize=false, bool differentiable=false", "rprop")
 
+--- Checks a group's options.
+---@param group table
 function Rprop:check(group)
   local less, more = group.etas[1], group.etas[2]
   if not (0 < less and less < 1 and 1 < more) then
     options.fail("%s: 'etas' must be a number between 0 and 1 and one above 1, got %g and %g",
       self.name, less, more)
   end
-end
-
---- What a state begins with: steps of the size `lr`.
----@param state table
----@param p Tensor
----@param group table
-function Rprop:begin(state, p, group)
-  local lr = numbers.value(group.lr)
-  state.step_size = ml.full_like(p, p:is_complex() and ml.complex(lr, lr) or lr)
-end
-
---- Moves all parameters of a list at once.
----@param list table
----@param o table
-function Rprop:step_all(list, o, _, ...)
-  ml._internal.rprop_step(list.x, list.g, list.kept.prev, list.kept.step_size, o.etas[1],
-    o.etas[2], o.step_sizes[1], o.step_sizes[2], ...)
-end
-
---- The parameter after a step.
----@param p Tensor
----@param gradient Tensor
----@param kept table<string, Tensor>
----@param o table
----@return Tensor
-function Rprop:move(p, gradient, kept, o)
-  local turn = gradient * kept.prev
-  local turned = turn:lt(0)
-  local factor = ml.ones_like(turn):masked_fill(turn:gt(0), o.etas[2])
-    :masked_fill(turned, o.etas[1])
-  kept.step_size = (kept.step_size * factor):clamp(o.step_sizes[1], o.step_sizes[2])
-  kept.prev = gradient:masked_fill(turned, 0)
-  return p - kept.prev:sign() * kept.step_size
 end
 
 return Rprop

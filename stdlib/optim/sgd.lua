@@ -1,7 +1,6 @@
 -- stdlib/optim/sgd.lua: stochastic gradient descent with momentum.
 
 local define = require "moonlet.optim.define"
-local ml = require "moonlet"
 local numbers = require "moonlet.optim.numbers"
 local options = require "moonlet.options"
 
@@ -33,60 +32,22 @@ local options = require "moonlet.options"
 local SGD = define.elementwise("SGD", "number>=0|OneNumber lr=0.001, number>=0 momentum=0, "
   .. "number dampening=0, number>=0|OneNumber weight_decay=0, bool nesterov=false, "
   .. "bool maximize=false, bool? foreach=nil, bool differentiable=false, bool? fused=nil",
-  { "momentum_buffer if momentum" })
+  "sgd")
 
-SGD.counted = {}
-
+-- Checks a group's options.
 function SGD:check(group)
   if group.nesterov and (group.momentum == 0 or group.dampening ~= 0) then
     options.fail("%s: 'nesterov' wants a momentum and no dampening", self.name)
   end
 end
 
---- Nothing is counted.
----@return table
-function SGD:count() return {} end
-
 -- A buffer that is not there begins with the next gradient.
 function SGD:_check_state() end
 
---- Moves all parameters of a list at once.
----@param list table
----@param o table
-function SGD:step_all(list, o, _, ...)
-  ml._internal.sgd_step(list.x, list.g, list.kept.momentum_buffer or {}, o.lr, o.momentum,
-    o.dampening, o.nesterov, list.first, ...)
-end
-
---- The parameter after a step.
----@param p Tensor
----@param gradient Tensor
----@param kept table<string, Tensor>
----@param o table
----@param _ table
----@param _state table
----@param first boolean
----@return Tensor
-function SGD:move(p, gradient, kept, o, _, _state, first)
-  if o.momentum ~= 0 then
-    local buffer = first and gradient:detach()
-      or kept.momentum_buffer * o.momentum + gradient * (1 - o.dampening)
-    kept.momentum_buffer = buffer
-    gradient = o.nesterov and gradient + buffer * o.momentum or buffer
-  end
-  return p - gradient * o.lr
-end
-
---- A momentum moves the rows of earlier steps too.
----@param group table
----@return boolean
+-- A momentum moves the rows of earlier steps too.
 function SGD:wants_dense(group) return group.momentum ~= 0 end
 
---- Changes the rows of one parameter that a sparse gradient has.
----@param p Tensor
----@param gradient SparseRows
----@param _ table
----@param group table
+-- Changes the rows of one parameter that a sparse gradient has.
 function SGD:update_rows(p, gradient, _, group)
   local rate = numbers.value(group.lr)
   p:index_add_(1, gradient:indices()[1], gradient:values() * (group.maximize and rate or -rate))

@@ -31,7 +31,7 @@ local options = require "moonlet.options"
 ---@source Kingma and Ba, 2015: Adam: a method for stochastic optimization
 local SparseAdam = define.elementwise("SparseAdam", "number>0|OneNumber lr=0.001, "
   .. "number[2]>=0 betas={0.9, 0.999}, number>0 eps=1e-8, bool maximize=false",
-  { "exp_avg", "exp_avg_sq" })
+  "adam")
 
 local init = SparseAdam.init
 
@@ -47,19 +47,13 @@ function SparseAdam:init(...)
   end
 end
 
-function SparseAdam:check(group) self:check_betas(group) end
-
---- Refuses a gradient that is a tensor.
+-- Refuses a gradient that is a tensor.
 function SparseAdam:check_dense()
   options.fail("%s does not support dense gradients, please consider Adam instead", self.name)
 end
 
---- Changes the rows of one parameter that its gradient has, with the state kept for it and the
---- options of its group.
----@param p Tensor
----@param gradient SparseRows
----@param state table
----@param group table
+-- Changes the rows of one parameter that its gradient has, with the state kept for it and the
+-- options of its group.
 function SparseAdam:update_rows(p, gradient, state, group)
   if not state.step then
     state.step = 0

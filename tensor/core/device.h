@@ -2,15 +2,19 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
 namespace moonlet {
 
-// Batched: that of a tensor inside vmap, which has no memory of its own (tensor/runtime/batched.h).
-enum class DeviceType : uint8_t { CPU, CUDA, Batched };
-// The kinds that have memory and kernels.
-inline constexpr int kDeviceTypeCount = static_cast<int>(DeviceType::CUDA) + 1;
+// A kind of device by its number in this process. The CPU has 0; the others are those of the
+// registered backends (tensor/runtime/backend.h). Batched: that of a tensor inside vmap, which has
+// no memory of its own (tensor/runtime/batched.h).
+enum class DeviceType : uint8_t { CPU, Batched = 255 };
+// The most kinds that there may be with memory and kernels: their numbers are below.
+inline constexpr int kMaxDeviceTypes = 4;
 
 struct Device {
   DeviceType type = DeviceType::CPU;
@@ -21,7 +25,6 @@ struct Device {
   uint8_t levels = 0;
   bool operator==(const Device&) const = default;
   bool is_cpu() const { return type == DeviceType::CPU; }
-  bool is_cuda() const { return type == DeviceType::CUDA; }
   bool is_batched() const { return type == DeviceType::Batched; }
   // Where the memory is.
   Device real() const {
@@ -31,10 +34,22 @@ struct Device {
   }
 };
 
+// All kinds that are registered, the CPU first.
+std::span<const DeviceType> device_types() noexcept;
+// "cpu", or the name that a backend was registered with.
+const char* name(DeviceType type);
+// The kind of that name, or nothing.
+std::optional<DeviceType> find_device_type(std::string_view name);
+// The same; throws Error, naming those that there are.
+DeviceType device_type_from_name(std::string_view name);
+
 // "cpu", "cuda:0": for scripts a batched tensor is where its values are.
 std::string name(Device device);
-// Parses "cpu", "cuda" (the first one) or "cuda:N"; throws Error on anything else.
+// Parses "cpu", "cuda" (the current one) or "cuda:N"; throws Error on anything else.
 Device device_from_name(std::string_view name);
+// Whether it is the name of a kind, or of a device of one, which need not exist.
+bool names_device(std::string_view text);
 void append(std::string& out, Device device);
+void append(std::string& out, DeviceType type);
 
 }  // namespace moonlet

@@ -110,7 +110,7 @@ bool can_expand(const Dims& from, const Dims& to);
 
 // Who wraps: the public ops (namespace moonlet), generated ones as well as composites, wrap the
 // dims they are given. What they call (views::, raw::, shapes::, kernels, derivative formulas) gets
-// dims from 0 to rank - 1, takes one by `wrapped`, and may wrap again, which changes nothing; C++
+// dims from 0 to rank - 1, each named once, takes one by `wrapped`, and does not wrap again; C++
 // that calls those directly wraps first.
 
 // A 0-based dimension from one that may count from the end (-1 the last). Throws naming `op`; the

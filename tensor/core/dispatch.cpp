@@ -15,7 +15,7 @@
 namespace moonlet {
 
 namespace {
-std::atomic<const KernelTable*> tables[kDeviceTypeCount] = {&cpu_kernels, nullptr};
+std::atomic<const KernelTable*> tables[kMaxDeviceTypes] = {&cpu_kernels};
 }  // namespace
 
 const KernelTable* kernel_table(DeviceType type) {
@@ -33,14 +33,14 @@ const KernelTable& kernels_for(DeviceType type, const char* op) {
          "ended");
   const KernelTable* table = kernel_table(type);
   if (!table) [[unlikely]] {
-    if (loaded_cuda_backend()) fail_forked(op);
-    fail(op, ": the CUDA backend is not loaded");
+    if (opened_backend(type)) fail_forked(type, op);
+    fail(op, ": the ", title_of(type), " backend is not loaded");
   }
   return *table;
 }
 
 void no_kernel(DeviceType type, const char* op, const char* reason) {
-  fail(op, ": there is no ", type == DeviceType::CPU ? "CPU" : "CUDA", " kernel: ", reason);
+  fail(op, ": there is no ", title_of(type), " kernel: ", reason);
 }
 
 void check_dtype(const char* op, const char* arg, const Tensor& x, DTypeSet set) {
@@ -215,8 +215,13 @@ void store_out(const char* op, Tensor& out, const Tensor& y) {
 }
 
 void copy_plain(Tensor& to, const Tensor& from, const char* op) {
-  const Device device = from.device().is_cpu() ? to.device() : from.device();
-  kernels_for(device.type, op).copy->copy(to, from);
+  const DeviceType source = from.device().type, target = to.device().type;
+  if (source == DeviceType::CPU || target == DeviceType::CPU || source == target)
+    return kernels_for(source == DeviceType::CPU ? target : source, op).copy->copy(to, from);
+  // A backend knows its own devices and the host.
+  Tensor host = empty_like_plain(from, MemoryFormat::Preserve, {from.dtype(), Device{}}, op);
+  kernels_for(source, op).copy->copy(host, from);
+  kernels_for(target, op).copy->copy(to, host);
 }
 
 void fill_plain(Tensor& to, const Scalar& value, const char* op) {

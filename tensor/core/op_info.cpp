@@ -74,13 +74,20 @@ std::string argument_name(const OpInfo& op, int i) {
 
 }  // namespace
 
+const char* name(OpKind kind) {
+  static constexpr const char* kNames[] = {"pointwise",  "structured", "update",
+                                           "allocating", "view",       "composite"};
+  static_assert(std::size(kNames) == static_cast<size_t>(OpKind::Composite) + 1);
+  return kNames[static_cast<size_t>(kind)];
+}
+
 bool OpInfo::writes(int i) const {
   switch (form) {
     case Form::InPlace: return i == 0 || row->arguments[i].written;
     case Form::Out: return i < row->result_count || row->arguments[i - row->result_count].written;
     default:
       // An update's plain form works on a copy of its first argument.
-      return row->arguments[i].written && !(i == 0 && std::string_view(row->kind) == "update");
+      return row->arguments[i].written && !(i == 0 && row->kind == OpKind::Update);
   }
 }
 

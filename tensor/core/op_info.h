@@ -35,27 +35,32 @@ struct ArgumentInfo {
   bool written;               // the op writes to it
 };
 
-// What autocast does with the op's floating arguments, as PyTorch's lists, of which each type of
-// device has its own.
+// What autocast does with the op's floating arguments, as PyTorch's lists: the CPU has its own, and
+// devices have one.
 enum class AutocastPolicy : uint8_t { None, LowerPrecision, Float32, Promote };
 struct AutocastPolicies {
-  AutocastPolicy cpu, cuda;
-  AutocastPolicy on(DeviceType type) const { return type == DeviceType::CUDA ? cuda : cpu; }
+  AutocastPolicy host, device;
+  AutocastPolicy on(DeviceType type) const { return type == DeviceType::CPU ? host : device; }
 };
+
+// How an op gets its results (docs/op-table.md, "The kinds"), in the order of `name(OpKind)`.
+enum class OpKind : uint8_t { Pointwise, Structured, Update, Allocating, View, Composite };
+// "pointwise", as rows write it.
+const char* name(OpKind kind);
 
 // What all forms of a row have in common.
 struct RowInfo {
   const char* name;
   const char* schema;  // "mm(Tensor a, Tensor b) -> Tensor"
   const char* family;
-  const char* kind;  // "pointwise", "structured", "update", "allocating", "view", "composite"
-  DTypeSet dtypes;   // of the computation
-  bool random;       // draws random numbers
-  bool differentiable;
-  AutocastPolicies autocast;
-  const ArgumentInfo* arguments;
-  int argument_count;
-  int result_count;
+  OpKind kind;
+  DTypeSet dtypes;      // of the computation
+  bool random = false;  // draws random numbers
+  bool differentiable = false;
+  AutocastPolicies autocast{};
+  const ArgumentInfo* arguments = nullptr;
+  int argument_count = 0;
+  int result_count = 0;
   bool internal = false;  // for the library itself: scripts do not call it by name
   // Its row says the derivative: always of those that are not composites.
   bool own_derivative = false;
@@ -78,7 +83,7 @@ struct OpInfo {
   // so that those ops meet the modes again. Else null.
   void (*body)(std::span<const BoxedValue> arguments, BoxedValues& results) = nullptr;
 
-  bool is_view() const { return std::string_view(row->kind) == "view"; }
+  bool is_view() const { return row->kind == OpKind::View; }
   // Whether argument i of this form is written.
   bool writes(int i) const;
 };

@@ -62,25 +62,54 @@ void check_fits(const Scalar& value, DType dtype, const char* op) {
 
 std::string name(Device device) {
   device = device.real();
-  if (device.is_cpu()) return "cpu";
-  return "cuda:" + std::to_string(device.index);
+  if (device.is_cpu()) return name(device.type);
+  return text(name(device.type), ":", static_cast<int>(device.index));
 }
 
 void append(std::string& out, Device device) { out += name(device); }
+void append(std::string& out, DeviceType type) { out += name(type); }
 
-Device device_from_name(std::string_view text) {
-  if (text == "cpu") return {};
-  if (text == "cuda") return {DeviceType::CUDA, device_state.current};
-  if (text.starts_with("cuda:") && text.size() >= 6 && text.size() <= 7) {
-    int index = 0;
-    bool digits = true;
-    for (char c : text.substr(5)) {
-      digits = digits && c >= '0' && c <= '9';
-      index = index * 10 + (c - '0');
-    }
-    if (digits) return {DeviceType::CUDA, static_cast<int8_t>(index)};
+DeviceType device_type_from_name(std::string_view wanted) {
+  if (const auto found = find_device_type(wanted)) return *found;
+  std::string known;
+  for (const DeviceType type : device_types())
+    known += text(known.empty() ? "" : ", ", "\"", name(type), "\"");
+  fail("no device type is named '", wanted, "'; there are ", known);
+}
+
+namespace {
+// The parts of "NAME:NUMBER" or "NAME"; the number is -1 where there is none.
+struct NamedDevice {
+  std::optional<DeviceType> type;
+  int index = -1;
+};
+NamedDevice parts_of(std::string_view text) {
+  const size_t colon = text.find(':');
+  NamedDevice out{find_device_type(text.substr(0, colon))};
+  if (colon == text.npos) return out;
+  const std::string_view number = text.substr(colon + 1);
+  if (number.empty() || number.size() > 2 || out.type == DeviceType::CPU) return {};
+  out.index = 0;
+  for (const char c : number) {
+    if (c < '0' || c > '9') return {};
+    out.index = out.index * 10 + (c - '0');
   }
-  fail("no device is named '", text, "'; a device is \"cpu\", \"cuda\" or \"cuda:N\"");
+  return out;
+}
+}  // namespace
+
+bool names_device(std::string_view text) {
+  return find_device_type(text.substr(0, text.find(':'))).has_value();
+}
+
+Device device_from_name(std::string_view wanted) {
+  const NamedDevice found = parts_of(wanted);
+  if (found.type && found.index >= 0) return {*found.type, static_cast<int8_t>(found.index)};
+  if (found.type) return current_device(*found.type);
+  std::string forms;
+  for (const DeviceType type : device_types())
+    if (type != DeviceType::CPU) forms += text(", \"", name(type), "\" or \"", name(type), ":N\"");
+  fail("no device is named '", wanted, "'; a device is \"cpu\"", forms);
 }
 
 }  // namespace moonlet

@@ -33,12 +33,12 @@ using Headers = memory::FreeListOf<Storage>;
 // Live bytes are counted per thread, without locked instructions, and summed when asked for; a
 // thread's part may be negative, and is kept in `ended` when the thread is gone.
 struct Counters {
-  std::atomic<int64_t> live[kDeviceTypeCount];
+  std::atomic<int64_t> live[kMaxDeviceTypes];
   Counters* next;
   bool listed, over;
 };
 constinit thread_local Counters counters = {};
-constinit std::atomic<int64_t> ended[kDeviceTypeCount] = {};
+constinit std::atomic<int64_t> ended[kMaxDeviceTypes] = {};
 constinit std::mutex counters_mutex;
 constinit Counters* all_counters = nullptr;
 
@@ -49,7 +49,7 @@ struct CountersGuard {
     while (*at != &counters) at = &(*at)->next;
     *at = counters.next;
     counters.over = true;
-    for (int i = 0; i < kDeviceTypeCount; ++i) ended[i] += counters.live[i].exchange(0);
+    for (int i = 0; i < kMaxDeviceTypes; ++i) ended[i] += counters.live[i].exchange(0);
   }
 };
 [[gnu::noinline]] void list_counters() {
@@ -111,7 +111,9 @@ Allocator& mapped_file() {
 
 int64_t cached_bytes() noexcept {
   int64_t total = pooled_allocator().cached_bytes();
-  if (live_bytes(DeviceType::CUDA) > 0) total += allocator_for(DeviceType::CUDA).cached_bytes();
+  for (const DeviceType type : device_types())
+    if (type != DeviceType::CPU && live_bytes(type) > 0)
+      total += allocator_for(type).cached_bytes();
   return total;
 }
 
@@ -138,33 +140,33 @@ Storage* Storage::make(void* data, size_t bytes, Device device, Allocator* alloc
 namespace {
 
 // Page-locked memory of the host, for what a copy from a device fills while the host goes on.
-class PinnedMemory final : public Allocator {
+class PinnedAllocator final : public Allocator {
  public:
   void* allocate(size_t bytes, Device, void** context) override {
     memory::Budget* const budget = memory::account.budget;
     if (budget != nullptr) budget->charge(bytes);
     *context = budget;
     try {
-      return cuda_backend()->pin_memory(bytes);
+      return pinned_memory()->allocate(bytes);
     } catch (const std::exception&) {
       if (budget != nullptr) budget->refund(bytes);
       throw;
     }
   }
   void deallocate(void* data, size_t bytes, Device, void* context) noexcept override {
-    cuda_backend()->unpin_memory(data, bytes);
+    pinned_memory()->release(data, bytes);
     if (context != nullptr) static_cast<memory::Budget*>(context)->refund(bytes);
   }
 };
 
-Allocator& pinned_memory() {
-  static PinnedMemory& it = *new PinnedMemory;
+Allocator& pinned_allocator() {
+  static PinnedAllocator& it = *new PinnedAllocator;
   return it;
 }
 
 Allocator& allocator_now(size_t bytes, Device device) {
-  if (!device_state.copies_wait && device.is_cpu() && bytes > 0 && cuda_backend() != nullptr)
-    return pinned_memory();
+  if (!device_state.copies_wait && device.is_cpu() && bytes > 0 && pinned_memory() != nullptr)
+    return pinned_allocator();
   memory::Budget* const budget = memory::account.budget;
   return budget != nullptr ? budget->over(device.type) : allocator_for(device.type);
 }
@@ -330,7 +332,11 @@ int64_t live_bytes(DeviceType type) noexcept {
   return total;
 }
 
-int64_t live_bytes() noexcept { return live_bytes(DeviceType::CPU) + live_bytes(DeviceType::CUDA); }
+int64_t live_bytes() noexcept {
+  int64_t total = 0;
+  for (const DeviceType type : device_types()) total += live_bytes(type);
+  return total;
+}
 
 int64_t held_bytes() noexcept { return live_bytes() + cached_bytes(); }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "tensor/core/geometry.h"
+
 namespace moonlet::views {
 
 namespace {
@@ -42,26 +44,18 @@ Dims infer_sizes(const Dims& size, int64_t numel, const char* op) {
 std::optional<Dims> view_strides(const Dims& sizes, const Dims& strides, const Dims& to) {
   for (int64_t size : sizes)
     if (size == 0) return contiguous_strides(to);
-  // Runs of dimensions that one stride walks through, last first. A dimension of the new shape can
-  // only lie within one of them.
-  Dims run_size, run_stride;
-  for (int i = sizes.size() - 1; i >= 0; --i) {
-    if (sizes[i] == 1) continue;
-    if (!run_size.empty() && strides[i] == run_stride.back() * run_size.back()) {
-      run_size.back() *= sizes[i];
-    } else {
-      run_size.push_back(sizes[i]);
-      run_stride.push_back(strides[i]);
-    }
-  }
+  // Runs of dimensions that one stride walks through. A dimension of the new shape, from the last,
+  // can only lie within one of them.
+  Dims run_size = sizes, run_stride = strides;
+  int run = collapse_dims<Innermost::Last>(sizes.size(), &run_size[0],
+                                           [&](auto&& f) { f(&run_stride[0]); });
   Dims out = Dims::filled(to.size(), 1);
   int64_t left = 1, step = 1;
-  int run = 0;
   for (int i = to.size() - 1; i >= 0; --i) {
     if (to[i] != 1 && left == 1) {
-      if (run == run_size.size()) return std::nullopt;
-      left = run_size[run];
-      step = run_stride[run++];
+      if (run == 0) return std::nullopt;
+      left = run_size[--run];
+      step = run_stride[run];
     }
     out[i] = step;
     if (left % to[i] != 0) return std::nullopt;
@@ -130,9 +124,8 @@ Tensor expand(const Tensor& x, const Dims& size) {
 Tensor permute(const Tensor& x, const Dims& dims) {
   check(dims.size() == x.dim(), "permute: ", dims.size(), " dims named for a tensor of shape ",
         x.sizes());
-  const Dims order = wrap_dims(dims, x.dim(), "permute");
   Dims sizes, strides;
-  for (int64_t d : order) {
+  for (int64_t d : dims) {
     sizes.push_back(x.size(static_cast<int>(d)));
     strides.push_back(x.stride(static_cast<int>(d)));
   }
@@ -155,10 +148,9 @@ Tensor t(const Tensor& x) {
 }
 
 Tensor squeeze(const Tensor& x, const Dims& dims) {
-  const Dims named = wrap_dims(dims, x.dim(), "squeeze");
   Dims sizes, strides;
   for (int d = 0; d < x.dim(); ++d) {
-    if (x.size(d) == 1 && named.contains(d)) continue;
+    if (x.size(d) == 1 && dims.contains(d)) continue;
     sizes.push_back(x.size(d));
     strides.push_back(x.stride(d));
   }

@@ -1,6 +1,7 @@
 // tensor/io/csv.h: CSV files (RFC 4180: a field in quotes may hold separators, line ends and
 // doubled quotes) as columns, as tensors of numbers or as texts; reading takes gzip, Latin-1 and
-// UTF-16 too. The locale does not count.
+// UTF-16 too. The locale does not count. Debian's libcsv splits records, a byte and a call at a
+// time, into texts alone: numbers would be read in a second pass over all of them.
 #pragma once
 
 #include <cstdint>

@@ -25,7 +25,7 @@ constinit thread_local bool may_overdraw = false;
 }  // namespace
 
 Budget::Budget(int64_t limit) : limit_(limit), notice_(limit / 2) {
-  for (int i = 0; i < kDeviceTypeCount; ++i) {
+  for (int i = 0; i < kMaxDeviceTypes; ++i) {
     allocators_[i].budget = this;
     allocators_[i].type = static_cast<DeviceType>(i);
   }

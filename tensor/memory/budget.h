@@ -62,7 +62,7 @@ class Budget {
   const int64_t limit_;
   std::atomic<int64_t> used_{1};
   std::atomic<int64_t> notice_;
-  Charging allocators_[kDeviceTypeCount];
+  Charging allocators_[kMaxDeviceTypes];
 };
 
 // While alive, what this thread takes may pass the bound: for what must not fail half way. What it

@@ -24,9 +24,18 @@ op { [[nll_loss(Tensor log_probs, Positions target, Tensor? weight=nil, string r
      constant = { "weight" },
      kind = "composite", autocast = "float32", dtypes = "floating",
      torch = "F.nll_loss(args[0], args[1], *args[2:3], **({'reduction': args[3]} if len(args) > 3 else {}))",
-     doc = [[The negative log likelihood: minus the element of `log_probs` (n, c, ...) that `target` (n, ...),
-1-based classes, names, times the class's `weight` (c). "mean" divides by the sum of the weights used.
-Targets equal to `ignore_index` take no part; a mean over no target at all is NaN.]],
+     doc = [[Negative log likelihood loss: minus the log probability of each target class, weighted.
+"mean" divides by the sum of the weights used. Targets equal to `ignore_index` take no part; a mean over
+no target at all is NaN.]],
+     args = { log_probs = "log probabilities, as `log_softmax` gives them",
+              target = "the classes, from 1",
+              weight = "a weight for each class",
+              ignore_index = "the target that takes no part" },
+     shapes = "log_probs (n, c, *), target (n, *), weight (c) -> () or (n, *)",
+     formula = "loss_n = -weight_(t_n) * log_probs_(n, t_n)",
+     errors = "a target that is no class",
+     example = "ml.nll_loss(ml.tensor {{-0.5, -1}, {-2, -0.1}}, ml.tensor {1, 2})",
+     gives = "0.3000  Tensor () float32",
      sample = { "randn(3, 4):log_softmax(2), tensor({1, 4, 2})",
                 "randn(3, 4), tensor({1, 4, 2}), rand(4), \"sum\"",
                 "randn(2, 3, 2), tensor({{1, 3}, {2, 2}}), nil, \"none\"" } }
@@ -38,8 +47,18 @@ op { [[linear_cross_entropy(Tensor x, Tensor linear_weight, Tensor target, Tenso
      kind = "composite", dtypes = "floating", mixed = true,
      torch = "linear_cross_entropy_1based(*args)",
      check = { dtypes = "positions and probabilities differ in dtype" },
-     doc = [[`cross_entropy` of `linear(x, linear_weight, linear_bias)`: `x` (n, features), `linear_weight`
-(c, features), or (c, ..., features) for a target (n, ...).]],
+     doc = [[Cross entropy loss of the logits of a linear layer: `cross_entropy` of `linear(x,
+linear_weight, linear_bias)`.]],
+     args = { x = "the inputs of the layer",
+              linear_weight = "its matrix: a row for each class, or (c, *, features) for a target (n, *)",
+              target = "the classes, from 1, or class probabilities",
+              linear_bias = "a number for each class",
+              weight = "a weight for each class",
+              ignore_index = "the target that takes no part",
+              label_smoothing = "the part of the uniform distribution in the target, from 0 to 1" },
+     shapes = "x (n, features), linear_weight (c, features), target (n) -> () or (n)",
+     example = "ml.linear_cross_entropy(ml.tensor {{1.0, 2}}, ml.eye(2), ml.tensor {2})",
+     gives = "0.3133  Tensor () float32",
      sample = { "randn(3, 5), randn(4, 5), tensor({1, 4, 2})",
                 'randn(3, 5), randn(4, 5), tensor({1, 4, 2}), randn(4), rand(4), "sum", 4, 0.1',
                 "randn(2, 5), randn(3, 2, 5), tensor({{1, 3}, {2, 2}}), randn(3, 2)",
@@ -50,9 +69,20 @@ op { [[cross_entropy(Tensor x, Tensor target, Tensor? weight=nil, string reducti
      constant = { "weight" },
      kind = "composite", autocast = "float32", dtypes = "floating", mixed = true,
      torch = "cross_entropy_1based(*args)", check = { dtypes = "positions and probabilities differ in dtype" },
-     doc = [[`nll_loss` of `log_softmax(x)`: `x` (n, c, ...) are logits, `target` (n, ...) 1-based classes, or
-class probabilities of the shape of `x`. `label_smoothing` mixes the target with the uniform distribution
-(Szegedy et al. 2015, "Rethinking the Inception Architecture").]],
+     doc = [[Cross entropy loss of logits: the negative log likelihood of the targets under the softmax
+of `x`. "mean" divides by the sum of the weights used. With `label_smoothing` the target is mixed with
+the uniform distribution.]],
+     args = { x = "the logits",
+              target = "the classes, from 1, or class probabilities of the shape of `x`",
+              weight = "a weight for each class",
+              ignore_index = "the target that takes no part",
+              label_smoothing = "the part of the uniform distribution in the target, from 0 to 1" },
+     shapes = "x (n, c, *), target (n, *), weight (c) -> () or (n, *)",
+     formula = "loss_n = -weight_(t_n) * log(exp(x_(n, t_n)) / sum_c exp(x_nc))",
+     errors = "a target that is no class",
+     source = 'Szegedy et al. 2015, "Rethinking the Inception Architecture"',
+     example = "ml.cross_entropy(ml.tensor {{1.0, 2, 3}}, ml.tensor {3})",
+     gives = "0.4076  Tensor () float32",
      sample = { "randn(3, 4), tensor({1, 4, 2})",
                 "randn(3, 4), tensor({1, 4, 2}), rand(4), \"sum\", -100, 0.1",
                 "randn(3, 4), rand(3, 4)" } }
@@ -77,7 +107,7 @@ local function each(loss, number, value, torch, fields)
   op { ("%s_each(Tensor x, Tensor target%s) -> Tensor"):format(loss, last),
        kind = "pointwise", dtypes = "floating", inplace = false, internal = true,
        keeps_dtype = number and true, torch = torch, grad = { x = fields.x, target = fields.target },
-       doc = ("What each element adds to `%s`."):format(loss), sample = { sample } }
+       doc = ("`%s` of each element, without reduction."):format(loss), sample = { sample } }
   if not fields.grad_x then return end
   op { ("%s_each_grad_x(Tensor grad, Tensor x, Tensor target%s) -> Tensor"):format(loss, last),
        kind = "pointwise", dtypes = "floating", inplace = false, internal = true,
@@ -139,15 +169,29 @@ each("kl_div", nil, nil, 'F.kl_div(*args, reduction="none")', {
   target = "mul(g, kl_div_target_grad(x, target))" })
 
 local pointwise_losses = {
-  { "mse_loss", "the squared difference" },
-  { "l1_loss", "the absolute difference" },
+  mse_loss = { [[Mean squared error loss: the squared differences of the elements, reduced. With `weight` each
+is multiplied, and a mean divided by the sum of the weights.]],
+    args = { x = "the predictions",
+             target = "what they should be, of the shape of `x`",
+             weight = "a weight for each element" },
+    shapes = "x (*), target (*), weight (*) -> () or (*)",
+    formula = "loss_i = weight_i * (x_i - target_i)^2",
+    example = "ml.mse_loss(ml.tensor {1.0, 2}, ml.tensor {1.0, 4})", gives = "2.  Tensor () float32" },
+  l1_loss = { [[Mean absolute error loss: the absolute differences of the elements, reduced. With `weight`
+each is multiplied, and a mean divided by the sum of the weights.]],
+    args = { x = "the predictions",
+             target = "what they should be, of the shape of `x`",
+             weight = "a weight for each element" },
+    shapes = "x (*), target (*), weight (*) -> () or (*)",
+    formula = "loss_i = weight_i * abs(x_i - target_i)",
+    example = "ml.l1_loss(ml.tensor {1.0, 2}, ml.tensor {1.0, 4})", gives = "1.  Tensor () float32" },
 }
-for _, loss in ipairs(pointwise_losses) do
-  op { loss[1] .. '(Tensor x, Tensor target, string reduction="mean", Tensor? weight=nil) -> Tensor',
+
+for _, loss in ipairs { "mse_loss", "l1_loss" } do
+  op { loss .. '(Tensor x, Tensor target, string reduction="mean", Tensor? weight=nil) -> Tensor',
        kind = "composite", autocast = "float32", dtypes = "floating",
-       torch = by_name(loss[1], 2, { "reduction", "weight" }),
-       doc = ("For each element %s of `x` and `target`; then the mean, the sum or all of them. With a "
-         .. "`weight` of that shape each is multiplied, and a mean divided by the weights' sum."):format(loss[2]),
+       torch = by_name(loss, 2, { "reduction", "weight" }),
+       doc = pointwise_losses[loss],
        sample = { "randn(3, 4), randn(3, 4)", 'randn(3, 4), randn(3, 4), "sum"',
                   'randn(3, 4), randn(3, 4), "none", rand(3, 4)',
                   'randn(3, 4), randn(3, 4), "mean", rand(3, 4)' } }
@@ -156,16 +200,40 @@ end
 op { "smooth_l1_loss(Tensor x, Tensor target, string reduction=\"mean\", float beta=1) -> Tensor",
      kind = "composite", autocast = "float32", dtypes = "floating",
      torch = "F.smooth_l1_loss(args[0], args[1])",
-     doc = [[`d^2 / (2 beta)` where the difference d is below `beta`, `|d| - beta / 2` elsewhere. Girshick 2015,
-"Fast R-CNN".]],
+     doc = "Smooth L1 loss: squared where the difference is below `beta`, absolute elsewhere.",
+     args = { x = "the predictions",
+              target = "what they should be, of the shape of `x`",
+              beta = "the difference at which the two meet; 0 is `l1_loss`" },
+     shapes = "x (*), target (*) -> () or (*)",
+     formula = [[
+loss_i = d_i^2 / (2 * beta) for d_i < beta, else d_i - beta / 2
+d_i = abs(x_i - target_i)]],
+     source = 'Girshick 2015, "Fast R-CNN"',
+     example = 'ml.smooth_l1_loss(ml.tensor {1.0, 2}, ml.tensor {1.5, 4}, "none")',
+     gives = [[
+{0.1250, 1.5000}
+Tensor (2,) float32]],
      sample = { "randn(3, 4), randn(3, 4)" } }
 
 op { [[huber_loss(Tensor x, Tensor target, string reduction="mean", float delta=1,
                   Tensor? weight=nil) -> Tensor]],
      kind = "composite", autocast = "float32", dtypes = "floating",
      torch = "F.huber_loss(*args)",
-     doc = [[`d^2 / 2` where the difference d is below `delta`, `delta (|d| - delta / 2)` elsewhere, times the
-`weight` of that shape where one is given. Huber 1964, "Robust Estimation of a Location Parameter".]],
+     doc = "Huber loss: squared where the difference is below `delta`, linear elsewhere.",
+     args = { x = "the predictions",
+              target = "what they should be, of the shape of `x`",
+              delta = "the difference at which the two meet, above 0",
+              weight = "a weight for each element" },
+     shapes = "x (*), target (*), weight (*) -> () or (*)",
+     formula = [[
+loss_i = d_i^2 / 2 for d_i < delta, else delta * (d_i - delta / 2)
+d_i = abs(x_i - target_i)]],
+     errors = "a `delta` that is not positive",
+     source = 'Huber 1964, "Robust Estimation of a Location Parameter"',
+     example = 'ml.huber_loss(ml.tensor {1.0, 2}, ml.tensor {1.5, 4}, "none")',
+     gives = [[
+{0.1250, 1.5000}
+Tensor (2,) float32]],
      sample = { "randn(3, 4), randn(3, 4)", 'randn(3, 4), randn(3, 4), "mean", 0.7, rand(3, 4)',
                 'randn(3, 4), randn(3, 4), "none", 0.7' } }
 
@@ -174,7 +242,15 @@ op { [[binary_cross_entropy(Tensor x, Tensor target, Tensor? weight=nil,
      constant = { "weight" },
      kind = "composite", autocast = "float32", dtypes = "floating",
      torch = "F.binary_cross_entropy(args[0], args[1])",
-     doc = [[`-(target log x + (1 - target) log(1 - x))` for probabilities `x`, the logarithms not below -100.]],
+     doc = [[Binary cross entropy loss of probabilities. The logarithms are not below -100, so the loss
+is finite.]],
+     args = { x = "probabilities, from 0 to 1",
+              target = "the probabilities that they should be, of the shape of `x`",
+              weight = "a weight for each element, which broadcasts" },
+     shapes = "x (*), target (*), weight (*) -> () or (*)",
+     formula = "loss_i = -weight_i * (target_i * log(x_i) + (1 - target_i) * log(1 - x_i))",
+     example = "ml.binary_cross_entropy(ml.tensor {0.9, 0.2}, ml.tensor {1.0, 0})",
+     gives = "0.1643  Tensor () float32",
      sample = { "rand(3, 4):mul(0.8):add(0.1), rand(3, 4)" } }
 
 op { [[binary_cross_entropy_with_logits(Tensor x, Tensor target, Tensor? weight=nil,
@@ -182,16 +258,32 @@ op { [[binary_cross_entropy_with_logits(Tensor x, Tensor target, Tensor? weight=
      constant = { "weight" },
      kind = "composite", autocast = "float32", dtypes = "floating",
      torch = "F.binary_cross_entropy_with_logits(args[0], args[1])",
-     doc = [[`binary_cross_entropy` of `sigmoid(x)`, computed so that large logits neither overflow nor lose
-precision. `pos_weight` multiplies the part of the positive targets.]],
+     doc = [[Binary cross entropy loss of logits: that of `sigmoid(x)`, computed without overflow or
+loss of precision for large logits.]],
+     args = { x = "the logits",
+              target = "the probabilities that their sigmoids should be, of the shape of `x`",
+              weight = "a weight for each element, which broadcasts",
+              pos_weight = "a factor of the part of the positive targets, which broadcasts" },
+     shapes = "x (*), target (*), weight (*), pos_weight (*) -> () or (*)",
+     formula = "loss_i = -weight_i * (pos_weight_i * target_i * log(sigmoid(x_i)) + (1 - target_i) * log(1 - " ..
+       "sigmoid(x_i)))",
+     example = "ml.binary_cross_entropy_with_logits(ml.tensor {2.0, -1}, ml.tensor {1.0, 0})",
+     gives = "0.2201  Tensor () float32",
      sample = { "randn(3, 4), rand(3, 4)" } }
 
 op { "kl_div(Tensor x, Tensor target, string reduction=\"mean\", bool log_target=false) -> Tensor",
      kind = "composite", autocast = "float32", dtypes = "floating",
      torch = "F.kl_div(args[0], args[1], **({'reduction': args[2]} if len(args) > 2 else {}))",
-     doc = [[The Kullback-Leibler divergence `target (log target - x)` for log probabilities `x`; `log_target`
-says that `target` holds logarithms too. `reduction` may also be "batchmean", the sum divided by the first
-size.]],
+     doc = "Kullback-Leibler divergence loss of log probabilities.",
+     args = { x = "log probabilities",
+              target = "probabilities, or log probabilities, of the shape of `x`",
+              reduction = '"mean" of all elements, "batchmean" (the sum divided by the size of the batch, which is the divergence), "sum" or "none"',
+              log_target = "whether `target` holds log probabilities" },
+     shapes = "x (*), target (*) -> () or (*)",
+     formula = "loss_i = target_i * (log(target_i) - x_i)",
+     source = 'Kullback and Leibler 1951, "On Information and Sufficiency"',
+     example = 'ml.kl_div(ml.log(ml.tensor {{0.5, 0.5}}), ml.tensor {{0.9, 0.1}}, "batchmean")',
+     gives = "0.3681  Tensor () float32",
      sample = { "randn(3, 4), rand(3, 4):add(0.1)", "randn(3, 4), rand(3, 4):add(0.1), \"batchmean\"" } }
 
 -- A loss whose PyTorch form takes the arguments after `first` by these names.
@@ -206,26 +298,52 @@ end
 
 loss([[margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0,
                            string reduction="mean")]], 3, { "margin", "reduction" },
-  [[`max(0, margin - target (input1 - input2))`: a `target` of 1 wants `input1` the greater, of -1
-`input2`.]],
+  { [[Margin ranking loss: the first input should be the greater one where `target` is 1, the second
+where it is -1.]],
+    args = { input1 = "the first scores",
+             input2 = "the second scores",
+             target = "1 or -1",
+             margin = "by how much the one should be greater" },
+    shapes = "input1 (*), input2 (*), target (*) -> () or (*)",
+    formula = "loss_i = max(0, margin - target_i * (input1_i - input2_i))",
+    example = "ml.margin_ranking_loss(ml.tensor {2.0, 1}, ml.tensor {1.0, 3}, ml.tensor {1.0, 1})",
+    gives = "1.  Tensor () float32" },
   { "randn(4), randn(4), randn(4):sign()", 'randn(2, 3), randn(2, 3), randn(2, 3):sign(), 0.4, "sum"',
     'randn(4), randn(4), randn(4):sign(), 0.2, "none"' })
 
 loss([[hinge_embedding_loss(Tensor x, Tensor target, float margin=1, string reduction="mean")]], 2,
   { "margin", "reduction" },
-  [[`x` where `target` is 1, `max(0, margin - x)` where it is -1: for distances `x` of pairs that are
-alike or not.]],
+  { "Hinge embedding loss for distances of pairs that are similar (`target` 1) or not (-1).",
+    args = { x = "the distances",
+             target = "1 or -1",
+             margin = "the distance from which a dissimilar pair costs nothing" },
+    shapes = "x (*), target (*) -> () or (*)",
+    formula = "loss_i = x_i for target_i = 1, else max(0, margin - x_i)",
+    example = "ml.hinge_embedding_loss(ml.tensor {0.5, 0.5}, ml.tensor {1.0, -1})",
+    gives = "0.5000  Tensor () float32" },
   { "randn(3, 4), randn(3, 4):sign()", 'randn(3, 4), randn(4):sign(), 0.5, "none"' },
   { constant = { "target" } })
 
 loss([[soft_margin_loss(Tensor x, Tensor target, string reduction="mean")]], 2, { "reduction" },
-  "`log(1 + exp(-target x))` for targets of 1 and -1, without overflow.",
+  { "Soft margin loss for two classes: logistic loss of `x` for targets of 1 and -1, without overflow.",
+    args = { x = "the scores", target = "1 or -1" },
+    shapes = "x (*), target (*) -> () or (*)",
+    formula = "loss_i = log(1 + exp(-target_i * x_i))",
+    example = "ml.soft_margin_loss(ml.tensor {2.0, -1}, ml.tensor {1.0, -1})",
+    gives = "0.2201  Tensor () float32" },
   { "randn(3, 4), randn(3, 4):sign()", 'randn(3, 4), randn(3, 4):sign(), "sum"' })
 
 loss([[cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0,
                              string reduction="mean")]], 3, { "margin", "reduction" },
-  [[`1 - cos` of the angle between `input1` and `input2`, (n, features), where `target` (n) is 1, and
-`max(0, cos - margin)` where it is -1. Without n the target is 0-d.]],
+  { "Cosine embedding loss for pairs of vectors that are similar (`target` 1) or not (-1).",
+    args = { input1 = "the first vectors",
+             input2 = "the second vectors",
+             target = "1 or -1",
+             margin = "the cosine up to which a dissimilar pair costs nothing" },
+    shapes = "input1 (n, features), input2 (n, features), target (n) -> () or (n)",
+    formula = "loss_n = 1 - cos(input1_n, input2_n) for target_n = 1, else max(0, cos(input1_n, input2_n) - margin)",
+    example = "ml.cosine_embedding_loss(ml.tensor {{1.0, 0}}, ml.tensor {{1.0, 1}}, ml.tensor {1})",
+    gives = "0.2929  Tensor () float32" },
   { "randn(3, 4), randn(3, 4), tensor({1, -1, 1})",
     'randn(3, 4), randn(3, 4), tensor({-1, -1, 1}), -0.3, "none"', "randn(4), randn(4), tensor(1)" },
   { constant = { "target" } })
@@ -233,48 +351,90 @@ loss([[cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float 
 loss([[triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1, float p=2,
                            float eps=1e-6, bool swap=false, string reduction="mean")]], 3,
   { "margin", "p", "eps", "swap", "reduction" },
-  [[`max(0, d(anchor, positive) - d(anchor, negative) + margin)` with `pairwise_distance` d over the
-last dimension. With `swap` the distance from `positive` to `negative` counts where it is smaller
-(Balntas et al. 2016, "Learning shallow convolutional feature descriptors with triplet losses").]],
+  { [[Triplet margin loss: the anchor should be nearer to the positive than to the negative vector,
+by a margin.]],
+    args = { anchor = "the anchors",
+             positive = "vectors of the class of the anchors",
+             negative = "vectors of another class",
+             margin = "by how much the distance should be smaller",
+             p = "the order of the norm of the distance",
+             eps = "what is added to each difference, so that the gradient is finite",
+             swap = "whether the distance from `positive` to `negative` counts where it is smaller" },
+    shapes = "anchor (n, features), positive (n, features), negative (n, features) -> () or (n)",
+    formula = "loss_n = max(0, d(anchor_n, positive_n) - d(anchor_n, negative_n) + margin)",
+    source = 'Balntas et al. 2016, "Learning shallow convolutional feature descriptors with triplet losses"',
+    example = "ml.triplet_margin_loss(ml.tensor {{0.0, 0}}, ml.tensor {{1.0, 0}}, ml.tensor {{0.0, 1.5}})",
+    gives = "0.5000  Tensor () float32" },
   { "randn(3, 4), randn(3, 4), randn(3, 4)",
     'randn(3, 4), randn(3, 4), randn(3, 4), 2.5, 1, 1e-6, true, "none"',
     'randn(4), randn(4), randn(4), 3, 3, 1e-6, false, "sum"' })
 
 loss([[multi_margin_loss(Tensor x, Positions target, int p=1, float margin=1, Tensor? weight=nil,
                          string reduction="mean")]], 2, { "p", "margin", "weight", "reduction" },
-  [[The sum of `max(0, margin - x[target] + x[i])^p`, for the classes i other than the `target`, over the
-number of classes: `x` (n, c) or (c), `target` (n) or (), the 1-based classes, `weight` (c) that of each
-target's class. `p` is 1 or 2.]],
+  { "Multi-class margin loss: the score of the target class should exceed the others by a margin.",
+    args = { x = "the scores",
+             target = "the classes, from 1",
+             p = "the power of each violation, 1 or 2",
+             margin = "by how much the score of the target should exceed the others",
+             weight = "a weight for each class, that of a sample's target" },
+    shapes = "x (n, c), target (n), weight (c) -> () or (n)",
+    formula = "loss_n = sum_(i != t_n) (weight_(t_n) * max(0, margin - x_(n, t_n) + x_ni)^p) / c",
+    example = "ml.multi_margin_loss(ml.tensor {{0.5, 0.2, 0.1}}, ml.tensor {1})",
+    gives = "0.4333  Tensor () float32" },
   { "randn(3, 4), tensor({1, 4, 2})", 'randn(3, 4), tensor({1, 4, 2}), 2, 0.7, rand(4), "none"',
     'randn(4), tensor(3), 1, 1.5, nil, "sum"' }, { constant = { "weight" } })
 
 loss([[multilabel_margin_loss(Tensor x, Positions target, string reduction="mean")]], 2, { "reduction" },
-  [[The sum of `max(0, 1 - x[label] + x[i])`, for each label and each class i that is none, over the number
-of classes: `x` (n, c) or (c). A row of `target`, of that shape, begins with its labels, 1-based; an entry
-below 1 ends them.]],
+  { "Multi-label margin loss: the scores of a sample's labels should exceed the others by 1.",
+    args = { x = "the scores",
+             target = "rows that begin with the labels, from 1; an entry below 1 ends them" },
+    shapes = "x (n, c), target (n, c) -> () or (n)",
+    formula = "loss_n = sum_(j in labels) sum_(i not in labels) max(0, 1 - x_nj + x_ni) / c",
+    example = "ml.multilabel_margin_loss(ml.tensor {{0.5, 0.2, 0.1}}, ml.tensor {{1, 3, -1}})",
+    gives = "0.6000  Tensor () float32" },
   { "randn(3, 4), tensor({{1, 4, -1, 2}, {2, -1, -1, -1}, {-1, 1, 1, 1}})",
     'randn(2, 3), tensor({{3, 2, 1}, {2, 2, -1}}), "none"', "randn(4), tensor({3, 1, -1, 2})" },
   { torch = "multilabel_margin_loss_1based(*args)" })
 
 loss([[multilabel_soft_margin_loss(Tensor x, Tensor target, Tensor? weight=nil,
                                    string reduction="mean")]], 2, { "weight", "reduction" },
-  [[The mean over the last dimension, the classes, of the binary cross entropy of each logit of `x` with its
-`target`, 0 or 1, times its class's `weight`.]],
+  { "Multi-label soft margin loss: the mean over the classes of the binary cross entropy of each logit.",
+    args = { x = "the logits", target = "0 or 1 for each class", weight = "a weight for each class" },
+    shapes = "x (*, c), target (*, c), weight (c) -> () or (*)",
+    formula = "loss = -1 / c * sum_i weight_i * (target_i * log(sigmoid(x_i)) + (1 - target_i) * log(1 - " ..
+      "sigmoid(x_i)))",
+    example = "ml.multilabel_soft_margin_loss(ml.tensor {{2.0, -1}}, ml.tensor {{1.0, 0}})",
+    gives = "0.2201  Tensor () float32" },
   { "randn(3, 4), rand(3, 4)", 'randn(3, 4), rand(3, 4), rand(4), "none"' }, { autocast = false })
 
 loss([[poisson_nll_loss(Tensor x, Tensor target, bool log_input=true, bool full=false, float eps=1e-8,
                         string reduction="mean")]], 2, { "log_input", "full", "eps", "reduction" },
-  [[`exp(x) - target x`, the negative log likelihood of counts under Poisson distributions of rates
-`exp(x)`; `x - target log(x + eps)` for rates `x`, without `log_input`. `full` adds Stirling's approximation
-of `log(target!)` for targets above 1.]],
+  { "Poisson negative log likelihood loss of counts, without the constant `log(target!)`.",
+    args = { x = "the logarithms of the rates, or the rates",
+             target = "the counts",
+             log_input = "whether `x` holds the logarithms of the rates",
+             full = "whether Stirling's approximation of the constant is added for targets above 1",
+             eps = "what is added to a rate before its logarithm is taken" },
+    shapes = "x (*), target (*) -> () or (*)",
+    formula = "loss_i = exp(x_i) - target_i * x_i with log_input, else x_i - target_i * log(x_i + eps)",
+    example = "ml.poisson_nll_loss(ml.tensor {0.0, 1}, ml.tensor {1.0, 2})",
+    gives = "0.8591  Tensor () float32" },
   { "randn(3, 4), rand(3, 4) * 5", 'rand(3, 4), rand(3, 4) * 5, false, true, 1e-6, "none"' })
 
 loss([[gaussian_nll_loss(Tensor x, Tensor target, Operand var, bool full=false, float eps=1e-6,
                          string reduction="mean")]], 3, { "full", "eps", "reduction" },
-  [[`(log(var) + (x - target)^2 / var) / 2`, the negative log likelihood of `target` under normal
-distributions of means `x` and variances `var`, which are at least `eps`. `var` has the shape of `x`, or of
-`x` without its last dimension, or one with a single 1 in place of a size; or it is a number. `full` adds `log(2 pi) / 2`.
-Nix and Weigend 1994, "Estimating the mean and variance of the target probability distribution".]],
+  { "Gaussian negative log likelihood loss of targets under normal distributions.",
+    args = { x = "the means",
+             target = "the samples",
+             var = "the variances: of the shape of `x`, without its last dimension, with a 1 in place of one " ..
+               "size, or a number",
+             full = "whether the constant `log(2 pi) / 2` is added",
+             eps = "the least variance" },
+    shapes = "x (*), target (*), var (*) -> () or (*)",
+    formula = "loss_i = (log(max(var_i, eps)) + (x_i - target_i)^2 / max(var_i, eps)) / 2",
+    source = 'Nix and Weigend 1994, "Estimating the mean and variance of the target probability distribution"',
+    example = "ml.gaussian_nll_loss(ml.tensor {1.0, 2}, ml.tensor {1.5, 2}, ml.tensor {1.0, 0.5})",
+    gives = "-0.1108  Tensor () float32" },
   { "randn(3, 4), randn(3, 4), rand(3, 4) + 0.1", 'randn(3, 4), randn(3, 4), rand(3) + 0.1, true, 1e-6, "none"',
     'randn(3, 4), randn(3, 4), rand(1, 4) + 0.1, false, 0.01, "sum"', "randn(3, 4), randn(3, 4), 0.6" },
   { autocast = false })
@@ -307,13 +467,20 @@ op { [[ctc_loss(Tensor log_probs, Positions targets, int[*] input_lengths, int[*
      kind = "composite", autocast = "float32", dtypes = "floating",
      check = { gradgrad = "there is no second derivative", empty = "the lengths are those of the sizes" },
      torch = "ctc_loss_1based(*args)",
-     doc = [[The connectionist temporal classification loss: minus the logarithm of the probability that a path
-through `log_probs` (t, n, c), or (t, c), gives the classes of the target when repeated ones are merged and the
-class `blank` is dropped. `targets` are 1-based classes, (n, s), or those of all entries one after the other;
-`input_lengths` and `target_lengths` say how much of each entry counts. "mean" divides each loss by its target's
-length first. `zero_infinity` makes the loss and gradient of targets that no path can give 0. The gradient is
-that with respect to `log_probs` itself; behind `log_softmax` it is the same as PyTorch's. Graves et al. 2006,
-"Connectionist Temporal Classification".]],
+     doc = [[Connectionist temporal classification loss: minus the logarithm of the probability of all
+paths that give the target when repeated classes are merged and blanks dropped. "mean" divides each loss
+by the length of its target first. The gradient is that with respect to `log_probs`; there is no second
+one.]],
+     args = { log_probs = "log probabilities of the classes at each time",
+              targets = "the classes, from 1, of each entry, or of all entries one after the other",
+              input_lengths = "how many times of each entry count",
+              target_lengths = "how many classes each target has",
+              blank = "the class, from 1, of the blank",
+              zero_infinity = "whether the loss and gradient of targets that no path gives are 0, else infinite" },
+     shapes = "log_probs (t, n, c), targets (n, s) -> () or (n)",
+     source = 'Graves et al. 2006, "Connectionist Temporal Classification"',
+     example = "ml.ctc_loss(ml.full({3, 1, 2}, math.log(0.5)), ml.tensor {{2}}, {3}, {1})",
+     gives = "0.2877  Tensor () float32",
      sample = { "randn(5, 2, 4):log_softmax(3), tensor({{2, 3, 3}, {4, 2, 1}}), {5, 4}, {3, 2}",
                 'randn(5, 2, 4):log_softmax(3), tensor({2, 1, 1, 3}), {5, 3}, {3, 1}, 4, "none"',
                 'randn(6, 3):log_softmax(2), tensor({1, 1, 2}), {6}, {3}, 3, "sum"',

@@ -5,7 +5,7 @@ op { "lstm_step(Tensor gates, Tensor cell) -> (Tensor h, Tensor c)",
      grad = { ["gates, cell"] = "lstm_step_backward(g_h, g_c, gates, cell, c)" },
      check = { value = "lstm_cell is compared" },
      doc = [[The hidden state and the cell after a step, from the input, forget, cell and output gates before their
-functions, (n, 4 size), and the cell (n, size).]],
+activation functions, (n, 4 size), and the cell (n, size).]],
      sample = { "randn(3, 8), randn(3, 2)", "randn(2, 44), randn(2, 11)" } }
 
 op { [[lstm_step_grads(Tensor grad_h, Tensor grad_c, Tensor gates, Tensor cell,
@@ -20,7 +20,7 @@ op { "gru_step(Tensor x_gates, Tensor h_gates, Tensor hidden) -> Tensor",
      grad = { ["x_gates, h_gates, hidden"] = "gru_step_backward(g, x_gates, h_gates, hidden)" },
      check = { value = "gru_cell is compared" },
      doc = [[The hidden state after a step, from the reset, update and new gates of the input and of the hidden
-state before their functions, (n, 3 size) each, and the hidden state (n, size).]],
+state before their activation functions, (n, 3 size) each, and the hidden state (n, size).]],
      sample = { "randn(3, 6), randn(3, 6), randn(3, 2)", "randn(2, 33), randn(2, 33), randn(2, 11)" } }
 
 op { [[gru_step_grads(Tensor grad, Tensor x_gates, Tensor h_gates,
@@ -46,15 +46,195 @@ what the hidden states give them, for gru what these give alone; else, and where
                 "randn(5, 2), randn(2, 2), nil, randn(2, 2), nil, {2, 2, 1}, 2, true",
                 "randn(4, 2), randn(2, 2), nil, randn(2, 2), nil, {2, 2}, 3, false" } }
 
-local SHAPES = [[`x` is (steps, n, features), or (n, steps, features) with `batch_first`; `hx` (layers * directions, n,
-size). `params` has for each layer and each direction the weights of the input (gates * size, features) and of the
-hidden state (gates * size, size) and, with `has_biases`, their biases. With `bidirectional` a second network goes
-through the steps from the last one, and the results stand side by side. `dropout` is between the layers, where
-`train`. Gives the hidden states of the last layer, (steps, n, directions * size), and the last states of all.]]
+-- The meanings of the arguments: those of all networks and an op's own.
+local function arguments(own)
+  local out = {
+    params = "for each layer and direction the weights of the input and of the hidden state and, with `has_biases`, "
+      .. "their biases",
+    hx = "the first hidden state of each layer and direction",
+    has_biases = "whether `params` has biases",
+    num_layers = "the number of layers, each of which takes the hidden states of the one before",
+    dropout = "the probability with which elements between the layers are zeroed in training",
+    train = "whether dropout is applied",
+    bidirectional = "whether a second network goes through the steps from the last one; the results stand side by side",
+  }
+  for name, meaning in pairs(own) do out[name] = meaning end
+  return out
+end
+local BATCH_FIRST = "whether `x` and `y` are (n, t, features)"
+local ROWS = "the rows of all sequences: those of the first step, then those of the second, and so on"
+local LENGTHS = "how many rows each step has, falling: the longest sequence comes first"
+local STATES = "a table of the first hidden state and the first cell of each layer and direction"
 
-local PACKED = [[The same of packed sequences: `data` (rows, features) has the rows of the first step of all sequences,
-then those of the second, and so on, and `batch_sizes` says how many each step has; the longest sequence comes
-first.]]
+-- The meanings of the arguments of one step.
+local function step_arguments(state)
+  return { x = "the inputs", hx = state, w_ih = "the weights of the input, a block of rows for each gate",
+           w_hh = "the weights of the hidden state", b_ih = "the biases of the input",
+           b_hh = "the biases of the hidden state" }
+end
+
+local text = {
+  lstm = { [[Long short-term memory (LSTM) recurrent network over whole sequences: the hidden states of the
+last layer at all steps, and the last states of all layers. The gates i, f, g, o stand in this order in
+the rows of the weights.]],
+    args = arguments { x = "the sequences", batch_first = BATCH_FIRST, hx = STATES },
+    shapes = "x (t, n, features), hx {(layers * directions, n, h), the same} -> y (t, n, directions * h), h_n " ..
+      "(layers * directions, n, h), c_n (the same)",
+    formula = [[
+i_t = sigmoid(W_ii x_t + b_ii + W_hi h_(t-1) + b_hi)
+f_t = sigmoid(W_if x_t + b_if + W_hf h_(t-1) + b_hf)
+g_t = tanh(W_ig x_t + b_ig + W_hg h_(t-1) + b_hg)
+o_t = sigmoid(W_io x_t + b_io + W_ho h_(t-1) + b_ho)
+c_t = f_t * c_(t-1) + i_t * g_t
+h_t = o_t * tanh(c_t)]],
+    source = 'Hochreiter and Schmidhuber 1997, "Long Short-Term Memory"',
+    example = [[
+x, h0 = ml.ones(3, 1, 1), ml.zeros(1, 1, 2)
+params = {ml.ones(8, 1), ml.zeros(8, 2)}
+y, h_n = ml.lstm(x, {h0, h0}, params, false, 1, 0, false, false, false)
+y.shape, h_n.shape]],
+    gives = "(3, 1, 2)	(1, 1, 2)" },
+  lstm_packed = { [[LSTM recurrent network over packed sequences: the rows of the first step of all sequences,
+then those of the second, and so on.]],
+    args = arguments { data = ROWS, batch_sizes = LENGTHS, hx = STATES },
+    shapes = "data (rows, features), batch_sizes (t), hx {(layers * directions, n, h), the same} -> y (rows, " ..
+      "directions * h), h_n (layers * directions, n, h), c_n (the same)",
+    example = [[
+data, h0 = ml.ones(3, 1), ml.zeros(1, 2, 2)
+params = {ml.ones(8, 1), ml.zeros(8, 2)}
+y, h_n = ml.lstm(data, ml.tensor {2, 1}, {h0, h0}, params, false, 1, 0, false, false)
+y.shape, h_n.shape]],
+    gives = "(3, 2)	(1, 2, 2)" },
+  gru = { [[Gated recurrent unit (GRU) recurrent network over whole sequences: the hidden states of the
+last layer at all steps, and the last states of all layers. The gates r, z, n stand in this order in the
+rows of the weights.]],
+    args = arguments { x = "the sequences", batch_first = BATCH_FIRST },
+    shapes = "x (t, n, features), hx (layers * directions, n, h) -> y (t, n, directions * h), h_n (layers * " ..
+      "directions, n, h)",
+    formula = [[
+r_t = sigmoid(W_ir x_t + b_ir + W_hr h_(t-1) + b_hr)
+z_t = sigmoid(W_iz x_t + b_iz + W_hz h_(t-1) + b_hz)
+n_t = tanh(W_in x_t + b_in + r_t * (W_hn h_(t-1) + b_hn))
+h_t = (1 - z_t) * n_t + z_t * h_(t-1)]],
+    source = "Cho et al. 2014, arXiv:1406.1078",
+    example = [[
+x, h0 = ml.ones(3, 1, 1), ml.zeros(1, 1, 2)
+params = {ml.ones(6, 1), ml.zeros(6, 2)}
+y, h_n = ml.gru(x, h0, params, false, 1, 0, false, false, false)
+y.shape, h_n.shape]],
+    gives = "(3, 1, 2)	(1, 1, 2)" },
+  gru_packed = { [[GRU recurrent network over packed sequences: the rows of the first step of all sequences, then
+those of the second, and so on.]],
+    args = arguments { data = ROWS, batch_sizes = LENGTHS },
+    shapes = "data (rows, features), batch_sizes (t), hx (layers * directions, n, h) -> y (rows, directions * h), " ..
+      "h_n (layers * directions, n, h)",
+    example = [[
+data, h0 = ml.ones(3, 1), ml.zeros(1, 2, 2)
+params = {ml.ones(6, 1), ml.zeros(6, 2)}
+y, h_n = ml.gru(data, ml.tensor {2, 1}, h0, params, false, 1, 0, false, false)
+y.shape, h_n.shape]],
+    gives = "(3, 2)	(1, 2, 2)" },
+  rnn_tanh = { [[Elman recurrent network with the hyperbolic tangent over whole sequences: the hidden states of
+the last layer at all steps, and the last states of all layers.]],
+    args = arguments { x = "the sequences", batch_first = BATCH_FIRST },
+    shapes = "x (t, n, features), hx (layers * directions, n, h) -> y (t, n, directions * h), h_n (layers * " ..
+      "directions, n, h)",
+    formula = "h_t = tanh(W_ih x_t + b_ih + W_hh h_(t-1) + b_hh)",
+    source = 'Elman 1990, "Finding Structure in Time"',
+    example = [[
+x, h0 = ml.ones(3, 1, 1), ml.zeros(1, 1, 2)
+params = {ml.ones(2, 1), ml.zeros(2, 2)}
+y, h_n = ml.rnn_tanh(x, h0, params, false, 1, 0, false, false, false)
+y.shape, h_n.shape]],
+    gives = "(3, 1, 2)	(1, 1, 2)" },
+  rnn_tanh_packed = { [[Elman recurrent network over packed sequences: the rows of the first step of all sequences,
+then those of the second, and so on.]],
+    args = arguments { data = ROWS, batch_sizes = LENGTHS },
+    shapes = "data (rows, features), batch_sizes (t), hx (layers * directions, n, h) -> y (rows, directions * h), " ..
+      "h_n (layers * directions, n, h)",
+    example = [[
+data, h0 = ml.ones(3, 1), ml.zeros(1, 2, 2)
+params = {ml.ones(2, 1), ml.zeros(2, 2)}
+y, h_n = ml.rnn_tanh(data, ml.tensor {2, 1}, h0, params, false, 1, 0, false, false)
+y.shape, h_n.shape]],
+    gives = "(3, 2)	(1, 2, 2)" },
+  rnn_relu = { [[Elman recurrent network with the rectified linear unit over whole sequences: the hidden states
+of the last layer at all steps, and the last states of all layers.]],
+    args = arguments { x = "the sequences", batch_first = BATCH_FIRST },
+    shapes = "x (t, n, features), hx (layers * directions, n, h) -> y (t, n, directions * h), h_n (layers * " ..
+      "directions, n, h)",
+    formula = "h_t = max(W_ih x_t + b_ih + W_hh h_(t-1) + b_hh, 0)",
+    source = 'Le et al. 2015, "A Simple Way to Initialize Recurrent Networks of Rectified Linear Units"',
+    example = [[
+x, h0 = ml.ones(3, 1, 1), ml.zeros(1, 1, 2)
+params = {ml.ones(2, 1), ml.zeros(2, 2)}
+y, h_n = ml.rnn_relu(x, h0, params, false, 1, 0, false, false, false)
+y.shape, h_n.shape]],
+    gives = "(3, 1, 2)	(1, 1, 2)" },
+  rnn_relu_packed = { [[Elman recurrent network over packed sequences: the rows of the first step of all sequences,
+then those of the second, and so on.]],
+    args = arguments { data = ROWS, batch_sizes = LENGTHS },
+    shapes = "data (rows, features), batch_sizes (t), hx (layers * directions, n, h) -> y (rows, directions * h), " ..
+      "h_n (layers * directions, n, h)",
+    example = [[
+data, h0 = ml.ones(3, 1), ml.zeros(1, 2, 2)
+params = {ml.ones(2, 1), ml.zeros(2, 2)}
+y, h_n = ml.rnn_relu(data, ml.tensor {2, 1}, h0, params, false, 1, 0, false, false)
+y.shape, h_n.shape]],
+    gives = "(3, 2)	(1, 2, 2)" },
+  lstm_cell = { [[One step of a long short-term memory (LSTM) recurrent network. The gates i, f, g, o stand in
+this order in the rows of the weights.]],
+    args = step_arguments("a table of the hidden states and the cells"),
+    shapes = "x (n, features), hx {(n, h), (n, h)}, w_ih (4 * h, features), w_hh (4 * h, h), b_ih (4 * h), b_hh " ..
+      "(4 * h) -> h (n, h), c (n, h)",
+    formula = [[
+i_t = sigmoid(W_ii x_t + b_ii + W_hi h_(t-1) + b_hi)
+f_t = sigmoid(W_if x_t + b_if + W_hf h_(t-1) + b_hf)
+g_t = tanh(W_ig x_t + b_ig + W_hg h_(t-1) + b_hg)
+o_t = sigmoid(W_io x_t + b_io + W_ho h_(t-1) + b_ho)
+c_t = f_t * c_(t-1) + i_t * g_t
+h_t = o_t * tanh(c_t)]],
+    source = 'Hochreiter and Schmidhuber 1997, "Long Short-Term Memory"',
+    example = "ml.lstm_cell(ml.ones(1, 1), {ml.zeros(1, 1), ml.zeros(1, 1)}, ml.ones(4, 1), ml.ones(4, 1))",
+    gives = [[
+{{0.3696}}
+Tensor (1, 1) float32
+{{0.5568}}
+Tensor (1, 1) float32]] },
+  gru_cell = { [[One step of a gated recurrent unit (GRU) recurrent network. The gates r, z, n stand in this
+order in the rows of the weights.]],
+    args = step_arguments("the hidden states"),
+    shapes = "x (n, features), hx (n, h), w_ih (3 * h, features), w_hh (3 * h, h), b_ih (3 * h), b_hh (3 * h) -> " ..
+      "(n, h)",
+    formula = [[
+r_t = sigmoid(W_ir x_t + b_ir + W_hr h_(t-1) + b_hr)
+z_t = sigmoid(W_iz x_t + b_iz + W_hz h_(t-1) + b_hz)
+n_t = tanh(W_in x_t + b_in + r_t * (W_hn h_(t-1) + b_hn))
+h_t = (1 - z_t) * n_t + z_t * h_(t-1)]],
+    source = "Cho et al. 2014, arXiv:1406.1078",
+    example = "ml.gru_cell(ml.ones(1, 1), ml.zeros(1, 1), ml.ones(3, 1), ml.ones(3, 1))",
+    gives = [[
+{{0.2048}}
+Tensor (1, 1) float32]] },
+  rnn_tanh_cell = { "One step of an Elman recurrent network with the hyperbolic tangent.",
+    args = step_arguments("the hidden states"),
+    shapes = "x (n, features), hx (n, h), w_ih (h, features), w_hh (h, h), b_ih (h), b_hh (h) -> (n, h)",
+    formula = "h_t = tanh(W_ih x_t + b_ih + W_hh h_(t-1) + b_hh)",
+    source = 'Elman 1990, "Finding Structure in Time"',
+    example = "ml.rnn_tanh_cell(ml.ones(1, 1), ml.zeros(1, 1), ml.ones(1, 1), ml.ones(1, 1))",
+    gives = [[
+{{0.7616}}
+Tensor (1, 1) float32]] },
+  rnn_relu_cell = { "One step of an Elman recurrent network with the rectified linear unit.",
+    args = step_arguments("the hidden states"),
+    shapes = "x (n, features), hx (n, h), w_ih (h, features), w_hh (h, h), b_ih (h), b_hh (h) -> (n, h)",
+    formula = "h_t = max(W_ih x_t + b_ih + W_hh h_(t-1) + b_hh, 0)",
+    source = 'Le et al. 2015, "A Simple Way to Initialize Recurrent Networks of Rectified Linear Units"',
+    example = "ml.rnn_relu_cell(ml.ones(1, 1), ml.zeros(1, 1), ml.ones(1, 1), ml.ones(1, 1))",
+    gives = [[
+{{1.}}
+Tensor (1, 1) float32]] },
+}
 
 local function weights(gates, features, size, biases)
   local parts = { ("randn(%d, %d), randn(%d, %d)"):format(gates * size, features, gates * size, size) }
@@ -63,7 +243,7 @@ local function weights(gates, features, size, biases)
 end
 
 -- An op for whole sequences and one for packed ones, which share a name.
-local function recurrent(name, gates, states, doc)
+local function recurrent(name, gates, states)
   local single = states == "Tensor hx"
   local results = single and "(Tensor y, Tensor h_n)" or "(Tensor y, Tensor h_n, Tensor c_n)"
   local options = "bool has_biases, int num_layers, float dropout, bool train, bool bidirectional"
@@ -75,7 +255,7 @@ local function recurrent(name, gates, states, doc)
   op { ("%s(Tensor x, %s, Tensor[] params, %s, bool batch_first) -> %s"):format(name, states, options, results),
        kind = "composite", dtypes = "floating", method = false,
        check = { empty = "the sizes belong together" },
-       doc = doc .. " " .. SHAPES,
+       doc = text[name],
        sample = { ("randn(3, 2, 3), %s, {%s}, true, 1, 0, false, false, false"):format(state(1, 2, 2),
                     weights(gates, 3, 2, true)),
                   ("randn(2, 3, 2), %s, {%s}, false, 2, 0.5, false, true, true"):format(state(4, 2, 1),
@@ -85,29 +265,27 @@ local function recurrent(name, gates, states, doc)
        kind = "composite", dtypes = "floating", mixed = true, method = false, overload_of = name,
        check = { empty = "the sizes belong together", grad = "differences of batch_sizes, which are numbers",
                  gradgrad = "differences of batch_sizes, which are numbers" },
-       doc = PACKED,
+       doc = text[name .. "_packed"],
        sample = { ("randn(5, 3), tensor({2, 2, 1}), %s, {%s, %s}, true, 1, 0, false, true"):format(state(2, 2, 2),
                     weights(gates, 3, 2, true), weights(gates, 3, 2, true)) } }
 end
 
-recurrent("lstm", 4, "Tensor[] hx",
-  [[A network of long short-term memory (Hochreiter and Schmidhuber 1997); `hx` is the hidden state and the cell.]])
-recurrent("gru", 3, "Tensor hx", [[A network of gated recurrent units (Cho et al. 2014, arXiv:1406.1078).]])
-recurrent("rnn_tanh", 1, "Tensor hx", [[A network of `tanh(w_ih x + b_ih + w_hh h + b_hh)` (Elman 1990).]])
-recurrent("rnn_relu", 1, "Tensor hx", [[A network of `relu(w_ih x + b_ih + w_hh h + b_hh)`.]])
+recurrent("lstm", 4, "Tensor[] hx")
+recurrent("gru", 3, "Tensor hx")
+recurrent("rnn_tanh", 1, "Tensor hx")
+recurrent("rnn_relu", 1, "Tensor hx")
 
-local function cell(name, gates, states, results, doc)
+local function cell(name, gates, states, results)
   local state = states == "Tensor hx" and "randn(3, 2)" or "{randn(3, 2), randn(3, 2)}"
   op { ("%s(Tensor x, %s, Tensor w_ih, Tensor w_hh, Tensor? b_ih=nil, Tensor? b_hh=nil) -> %s"):format(name, states,
          results),
-       kind = "composite", autocast = { cuda = "lower_precision" }, dtypes = "floating", method = false,
-       doc = doc .. [[ `x` is (n, features), a state (n, size), `w_ih` (gates * size, features), `w_hh` (gates * size,
-size), a bias (gates * size).]],
+       kind = "composite", autocast = { device = "lower_precision" }, dtypes = "floating", method = false,
+       doc = text[name],
        sample = { ("randn(3, 4), %s, %s"):format(state, weights(gates, 4, 2, true)),
                   ("randn(3, 4), %s, %s"):format(state, weights(gates, 4, 2)) } }
 end
 
-cell("lstm_cell", 4, "Tensor[] hx", "(Tensor h, Tensor c)", [[One step of `lstm`; `hx` is the hidden state and the cell.]])
-cell("gru_cell", 3, "Tensor hx", "Tensor", [[One step of `gru`.]])
-cell("rnn_tanh_cell", 1, "Tensor hx", "Tensor", [[One step of `rnn_tanh`.]])
-cell("rnn_relu_cell", 1, "Tensor hx", "Tensor", [[One step of `rnn_relu`.]])
+cell("lstm_cell", 4, "Tensor[] hx", "(Tensor h, Tensor c)")
+cell("gru_cell", 3, "Tensor hx", "Tensor")
+cell("rnn_tanh_cell", 1, "Tensor hx", "Tensor")
+cell("rnn_relu_cell", 1, "Tensor hx", "Tensor")

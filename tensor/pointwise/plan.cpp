@@ -1,8 +1,7 @@
-// tensor/pointwise/plan.cpp: collapses the dimensions of a pointwise call.
+// tensor/pointwise/plan.cpp: lays out the operands of a pointwise call over collapsed dimensions.
 #include "tensor/pointwise/plan.h"
 
-#include <algorithm>
-#include <utility>
+#include "tensor/core/geometry.h"
 
 namespace moonlet {
 
@@ -55,53 +54,6 @@ void spread(PointwisePlan& plan, const Tensor& out, const Tensor* const* tensors
     if (tensors[i]) fill(plan.in[i], *tensors[i]);
 }
 
-void move_dim(PointwisePlan& plan, int from, int to) {
-  plan.sizes[to] = plan.sizes[from];
-  each_operand(plan, [&](PointwiseArg& arg) { arg.strides[to] = arg.strides[from]; });
-}
-
-void drop_ones(PointwisePlan& plan) {
-  int kept = 0;
-  for (int d = 0; d < plan.ndim; ++d)
-    if (plan.sizes[d] != 1) move_dim(plan, d, kept++);
-  plan.ndim = kept;
-}
-
-// Whether dimension a should lie outside b: by the first operand, out first, that has strides in
-// both and they differ.
-bool is_outer(PointwisePlan& plan, int a, int b) {
-  int verdict = 0;
-  each_operand(plan, [&](PointwiseArg& arg) {
-    if (verdict != 0 || arg.strides[a] == 0 || arg.strides[b] == 0) return;
-    if (arg.strides[a] != arg.strides[b]) verdict = arg.strides[a] > arg.strides[b] ? 1 : -1;
-  });
-  return verdict > 0;
-}
-
-void sort_dims(PointwisePlan& plan) {
-  for (int i = 1; i < plan.ndim; ++i) {
-    for (int d = i; d > 0 && is_outer(plan, d - 1, d); --d) {
-      std::swap(plan.sizes[d - 1], plan.sizes[d]);
-      each_operand(plan, [&](PointwiseArg& arg) { std::swap(arg.strides[d - 1], arg.strides[d]); });
-    }
-  }
-}
-
-void merge_dims(PointwisePlan& plan) {
-  int last = 0;
-  for (int d = 1; d < plan.ndim; ++d) {
-    bool joins = true;
-    each_operand(plan, [&](PointwiseArg& arg) {
-      joins = joins && arg.strides[d] == arg.strides[last] * plan.sizes[last];
-    });
-    if (joins)
-      plan.sizes[last] *= plan.sizes[d];
-    else
-      move_dim(plan, d, ++last);
-  }
-  if (plan.ndim > 0) plan.ndim = last + 1;
-}
-
 void set_flags(PointwisePlan& plan) {
   plan.flat = plan.ndim == 1;
   bool same = true;
@@ -119,9 +71,9 @@ void set_flags(PointwisePlan& plan) {
 void plan_layout(PointwisePlan& plan, const Tensor& out, const Tensor* const* tensors) {
   if (try_flat(plan, out, tensors)) return;
   spread(plan, out, tensors);
-  drop_ones(plan);
-  sort_dims(plan);
-  merge_dims(plan);
+  plan.ndim = collapse_sorted_dims<Innermost::First>(plan.ndim, plan.sizes, [&](auto&& f) {
+    each_operand(plan, [&](PointwiseArg& arg) { f(arg.strides); });
+  });
   if (plan.ndim == 0) {
     plan.ndim = 1;
     plan.sizes[0] = 1;

@@ -14,21 +14,21 @@ struct PointwiseOp {
   // complex dtype made of it, which is computed in.
   enum Result { Same, Bool, Real, Complex };
   const char* name;
-  const char* inplace_name;  // "add_"
-  DTypeSet dtypes;           // what the computation accepts
-  bool int_to_float;         // integer and bool inputs compute in the default dtype
-  Result result;
-  unsigned mask_args;  // inputs that are bool masks, outside promotion, by bit
+  const char* inplace_name;   // "add_"
+  DTypeSet dtypes;            // what the computation accepts
+  bool int_to_float = false;  // integer and bool inputs compute in the default dtype
+  Result result = Same;
+  unsigned mask_args = 0;  // inputs that are bool masks, outside promotion, by bit
   // Null, or the result is one of the inputs, and numbers must fit the dtype instead of wrapping. A
   // letter per parameter: 'v' a value, 'l' a lower bound and 'u' an upper one, which may also lie
   // beyond the range they do not limit.
-  const char* chooses;
-  bool keeps_dtype;   // its numbers are cast to the tensors' dtype instead of promoting it
-  int family, index;  // where the kernel stands in KernelTable::pointwise_ops
-  bool row_major;     // the result, whatever the inputs' layout
-  bool scales;        // its number multiplies an operand: whole for integers
-  bool refuses_bool;  // no input may be a bool
-  bool byte_mask;     // a mask may be of uint8: true where it is not 0
+  const char* chooses = nullptr;
+  bool keeps_dtype = false;   // its numbers are cast to the tensors' dtype instead of promoting it
+  int family, index;          // where the kernel stands in KernelTable::pointwise_ops
+  bool row_major = false;     // the result, whatever the inputs' layout
+  bool scales = false;        // its number multiplies an operand: whole for integers
+  bool refuses_bool = false;  // no input may be a bool
+  bool byte_mask = false;     // a mask may be of uint8: true where it is not 0
 };
 
 // The result in a new dense tensor whose dimensions lie in memory in the order of the inputs', the

@@ -9,8 +9,8 @@ namespace moonlet {
 
 namespace {
 // Those that somebody has set, and those that backends bring.
-constinit std::atomic<Allocator*> allocators[kDeviceTypeCount] = {};
-constinit std::atomic<Allocator*> defaults[kDeviceTypeCount] = {};
+constinit std::atomic<Allocator*> allocators[kMaxDeviceTypes] = {};
+constinit std::atomic<Allocator*> defaults[kMaxDeviceTypes] = {};
 }  // namespace
 
 Allocator& allocator_for(DeviceType type) {
@@ -21,8 +21,8 @@ Allocator& allocator_for(DeviceType type) {
   if (found) [[likely]]
     return *found;
   if (type == DeviceType::CPU) return pooled_allocator();
-  // The first tensor of a kind of device loads its backend, which sets the default.
-  if (!defaults[i].load(std::memory_order_acquire)) require_device({type, 0}, "cuda");
+  // The first tensor of a kind of device opens its backend, which sets the default.
+  if (!defaults[i].load(std::memory_order_acquire)) require_device({type, 0}, name(type));
   return *defaults[i].load(std::memory_order_acquire);
 }
 

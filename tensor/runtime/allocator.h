@@ -25,11 +25,13 @@ class Allocator {
   virtual int64_t cached_bytes() const noexcept { return 0; }
 };
 
-// The allocator of a kind of device. Asking for the CUDA one loads its backend; throws when
-// there is none.
+// The allocator of a kind of device. Asking for that of a backend opens it; throws when it cannot
+// be used.
 Allocator& allocator_for(DeviceType type);
 // Replaces it for storages made from now on; the caller keeps it alive. Null restores the default.
 void set_allocator(DeviceType type, Allocator* allocator) noexcept;
+// That of the backend's own, while set_allocator has set none.
+void set_default_allocator(DeviceType type, Allocator* allocator) noexcept;
 
 // The default for the CPU: small blocks from per-thread free lists, large ones cached up to a
 // limit, the rest from the system (huge pages where they help).

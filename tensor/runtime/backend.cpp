@@ -1,133 +1,131 @@
-// tensor/runtime/backend.cpp: finds and opens the CUDA plugin beside the program or the library, in
-// the build folder or where both are installed.
+// tensor/runtime/backend.cpp: the registry of backends, each of which is opened at its first use;
+// plugin.cpp opens those that are plugins.
 #include "tensor/runtime/backend.h"
 
-#include <dlfcn.h>
-#include <unistd.h>
-
+#include <array>
 #include <atomic>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <vector>
+#include <memory>
+#include <mutex>
 
 #include "tensor/core/dispatch.h"
-#include "tensor/op_table_hash.h"
-#include "tensor/runtime/missing_library.h"
-#include "tensor/runtime/plugin_paths.h"
+#include "tensor/runtime/registered_backends.h"
 
 namespace moonlet {
 
 namespace {
-struct Loaded {
-  Backend* backend = nullptr;
+
+// A registered kind of device. Never destroyed, as threads may outlive static objects.
+struct Entry {
+  BackendInfo info{};
+  std::once_flag once;
   std::string reason;
+  std::atomic<Backend*> opened{nullptr};
 };
 
-// The plugin resolves our symbols in the global scope; a host may have loaded us privately.
-void make_own_symbols_global() {
-  Dl_info info;
-  if (dladdr(reinterpret_cast<void*>(&make_own_symbols_global), &info) && info.dli_fname)
-    dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL);
-}
-
-std::string build_text(uint64_t version, uint64_t op_table) {
-  char out[64];
-  std::snprintf(out, sizeof out, "plugin version %llu, op table %016llx",
-                static_cast<unsigned long long>(version),
-                static_cast<unsigned long long>(op_table));
-  return out;
-}
-
-// Why the plugin at `position` does not belong to this program; empty when it does.
-std::string misfit(void* handle, const std::string& position) {
-  const auto* info = static_cast<const PluginInfo*>(dlsym(handle, kPluginInfo));
-  if (!info || std::memcmp(info->magic, kPluginMagic, sizeof kPluginMagic) != 0)
-    return position +
-           " does not say what it was built for: it is no plugin, or of an older Moonlet";
-  if (info->version == kPluginVersion && info->op_table == kOpTableHash) return {};
-  return position + " was built for another Moonlet (" + build_text(info->version, info->op_table) +
-         ") than this one (" + build_text(kPluginVersion, kOpTableHash) +
-         "); build or install both together";
-}
-
-// Opens the plugin at `position`; null with the reason otherwise.
-void* open_plugin(const std::string& position, std::string& reason) {
-  void* handle = open_with_libraries(position, RTLD_NOW | RTLD_LOCAL, reason);
-  if (handle) {
-    reason = misfit(handle, position);
-    if (reason.empty()) return handle;
-    dlclose(handle);
-    return nullptr;
+class Registry {
+ public:
+  Registry() {
+    types_[0] = DeviceType::CPU;
+    entries_[0].info = {.name = "cpu", .title = "CPU", .open = nullptr};
+    count_ = 1;
+    for (const BackendInfo& info : registered_backends()) add(info);
   }
-  // One of another build may want functions that are gone. It is never kept open like this, where a
-  // missing function would end the process.
-  if (void* lazy = dlopen(position.c_str(), RTLD_LAZY | RTLD_LOCAL)) {
-    const std::string unfit = misfit(lazy, position);
-    if (!unfit.empty()) reason = unfit;
-    dlclose(lazy);
+
+  DeviceType add(const BackendInfo& info) {
+    const std::lock_guard lock(mutex_);
+    check(!find(info.name), "a device type is named '", info.name, "' already");
+    const size_t i = count_.load(std::memory_order_relaxed);
+    check(i < entries_.size(), "there are ", entries_.size(),
+          " device types, no more can be added");
+    entries_[i].info = info;
+    types_[i] = static_cast<DeviceType>(i);
+    count_.store(i + 1, std::memory_order_release);
+    return types_[i];
+  }
+
+  std::span<const DeviceType> types() const {
+    return {types_.data(), count_.load(std::memory_order_acquire)};
+  }
+
+  std::optional<DeviceType> find(std::string_view wanted) {
+    for (const DeviceType type : types())
+      if (of(type).info.name == wanted) return type;
+    return {};
+  }
+
+  Entry& of(DeviceType type) { return entries_[static_cast<size_t>(type)]; }
+
+ private:
+  std::mutex mutex_;
+  std::array<Entry, kMaxDeviceTypes> entries_;
+  std::array<DeviceType, kMaxDeviceTypes> types_{};
+  std::atomic<size_t> count_{0};
+};
+
+Registry& registry() {
+  static Registry& it = *new Registry;
+  return it;
+}
+
+// The entry of a kind other than the CPU, after its backend was opened.
+Entry& opened(DeviceType type) {
+  Entry& entry = registry().of(type);
+  std::call_once(entry.once, [&] {
+    Backend* const backend = entry.info.open(type, &entry.reason);
+    if (backend == nullptr) return;
+    set_default_allocator(type, &backend->allocator());
+    register_kernels(type, &backend->kernels());
+    if (Streams* const streams = backend->streams()) set_streams(type, *streams);
+    entry.opened.store(backend, std::memory_order_release);
+  });
+  return entry;
+}
+
+}  // namespace
+
+std::span<const DeviceType> device_types() noexcept { return registry().types(); }
+const char* name(DeviceType type) { return registry().of(type).info.name; }
+const char* title_of(DeviceType type) { return registry().of(type).info.title; }
+std::optional<DeviceType> find_device_type(std::string_view name) { return registry().find(name); }
+DeviceType register_backend(const BackendInfo& info) { return registry().add(info); }
+
+Backend* backend_of(DeviceType type) { return opened(type).opened.load(std::memory_order_relaxed); }
+const std::string& unavailable_reason(DeviceType type) { return opened(type).reason; }
+Backend* opened_backend(DeviceType type) noexcept {
+  return registry().of(type).opened.load(std::memory_order_acquire);
+}
+
+Backend& require_backend(DeviceType type, const char* op) {
+  Backend* const backend = backend_of(type);
+  if (backend == nullptr)
+    fail(op, ": ", title_of(type), " is not available: ", unavailable_reason(type));
+  return *backend;
+}
+
+PinnedMemory* pinned_memory() {
+  for (const DeviceType type : device_types()) {
+    Backend* const backend = type == DeviceType::CPU ? nullptr : backend_of(type);
+    if (PinnedMemory* found = backend ? backend->pinned_memory() : nullptr) return found;
   }
   return nullptr;
 }
 
-Loaded load() {
-  Loaded out;
-  const std::vector<std::string> positions =
-      plugin_paths("moonlet-cuda.so", "cuda", "MOONLET_CUDA_PLUGIN");
-  make_own_symbols_global();
-  void* handle = nullptr;
-  for (const std::string& position : positions) {
-    // One position alone is what the environment names.
-    if (access(position.c_str(), F_OK) != 0 && positions.size() > 1) continue;
-    handle = open_plugin(position, out.reason);
-    if (handle) break;
-  }
-  if (!handle) {
-    if (out.reason.empty()) out.reason = "this Moonlet was built without the CUDA backend";
-    return out;
-  }
-  auto entry = reinterpret_cast<BackendEntry>(dlsym(handle, kBackendEntry));
-  if (!entry) {
-    out.reason = "the plugin has no entry " + std::string(kBackendEntry);
-    return out;
-  }
-  out.reason.clear();
-  out.backend = entry(&out.reason);
-  return out;
-}
-
-std::atomic<Backend*> ready{nullptr};
-
-const Loaded& loaded() {
-  static const Loaded once = [] {
-    Loaded out = load();
-    ready.store(out.backend);
-    return out;
-  }();
-  return once;
-}
-}  // namespace
-
-Backend* cuda_backend() { return loaded().backend; }
-
-Backend* loaded_cuda_backend() noexcept { return ready.load(); }
-
-const std::string& cuda_unavailable_reason() { return loaded().reason; }
-
-void fail_forked(const char* op) {
-  fail(op,
-       ": CUDA cannot be used here: this process was forked from one that uses it; fork before the "
-       "first use of CUDA, or start another process");
+void fail_forked(DeviceType type, const char* op) {
+  const char* const title = title_of(type);
+  fail(op, ": ", title,
+       " cannot be used here: this process was forked from one that uses it; fork ",
+       "before the first use of ", title, ", or start another process");
 }
 
 void require_device(Device device, const char* op) {
   if (device.is_cpu()) return;
-  Backend* backend = cuda_backend();
-  if (backend && !kernel_table(DeviceType::CUDA)) fail_forked(op);
-  if (!backend) fail(op, ": there is no CUDA device: ", cuda_unavailable_reason());
+  Backend* const backend = backend_of(device.type);
+  const char* const title = title_of(device.type);
+  if (backend && !kernel_table(device.type)) fail_forked(device.type, op);
+  if (!backend) fail(op, ": there is no ", title, " device: ", unavailable_reason(device.type));
   const int count = backend->device_count();
   if (device.index >= count)
-    fail(op, ": there is no device ", device, "; this machine has ", count, " CUDA device",
+    fail(op, ": there is no device ", device, "; this machine has ", count, " ", title, " device",
          count == 1 ? "" : "s");
 }
 

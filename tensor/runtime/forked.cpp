@@ -24,7 +24,7 @@ void before_fork() {
 
 void in_child() {
   ++forks;
-  if (loaded_cuda_backend() != nullptr) register_kernels(DeviceType::CUDA, nullptr);
+  for_each_opened_backend([](Backend&, DeviceType type) { register_kernels(type, nullptr); });
 }
 
 [[gnu::constructor]] void watch_forks() { pthread_atfork(before_fork, nullptr, in_child); }

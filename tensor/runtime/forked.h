@@ -1,5 +1,5 @@
 // tensor/runtime/forked.h: what a process lacks that fork() has made: the threads of its parent,
-// and the use of CUDA devices that the parent has used.
+// and the use of devices that the parent has used.
 #pragma once
 
 namespace moonlet {

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <glob.h>
 
+#include <cctype>
 #include <cstdlib>
 #include <string_view>
 #include <vector>
@@ -21,13 +22,23 @@ std::string variable(const char* name) {
   return value ? value : "";
 }
 
-// Patterns of folders, as of glob(3). Of Python, where `pip install` puts NVIDIA's packages.
-std::vector<std::string> folders() {
+// The folders of a toolkit; none where it has no name.
+std::vector<std::string> toolkit_folders(const std::string& toolkit) {
   std::vector<std::string> out;
-  for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
-    if (const std::string home = variable(name); !home.empty())
+  if (toolkit.empty()) return out;
+  std::string capitals;
+  for (const char c : toolkit)
+    capitals += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  for (const char* end : {"_HOME", "_PATH"})
+    if (const std::string home = variable((capitals + end).c_str()); !home.empty())
       for (const char* part : {"/lib64", "/lib", "/targets/*/lib"}) out.push_back(home + part);
-  for (const char* part : {"/usr/local/cuda/lib64", "/usr/local/cuda-*/lib64"}) out.push_back(part);
+  for (const char* part : {"/lib64", "-*/lib64"}) out.push_back("/usr/local/" + toolkit + part);
+  return out;
+}
+
+// Patterns of folders, as of glob(3). Of Python, where `pip install` puts NVIDIA's packages.
+std::vector<std::string> folders(const std::string& toolkit) {
+  std::vector<std::string> out = toolkit_folders(toolkit);
   std::vector<std::string> roots;
   for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"})
     if (const std::string root = variable(name); !root.empty()) roots.push_back(root);
@@ -40,9 +51,9 @@ std::vector<std::string> folders() {
 }
 
 // The files of that name in those folders.
-std::vector<std::string> files_named(const std::string& name) {
+std::vector<std::string> files_named(const std::string& name, const std::string& toolkit) {
   std::vector<std::string> out;
-  for (const std::string& folder : folders()) {
+  for (const std::string& folder : folders(toolkit)) {
     glob_t found{};
     if (glob(text(folder, "/", name).c_str(), 0, nullptr, &found) == 0)
       for (size_t i = 0; i < found.gl_pathc; ++i) out.emplace_back(found.gl_pathv[i]);
@@ -61,17 +72,20 @@ std::string missing_in(std::string_view message, const std::string& path) {
 constexpr int kDeepest = 8;  // libraries that want libraries
 constexpr int kMost = 32;    // libraries that one wants
 
-void* open(const std::string& path, int flags, std::string& reason, int depth);
+void* open(const std::string& path, int flags, const std::string& toolkit, std::string& reason,
+           int depth);
 
 // For good: what is opened next uses it.
-bool open_wanted(const std::string& name, int depth, std::string& reason) {
-  for (const std::string& file : files_named(name)) {
-    if (open(file, RTLD_NOW | RTLD_GLOBAL, reason, depth)) return true;
+bool open_wanted(const std::string& name, const std::string& toolkit, int depth,
+                 std::string& reason) {
+  for (const std::string& file : files_named(name, toolkit)) {
+    if (open(file, RTLD_NOW | RTLD_GLOBAL, toolkit, reason, depth)) return true;
   }
   return false;
 }
 
-void* open(const std::string& path, int flags, std::string& reason, int depth) {
+void* open(const std::string& path, int flags, const std::string& toolkit, std::string& reason,
+           int depth) {
   std::string last;
   for (int i = 0; i < kMost; ++i) {
     if (void* handle = dlopen(path.c_str(), flags)) return handle;
@@ -79,7 +93,7 @@ void* open(const std::string& path, int flags, std::string& reason, int depth) {
     const std::string name = missing_in(reason, path);
     if (name.empty() || name == last || depth == kDeepest) return nullptr;
     std::string why;
-    if (!open_wanted(name, depth + 1, why)) {
+    if (!open_wanted(name, toolkit, depth + 1, why)) {
       reason = text(path, " wants ", name);
       if (!why.empty()) {
         reason += ", which cannot be opened: " + why;
@@ -87,7 +101,7 @@ void* open(const std::string& path, int flags, std::string& reason, int depth) {
       }
       reason += ", which is neither where the loader looks nor in";
       const char* between = " ";
-      for (const std::string& folder : folders()) {
+      for (const std::string& folder : folders(toolkit)) {
         reason += between;
         reason += folder;
         between = ", ";
@@ -102,15 +116,16 @@ void* open(const std::string& path, int flags, std::string& reason, int depth) {
 
 }  // namespace
 
-void* open_with_libraries(const std::string& path, int flags, std::string& reason) {
-  return open(path, flags, reason, 0);
+void* open_with_libraries(const std::string& path, int flags, const std::string& toolkit,
+                          std::string& reason) {
+  return open(path, flags, toolkit, reason, 0);
 }
 
-void* open_library(const std::string& name, std::string& reason) {
+void* open_library(const std::string& name, std::string& reason, const std::string& toolkit) {
   constexpr int kFlags = RTLD_NOW | RTLD_LOCAL;
-  if (void* handle = open(name, kFlags, reason, 0)) return handle;
-  for (const std::string& file : files_named(name))
-    if (void* handle = open(file, kFlags, reason, 0)) return handle;
+  if (void* handle = open(name, kFlags, toolkit, reason, 0)) return handle;
+  for (const std::string& file : files_named(name, toolkit))
+    if (void* handle = open(file, kFlags, toolkit, reason, 0)) return handle;
   return nullptr;
 }
 

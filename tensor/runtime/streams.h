@@ -10,8 +10,9 @@
 
 namespace moonlet {
 
-// A stream by its number, which stays good as long as the process lives: 0 is the default stream of
-// a device, the others come from a pool or from a host's program.
+// Streams belong to one kind of device in a process: that of the first opened backend that has
+// them. A stream by its number, which stays good as long as the process lives: 0 is the default
+// stream of a device, the others come from a pool or from a host's program.
 struct DeviceStream {
   int8_t device = 0;
   uint16_t id = 0;
@@ -25,8 +26,9 @@ inline constexpr int kMaxStreamDevices = 16;
 // coroutine, as the execution state (tensor/runtime/execution.h) is; a thread without one has its
 // own.
 struct DeviceState {
-  int8_t current = 0;            // what "cuda" without a number stands for
-  bool default_follows = false;  // the default device is "cuda", so it goes with the current one
+  int8_t current = 0;  // what a device without a number stands for
+  // The default device was named without a number, so it goes with the current one.
+  bool default_follows = false;
   // Whether copies between the host and a device are waited for where they need not be. Off only
   // inside of `to` with non_blocking, where memory of the host is page-locked too.
   bool copies_wait = true;
@@ -43,8 +45,10 @@ inline DeviceStream current_stream(int device) {
 }
 // Makes it the current stream of its device. Throws when there is none of that number.
 void set_current_stream(DeviceStream stream);
-// Makes it what "cuda" without a number stands for. Throws when there is no such device.
-void set_current_device(int device);
+// Makes it what its kind without a number stands for. Throws when there is no such device.
+void set_current_device(Device device);
+// What a kind without a number stands for.
+Device current_device(DeviceType type) noexcept;
 
 // Work on the device of `stream` goes to it while the guard lives, and that device is current.
 // Tensors made meanwhile belong to the stream: what another stream does with them, the caller
@@ -68,11 +72,11 @@ class Streams {
   // One of the pool of that device and priority, in turn. Lower numbers come first; those outside
   // of the range stand for its ends.
   virtual DeviceStream from_pool(int device, int priority) = 0;
-  // A stream of a host's program (a cudaStream_t of that device), which must stay as long as work
-  // is put there.
+  // A stream of a host's program, by the handle that the backend's library has for it, which must
+  // stay as long as work is put there.
   virtual DeviceStream external(void* handle, int device) = 0;
   virtual bool exists(DeviceStream stream) = 0;
-  // The cudaStream_t.
+  // That handle.
   virtual void* handle(DeviceStream stream) = 0;
   virtual int priority(DeviceStream stream) = 0;
   // The least and the greatest.
@@ -88,10 +92,22 @@ class Streams {
   virtual bool query_event(void* event, int device) = 0;
   virtual void synchronize_event(void* event, int device) = 0;
   virtual float elapsed(void* from, void* to, int device) = 0;
+  // Work that `stream` has or gets until the storage is freed uses its memory, which another
+  // stream reuses only after that work. Nothing for memory that is not of the backend's allocator.
+  virtual void record_use(const Storage& storage, DeviceStream stream) = 0;
 };
 
-// That of the CUDA backend; throws naming `op` when there is none.
-Streams& cuda_streams(const char* op);
+// Those of the opened backend that has them, and its kind; null and the CPU where none has.
+Streams* opened_streams() noexcept;
+DeviceType stream_type() noexcept;
+// The same; throws naming `op` where there are none.
+Streams& require_streams(const char* op);
+// Whether ops on the device go to streams.
+inline bool has_streams(Device device) noexcept {
+  return !device.is_cpu() && device.type == stream_type();
+}
+// For backends as they are opened. Throws when another kind has streams already.
+void set_streams(DeviceType type, Streams& streams);
 
 // A moment in a stream: that at which all work has been done which was there when `record` ran.
 // It belongs to the device of the first stream that records it. One that was never recorded has
@@ -122,7 +138,7 @@ class Event {
 // Work put into `stream` from now on waits for what is in `other` now.
 void wait_stream(DeviceStream stream, DeviceStream other);
 // Says that work in `stream` uses the memory of x, which was made for another: freed, it is used
-// again only when that work is done. Nothing for what is not on a CUDA device.
+// again only when that work is done. Nothing for what is on a device without streams.
 void record_stream(const Tensor& x, DeviceStream stream);
 
 }  // namespace moonlet

@@ -28,7 +28,7 @@ void check_scatter(const char* op, const Tensor& x, int64_t dim, const Tensor& i
     inside = index.size(i) <= src.size(i);
   check(inside, op, ": src has shape ", src.sizes(), ", index has ", index.sizes(),
         ", and none of its sizes may be larger");
-  check_inside(op, x, wrap_dim(dim, x.dim(), op), index);
+  check_inside(op, x, wrapped(dim, x.dim()), index);
 }
 
 void check_vector(const char* op, const Tensor& index) {
@@ -39,7 +39,7 @@ void check_vector(const char* op, const Tensor& index) {
 
 Result gather(const Tensor& x, int64_t dim, const Tensor& index) {
   check_same_rank("gather", x, index);
-  check_inside("gather", x, wrap_dim(dim, x.dim(), "gather"), index);
+  check_inside("gather", x, wrapped(dim, x.dim()), index);
   return {index.sizes(), options_of(x)};
 }
 
@@ -49,7 +49,7 @@ void scatter(const Tensor& x, int64_t dim, const Tensor& index, const Tensor& so
 
 void scatter_value(const Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
   check_same_rank("scatter", x, index);
-  check_inside("scatter", x, wrap_dim(dim, x.dim(), "scatter"), index);
+  check_inside("scatter", x, wrapped(dim, x.dim()), index);
   check_fits(value, x.dtype(), "scatter");
 }
 
@@ -67,7 +67,7 @@ void scatter_add(const Tensor& x, int64_t dim, const Tensor& index, const Tensor
 // The shape of the slices of x at so many positions.
 static Dims slices_of(const char* op, const Tensor& x, int64_t dim, const Tensor& index) {
   check_vector(op, index);
-  const int d = wrap_dim(dim, x.dim(), op);
+  const int d = wrapped(dim, x.dim());
   Dims sizes = x.sizes();
   if (x.dim()) {
     sizes[d] = index.numel();

@@ -47,73 +47,7 @@ void check_lists(const char* op, const List& x, std::initializer_list<Named> wan
 
 }  // namespace
 
-void sgd_step(const List& x, const List& gradient, const List& momentum_buffer, double,
-              double momentum, double, bool, bool, double, double, bool) {
-  check(momentum == 0 || !momentum_buffer.empty(), "sgd_step: momentum wants a momentum_buffer");
-  check_lists("sgd_step", x, {{"gradient", &gradient}}, {{"momentum_buffer", &momentum_buffer}});
-}
-
-void adam_step(const List& x, const List& gradient, const List& exp_avg, const List& exp_avg_sq,
-               const List& max_exp_avg_sq, double, double, double, double, double, double, double,
-               bool) {
-  check_lists("adam_step", x,
-              {{"gradient", &gradient}, {"exp_avg", &exp_avg}, {"exp_avg_sq", &exp_avg_sq}},
-              {{"max_exp_avg_sq", &max_exp_avg_sq}});
-}
-
-void adagrad_step(const List& x, const List& gradient, const List& sum, double, double, double,
-                  double, bool) {
-  check_lists("adagrad_step", x, {{"gradient", &gradient}, {"sum", &sum}});
-}
-
-void adadelta_step(const List& x, const List& gradient, const List& square_avg,
-                   const List& acc_delta, double, double, double, double, double, bool) {
-  check_lists("adadelta_step", x,
-              {{"gradient", &gradient}, {"square_avg", &square_avg}, {"acc_delta", &acc_delta}});
-}
-
-void adamax_step(const List& x, const List& gradient, const List& exp_avg, const List& exp_inf,
-                 double, double, double, double, double, double, bool) {
-  check_lists("adamax_step", x,
-              {{"gradient", &gradient}, {"exp_avg", &exp_avg}, {"exp_inf", &exp_inf}});
-}
-
-void asgd_step(const List& x, const List& gradient, const List& ax, double, double, double, double,
-               double, bool) {
-  check_lists("asgd_step", x, {{"gradient", &gradient}, {"ax", &ax}});
-}
-
-void nadam_step(const List& x, const List& gradient, const List& exp_avg, const List& exp_avg_sq,
-                double, double, double, double, double, double, double, double, bool) {
-  check_lists("nadam_step", x,
-              {{"gradient", &gradient}, {"exp_avg", &exp_avg}, {"exp_avg_sq", &exp_avg_sq}});
-}
-
-void radam_step(const List& x, const List& gradient, const List& exp_avg, const List& exp_avg_sq,
-                double, double, double, double, double, double, double, bool) {
-  check_lists("radam_step", x,
-              {{"gradient", &gradient}, {"exp_avg", &exp_avg}, {"exp_avg_sq", &exp_avg_sq}});
-}
-
-void rmsprop_step(const List& x, const List& gradient, const List& square_avg,
-                  const List& momentum_buffer, const List& grad_avg, double, double, double,
-                  double momentum, double, double, bool) {
-  check(momentum == 0 || !momentum_buffer.empty(),
-        "rmsprop_step: momentum wants a momentum_buffer");
-  check_lists("rmsprop_step", x, {{"gradient", &gradient}, {"square_avg", &square_avg}},
-              {{"momentum_buffer", &momentum_buffer}, {"grad_avg", &grad_avg}});
-}
-
-void rprop_step(const List& x, const List& gradient, const List& prev, const List& step_size,
-                double, double, double, double, double, double, bool) {
-  check_lists("rprop_step", x,
-              {{"gradient", &gradient}, {"prev", &prev}, {"step_size", &step_size}});
-}
-
-void lion_step(const List& x, const List& gradient, const List& exp_avg, double, double, double,
-               double, double, bool) {
-  check_lists("lion_step", x, {{"gradient", &gradient}, {"exp_avg", &exp_avg}});
-}
+#include "tensor/optim_checks-inl.h"
 
 Result list_norm(const List& x, double p) {
   check(p > 0, "list_norm: p must be above 0, got ", p);

@@ -7,8 +7,8 @@
 
 namespace moonlet::shapes {
 
-// `sizes` without the dims (keepdim: with size 1 there). `dims` is wrapped here.
-Dims reduced_sizes(const Dims& sizes, const Dims& dims, bool keepdim, const char* op);
+// `sizes` without the dims (keepdim: with size 1 there). `dims` is wrapped.
+Dims reduced_sizes(const Dims& sizes, const Dims& dims, bool keepdim);
 // `dtype`, or else that of x; integers and booleans are summed in int64.
 DType sum_dtype(const Tensor& x, std::optional<DType> dtype);
 

@@ -5,27 +5,18 @@
 namespace moonlet::shapes {
 
 namespace {
-Result scan(const char* op, const Tensor& x, int64_t dim, std::optional<DType> dtype) {
-  wrap_dim(dim, x.dim(), op);
-  return like(x, sum_dtype(x, dtype));
-}
+Result scan(const Tensor& x, std::optional<DType> dtype) { return like(x, sum_dtype(x, dtype)); }
 }  // namespace
 
-Result cumsum(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
-  return scan("cumsum", x, dim, dtype);
-}
-Result cumprod(const Tensor& x, int64_t dim, std::optional<DType> dtype) {
-  return scan("cumprod", x, dim, dtype);
-}
-Result logcumsumexp(const Tensor& x, int64_t dim) {
-  return scan("logcumsumexp", x, dim, x.dtype());
-}
+Result cumsum(const Tensor& x, int64_t, std::optional<DType> dtype) { return scan(x, dtype); }
+Result cumprod(const Tensor& x, int64_t, std::optional<DType> dtype) { return scan(x, dtype); }
+Result logcumsumexp(const Tensor& x, int64_t) { return scan(x, x.dtype()); }
 
-std::array<Result, 2> cummax(const Tensor& x, int64_t dim) {
-  return {scan("cummax", x, dim, x.dtype()), like(x, DType::Int64)};
+std::array<Result, 2> cummax(const Tensor& x, int64_t) {
+  return {scan(x, x.dtype()), like(x, DType::Int64)};
 }
-std::array<Result, 2> cummin(const Tensor& x, int64_t dim) {
-  return {scan("cummin", x, dim, x.dtype()), like(x, DType::Int64)};
+std::array<Result, 2> cummin(const Tensor& x, int64_t) {
+  return {scan(x, x.dtype()), like(x, DType::Int64)};
 }
 
 }  // namespace moonlet::shapes

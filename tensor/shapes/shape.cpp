@@ -30,7 +30,7 @@ Result cat(const std::vector<Tensor>& tensors, int64_t dim) {
   const Tensor& first = *std::find_if(tensors.begin(), tensors.end() - 1,
                                       [](const Tensor& x) { return !adds_nothing(x); });
   check(first.dim() > 0, "cat: tensor 1 has shape (), which cannot be joined; use stack");
-  const int d = wrap_dim(dim, first.dim(), "cat");
+  const int d = wrapped(dim, first.dim());
   Dims sizes = first.sizes();
   sizes[d] = 0;
   DType dtype = first.dtype();

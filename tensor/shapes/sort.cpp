@@ -5,8 +5,7 @@
 
 namespace moonlet::shapes {
 
-std::array<Result, 2> sort(const Tensor& x, int64_t dim, bool, bool) {
-  wrap_dim(dim, x.dim(), "sort");
+std::array<Result, 2> sort(const Tensor& x, int64_t, bool, bool) {
   const auto as_x = [&](DType dtype) {
     return laid_out_like(x, MemoryFormat::Preserve, {dtype, x.device()}, "sort");
   };
@@ -14,7 +13,7 @@ std::array<Result, 2> sort(const Tensor& x, int64_t dim, bool, bool) {
 }
 
 std::array<Result, 2> topk(const Tensor& x, int64_t k, int64_t dim, bool, bool) {
-  const int d = wrap_dim(dim, x.dim(), "topk");
+  const int d = wrapped(dim, x.dim());
   Dims sizes = x.sizes();
   const int64_t n = x.dim() ? sizes[d] : 1;
   check(k >= 0 && k <= n, "topk: k = ", k, " is not between 0 and ", n, ", the size of dimension ",
@@ -23,9 +22,10 @@ std::array<Result, 2> topk(const Tensor& x, int64_t k, int64_t dim, bool, bool) 
   check(x.dim() || k == 1, "topk: k = ", k, " of a tensor without dimensions");
   return {Result{sizes, options_of(x)}, Result{sizes, {DType::Int64, x.device()}}};
 }
+
 // One element along dim and its position, of rows that hold at least one.
 static std::array<Result, 2> selected(const char* op, const Tensor& x, int64_t dim, bool keepdim) {
-  const Dims sizes = reduced_sizes(x.sizes(), x.dim() ? Dims{dim} : Dims{}, keepdim, op);
+  const Dims sizes = reduced_sizes(x.sizes(), Dims{dim}, keepdim);
   check(x.numel() > 0 || numel_of(sizes, op) == 0, op, ": dim ", dim + 1, " of shape ", x.sizes(),
         " holds no elements");
   return {Result{sizes, options_of(x)}, Result{sizes, {DType::Int64, x.device()}}};

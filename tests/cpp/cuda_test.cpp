@@ -22,12 +22,14 @@ using namespace moonlet;
 
 namespace {
 
-constexpr Device kFirst{DeviceType::CUDA, 0};
+const DeviceType kCuda = device_type_from_name("cuda");
+const Device kFirst{kCuda, 0};
+Backend* cuda_backend() { return backend_of(kCuda); }
 constexpr int64_t kMiB = 1 << 20;
 
 bool no_device() {
   if (cuda_backend()) return false;
-  WARN("no CUDA device: " << cuda_unavailable_reason());
+  WARN("no CUDA device: " << unavailable_reason(kCuda));
   return true;
 }
 
@@ -58,10 +60,10 @@ Tensor block(int64_t count) { return empty_plain({count}, {DType::UInt8, kFirst}
 TEST_CASE("a missing device gives a reason", "[cuda]") {
   if (cuda_backend()) {
     const int8_t after = static_cast<int8_t>(cuda_backend()->device_count());
-    REQUIRE_THROWS_WITH(require_device({DeviceType::CUDA, after}, "zeros"),
+    REQUIRE_THROWS_WITH(require_device({kCuda, after}, "zeros"),
                         ContainsSubstring("zeros: there is no device cuda:"));
   } else {
-    REQUIRE(!cuda_unavailable_reason().empty());
+    REQUIRE(!unavailable_reason(kCuda).empty());
     REQUIRE_THROWS_WITH(require_device(kFirst, "zeros"),
                         ContainsSubstring("there is no CUDA device"));
   }
@@ -69,7 +71,7 @@ TEST_CASE("a missing device gives a reason", "[cuda]") {
 
 TEST_CASE("freed device memory is used again and can be given back", "[cuda]") {
   if (no_device()) return;
-  Allocator& allocator = allocator_for(DeviceType::CUDA);
+  Allocator& allocator = allocator_for(kCuda);
   allocator.empty_cache();
   const int64_t before = allocator.cached_bytes();
   char* first = nullptr;
@@ -87,7 +89,7 @@ TEST_CASE("freed device memory is used again and can be given back", "[cuda]") {
 
 TEST_CASE("free neighbours join to serve a larger request", "[cuda]") {
   if (no_device()) return;
-  Allocator& allocator = allocator_for(DeviceType::CUDA);
+  Allocator& allocator = allocator_for(kCuda);
   allocator.empty_cache();
   {
     const Tensor a = block(4 * kMiB), b = block(4 * kMiB), c = block(4 * kMiB);
@@ -111,8 +113,8 @@ TEST_CASE("running out of device memory is an error that leaves the rest usable"
 
 TEST_CASE("a failed allocation gives the cache back and tries again", "[cuda]") {
   if (no_device() || !cuda_backend()->emulated()) return;
-  allocator_for(DeviceType::CUDA).empty_cache();
-  const int64_t free_bytes = cuda_backend()->memory_info(0).first;
+  allocator_for(kCuda).empty_cache();
+  const int64_t free_bytes = cuda_backend()->memory_reports()->free_and_total(0).first;
   const int64_t part = free_bytes * 2 / 5;
   { const Tensor a = block(part), b = block(part); }
   const Tensor larger = block(part + part / 2);
@@ -144,17 +146,17 @@ class Counting final : public Allocator {
 
 TEST_CASE("a host's allocator takes the place of the device's", "[cuda]") {
   if (no_device()) return;
-  Allocator& before = allocator_for(DeviceType::CUDA);
+  Allocator& before = allocator_for(kCuda);
   Counting counting(before);
-  set_allocator(DeviceType::CUDA, &counting);
+  set_allocator(kCuda, &counting);
   {
     const Tensor x = moved(numbered({4, 5}, DType::Float32), kFirst);
     REQUIRE(value(raw::sum(x, {0, 1}, false, std::nullopt)) == 57);
     REQUIRE(counting.live == 1);
     REQUIRE(counting.made > 1);  // also what kernels make
     REQUIRE_THROWS_WITH(block(200 * kMiB), ContainsSubstring("no more from the host"));
-    set_allocator(DeviceType::CUDA, nullptr);
-    REQUIRE(&allocator_for(DeviceType::CUDA) == &before);
+    set_allocator(kCuda, nullptr);
+    REQUIRE(&allocator_for(kCuda) == &before);
     const int made = counting.made;
     const Tensor y = block(10);
     REQUIRE(counting.made == made);
@@ -204,7 +206,7 @@ TEST_CASE("copies work between layouts, sizes and devices", "[cuda]") {
   raw::copy_(wide, x);
   REQUIRE(bytes(views::select(wide, 0, 2)) == bytes(x));
   if (cuda_backend()->device_count() > 1) {
-    const Tensor other = moved(device, {DeviceType::CUDA, 1});
+    const Tensor other = moved(device, {kCuda, 1});
     REQUIRE(other.device().index == 1);
     REQUIRE(bytes(other) == bytes(x));
   }
@@ -278,15 +280,15 @@ TEST_CASE("what kernels report is for the interpreter whose op made it", "[cuda]
   fault(one);
   REQUIRE_THROWS_WITH(cuda_backend()->synchronize(0), ContainsSubstring("position 9"));
   fault(one);
-  cuda_backend()->interpreter_closed(&first);
+  cuda_backend()->deferred_errors()->interpreter_closed(&first);
   REQUIRE_THROWS_WITH(wait(other), ContainsSubstring("position 9"));
   wait(other);
-  cuda_backend()->interpreter_closed(&second);
+  cuda_backend()->deferred_errors()->interpreter_closed(&second);
 }
 
 TEST_CASE("a stream guard is its thread's, and goes back", "[cuda]") {
   if (no_device()) return;
-  Streams& streams = cuda_streams("test");
+  Streams& streams = *cuda_backend()->streams();
   const DeviceStream a = streams.from_pool(0, 0), b = streams.from_pool(0, -1);
   REQUIRE(a != b);
   REQUIRE(streams.exists(a));

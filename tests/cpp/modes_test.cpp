@@ -113,7 +113,7 @@ TEST_CASE("every op is found by its name, once") {
     CHECK(find_op(op->name) == op);
     CHECK(op->call != nullptr);
     CHECK(std::string(op->row->schema).starts_with(std::string(op->row->name) + "("));
-    const bool composite = std::string_view(op->row->kind) == "composite";
+    const bool composite = op->row->kind == OpKind::Composite;
     if (op->body != nullptr) CHECK((composite && op->form == OpInfo::Form::Plain));
   }
   CHECK(find_op("no_such_op") == nullptr);
@@ -123,7 +123,7 @@ TEST_CASE("the forms of every pointwise row agree when called boxed") {
   int rows = 0;
   for (const OpInfo* op : all_ops()) {
     const RowInfo& row = *op->row;
-    if (op->form != OpInfo::Form::Plain || std::string_view(row.kind) != "pointwise") continue;
+    if (op->form != OpInfo::Form::Plain || row.kind != OpKind::Pointwise) continue;
     INFO(row.schema);
     ++rows;
     const BoxedValues arguments = pointwise_arguments(row);
@@ -423,17 +423,15 @@ void call_twice(std::span<const BoxedValue> arguments, BoxedValues& results) {
   results.emplace_back(add(x, x));
 }
 const ArgumentInfo kTwiceArguments[] = {{"x", "Tensor", nullptr, false}};
-const RowInfo kTwiceRow = {"test_twice",
-                           "test_twice(Tensor x) -> Tensor",
-                           "plugin",
-                           "composite",
-                           dtypes::all,
-                           false,
-                           true,
-                           AutocastPolicies{},
-                           kTwiceArguments,
-                           1,
-                           1};
+const RowInfo kTwiceRow = {.name = "test_twice",
+                           .schema = "test_twice(Tensor x) -> Tensor",
+                           .family = "plugin",
+                           .kind = OpKind::Composite,
+                           .dtypes = dtypes::all,
+                           .differentiable = true,
+                           .arguments = kTwiceArguments,
+                           .argument_count = 1,
+                           .result_count = 1};
 const OpInfo kTwice = {"test_twice", &kTwiceRow, OpInfo::Form::Plain, call_twice, call_twice};
 const OpInfo kTaken = {"exp", &kTwiceRow, OpInfo::Form::Plain, call_twice};
 
@@ -463,7 +461,7 @@ TEST_CASE("autocast from C++") {
   const Tensor m = view(x, {1, 2});
   Autocast outer(DeviceType::CPU, DType::BFloat16, true),
       off(DeviceType::CPU, DType::BFloat16, false);
-  Autocast cuda(DeviceType::CUDA, DType::Float16, true);
+  Autocast cuda(device_type_from_name("cuda"), DType::Float16, true);
   const ModeScope scope(outer);
   CHECK(linear(m, m, Tensor()).dtype() == DType::BFloat16);
   {
@@ -475,6 +473,6 @@ TEST_CASE("autocast from C++") {
     const ModeScope inner(cuda);
     CHECK(linear(m, m, Tensor()).dtype() == DType::BFloat16);
   }
-  CHECK(current_autocast(DeviceType::CUDA) == nullptr);
+  CHECK(current_autocast(device_type_from_name("cuda")) == nullptr);
   CHECK(!message_of([] { Autocast(DeviceType::CPU, DType::Float64, true); }).empty());
 }

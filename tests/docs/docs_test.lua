@@ -4,6 +4,7 @@
 
 package.path = (arg[0]:match "^(.*)/" or ".") .. "/../lua/?.lua;" .. package.path
 local harness = require "harness"
+local ml = require "moonlet"
 local test, expect = harness.test, harness.expect
 
 local source = os.getenv "MOONLET_SOURCE" or (arg[0]:match "^(.*)/" or ".") .. "/../.."
@@ -72,8 +73,12 @@ local function run_samples(name, least)
   expect.truthy(#found >= least)
   local failures = {}
   for _, block in ipairs(found) do
-    local ok, message = pcall(run_lua, block, name, env)
-    if not ok then failures[#failures + 1] = message end
+    if block.text:find('device = "cuda"', 1, true) and not ml.cuda.is_available() then
+      print(("SKIP %s:%d: %s"):format(name, block.line, ml.cuda.unavailable_reason()))
+    else
+      local ok, message = pcall(run_lua, block, name, env)
+      if not ok then failures[#failures + 1] = message end
+    end
   end
   if #failures > 0 then error(table.concat(failures, "\n"), 0) end
 end
@@ -178,8 +183,13 @@ test("the C++ programs of docs/embedding.md", function()
 end)
 
 test("links between the documents lead somewhere", function()
-  for _, path in ipairs { "README.md", "CONTRIBUTING.md", "docs/guide.md", "docs/porting.md",
-    "docs/embedding.md", "docs/architecture.md", "docs/op-table.md" } do
+  local paths = { "README.md", "CONTRIBUTING.md", "docs/guide.md", "docs/porting.md",
+    "docs/embedding.md", "docs/architecture.md", "docs/op-table.md", "docs/glossary.md" }
+  for page in read(source .. "/docs/architecture.md"):gmatch "%]%((architecture/[^)#]+%.md)%)" do
+    paths[#paths + 1] = "docs/" .. page
+  end
+  expect.truthy(#paths > 15, #paths)
+  for _, path in ipairs(paths) do
     local folder = path:match "^(.*/)" or ""
     for target in read(source .. "/" .. path):gmatch "%]%(([^)#]+)%)" do
       if not target:find "^https?:" then

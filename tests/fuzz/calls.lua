@@ -156,7 +156,7 @@ end
 
 local function spoiled_call(case, f, form, plan, out)
   local ran, messages = {}, {}
-  local devices = has_cuda and not case.no_cuda and { "cpu", "cuda" } or { "cpu" }
+  local devices = has_cuda and not case.cpu_only and { "cpu", "cuda" } or { "cpu" }
   for _, device in ipairs(devices) do
     note(("%s%s on %s: %s"):format(case.call, form, device, plan.text))
     local values = wrong.build(plan, device)
@@ -221,7 +221,7 @@ local function one_call(case)
   if not f then return end
   if form == "_" and math.random(1, 3) == 1 and not case.random then
     aliased_call(case, f, "cpu")
-    if has_cuda and not case.no_cuda then aliased_call(case, f, "cuda") end
+    if has_cuda and not case.cpu_only then aliased_call(case, f, "cuda") end
     return
   end
   local plan, out = wrong.plan(case, form), nil

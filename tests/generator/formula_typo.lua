@@ -20,7 +20,9 @@ end
 
 local folder = os.tmpname()
 os.remove(folder)
-assert(run("mkdir -p '%s/tensor/core' && cp -r '%s/tensor/ops' '%s/tensor/'", folder, root, folder))
+assert(run("mkdir -p '%s/tensor/core' '%s/tensor/functors' && cp -r '%s/tensor/ops' '%s/tensor/'", folder, folder,
+  root, folder))
+assert(run("cp '%s/tensor/functors/optimizers.lua' '%s/tensor/functors/'", root, folder))
 assert(run("cp '%s/tensor/core/dtype.h' '%s/tensor/core/'", root, folder))
 
 -- The first formula of the family that is a call of one op.

@@ -1,5 +1,5 @@
 -- tests/lint/doc_files.lua: every file and folder of the project that the documents name is there:
--- in the tree, or among what the build makes.
+-- in the tree, or among what the build makes; and pages of docs/architecture/ are short.
 
 package.path = arg[0]:match "^(.*)/" .. "/?.lua;" .. package.path
 local files = require "files"
@@ -67,7 +67,21 @@ for _, document in ipairs(documents) do
     if top[folder] then check(document, at, folder .. rest:gsub("[.-]+$", "")) end
   end
   for at, target in text:gmatch "%]%(()([%w_:./-]+)" do
-    if not target:find "^https?:" then check(document, at, document.folder .. target) end
+    if not target:find "^https?:" then
+      local path, count = document.folder .. target
+      repeat path, count = path:gsub("[^/]+/%.%./", "", 1) until count == 0
+      check(document, at, path)
+    end
+  end
+  -- A page about a folder is read at one sitting and shows what it tells.
+  if document.path:find "^docs/architecture/" then
+    local words = select(2, text:gsub("%S+", ""))
+    if words > 1500 then
+      problems[#problems + 1] = ("%s: %d words, at most 1500 are expected"):format(document.path, words)
+    end
+    if not text:find "%]%([%w_-]+%.svg%)" then
+      problems[#problems + 1] = document.path .. ": a drawing is expected"
+    end
   end
   for at, name in text:gmatch "`()([%w_-]+%.%a+)`" do
     local ending = name:match "%.(%a+)$"

@@ -26,10 +26,6 @@ local function definitions(pattern)
     local text = base and files.read(root, path)
     if text then
       text = ("\n" .. text):gsub("\nnamespace {.-\n}  // namespace\n", "\n")
-      -- Kernels that all devices make in the same way stand in one file.
-      text = text:gsub('#include "(tensor/functors/[%w_]+_kernels%-inl%.h)"', function(shared)
-        return files.read(root, shared)
-      end)
       for name in text:gmatch "\n[%a][%w_:<>,&* ]-[ &]([%a_][%w_]*)%([^;{}]*%) {" do
         out[name] = out[name] or {}
         table.insert(out[name], { path = path, base = base })
@@ -69,7 +65,7 @@ end
 local function expect_kernels(row)
   expect(shapes, "shape function", row.name, row.family)
   for device, found in pairs(kernels) do
-    if device ~= "cuda" or not row.no_cuda then expect(found, device .. " kernel", row.name, row.family) end
+    if device == "cpu" or not row.cpu_only then expect(found, device .. " kernel", row.name, row.family) end
   end
 end
 
@@ -86,11 +82,15 @@ local function note_formulas(row)
   end
 end
 
+-- What is generated of the optimisers' rows.
+local generated = {}
+for _, row in ipairs(require("tensor.functors.optimizers").rows) do generated[row.name .. "_step"] = true end
+
 -- Pointwise kernels are generated and views have no folder of families.
 for _, row in ipairs(rows) do
   if row.kind == "composite" then
     expect(composites, "composite", row.name .. "_composite", row.family)
-  elseif cpptext.has_kernel(row) and row.kind ~= "pointwise" then
+  elseif cpptext.has_kernel(row) and row.kind ~= "pointwise" and not generated[row.name] then
     expect_kernels(row)
   end
   note_formulas(row)

@@ -12,8 +12,9 @@ local path = "docs/op-table.md"
 local problems, found, number = {}, {}, 0
 local function problem(...) problems[#problems + 1] = ("%s:%d: "):format(path, number) .. string.format(...) end
 
--- A row names the types that one text describes, and the C++ type of each.
-for line in (files.read(root, path) .. "\n"):gmatch "(.-)\n" do
+-- A row names the types that one text describes, and the C++ type of each. Other sections have tables, too.
+local signature = files.read(root, path):match "^(.-\n)## The kinds\n"
+for line in signature:gmatch "(.-)\n" do
   number = number + 1
   local names, cpp, text = line:match "^| (`[^|]-) | (`[^|]-) | (.-) |$"
   if names then

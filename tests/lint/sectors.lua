@@ -1,5 +1,5 @@
 -- tests/lint/sectors.lua: how well the kernels of the emulated device coalesce, from the file that
--- MOONLET_EMULATED_SECTORS named (docs/architecture.md): of what a warp's accesses moved, the share
+-- MOONLET_EMULATED_SECTORS named (docs/architecture/cuda-emulated.md): of what a warp's accesses moved, the share
 -- that they asked for, the worst first. usage: lua5.4 tests/lint/sectors.lua FILE [LEAST]
 -- With LEAST, a share such as 0.9, kernels below it that moved more than a few sectors are errors.
 local FEW = 1000

@@ -8,7 +8,8 @@ local root = arg[1]
 -- Where a banned word is part of another expression, which stays.
 local KEPT = { "in%-place", "[Ii]n%-place", "in place", "in the places? of", "in its place", "in their places?",
   "t[ao]o?ke?s? the place", "t[ao]o?ke?s? its place", "t[ao]o?ke?s? their place", "taken? the places? of", "into place",
-  "first place", "change places", "decimal places", "last place", "[Rr]eplace", "other places",
+  "first place", "one place", "two places", "several places", "either place", "only place", "takes place",
+  "change places", "decimal places", "last place", "[Rr]eplace", "other places",
   "[Ll]aplace", "negative_slope", "negative slope", "check_slope" }
 
 local glossary = files.read(root, "docs/glossary.md")
@@ -22,13 +23,18 @@ for row in glossary:gmatch "[^\n]+" do
   end
 end
 
--- Words whose other meanings are the field's: the slope of a leaky ReLU, the files of ONNX.
+-- Where a word has another meaning of the field's: the slope of a leaky ReLU and of a filter's side.
+local EXCEPTED = {
+  slope = { "activation", "audio", "/onnx/", "relu", "nn/functional", "nn/init", "composition", "^tests/",
+    "^scripts/", "^docs/", "^tensor/ops/" },
+  place = { "^stdlib/onnx/" },
+}
+
 local function is_excepted(path, word)
-  if word:find "^slope" then
-    return path:find "activation" or path:find "relu" or path:find "nn/init" or path:find "composition"
-      or path:find "tests/" or path:find "scripts/" or path:find "docs/" or path:find "ops/"
+  for _, pattern in ipairs(EXCEPTED[(word:gsub("s$", ""))] or {}) do
+    if path:find(pattern) then return true end
   end
-  return path:find "^stdlib/onnx/"
+  return false
 end
 
 -- The parts of names, in lower case: "kLastPlaces" has k, last and places.

@@ -3,6 +3,7 @@
 
 local ml = require "moonlet"
 local samples = require "op_samples"
+local under_test = require "test_device"
 
 local checks = {}
 
@@ -479,33 +480,36 @@ local function tolerance_of(args)
   return most
 end
 
--- The same on the CPU and on the CUDA device; where the arguments may be refused, an error on both.
+-- The same on the CPU and on the device; where the arguments may be refused, an error on both.
 local function compare_devices(case, what, args, layout, may_fail)
   local tol = case.family == "random" and 1e-4 or nil
   local fine, want, want_grads = pcall(results_on, case, args, "cpu", layout)
   local there, got, got_grads = pcall(function()
-    local results, grads = results_on(case, args, "cuda", layout)
-    ml.cuda.synchronize()
+    local results, grads = results_on(case, args, under_test.name, layout)
+    under_test.synchronize()
     return results, grads
   end)
   if fine ~= there then
-    error(("%s: %s on the CPU, on CUDA %s"):format(what, fine and "fine" or want, there and "fine" or got), 0)
+    error(("%s: %s on the CPU, on %s %s"):format(what, fine and "fine" or want, under_test.name,
+      there and "fine" or got), 0)
   end
   if not fine and not may_fail then error(("%s: %s"):format(what, want), 0) end
   if not fine then return end
-  if case.check.value ~= "undefined contents" then compare_lists(what .. " on CUDA", got, want, tol, tolerance_of(args)) end
+  if case.check.value ~= "undefined contents" then
+    compare_lists(("%s on %s"):format(what, under_test.name), got, want, tol, tolerance_of(args))
+  end
   for k = 1, #want_grads do
-    checks.compare(("%s on CUDA, gradient %d"):format(what, k), got_grads[k], want_grads[k], tol)
+    checks.compare(("%s on %s, gradient %d"):format(what, under_test.name, k), got_grads[k], want_grads[k], tol)
   end
   for _, y in ipairs(got) do
     if ml.is_tensor(y) and y.device == "cpu" then error("the result is on the CPU", 0) end
   end
 end
 
--- The same results and gradients on the CUDA device: as given, in other layouts, empty, and in
+-- The same results and gradients on the device under test: as given, in other layouts, empty, and in
 -- every dtype the row claims.
-function checks.cuda(case, i)
-  if case.no_cuda then return case.no_cuda end
+function checks.device(case, i)
+  if case.cpu_only then return case.cpu_only end
   local args = samples.arguments(case, i)
   if not has_tensor(args) then return "no tensor argument" end
   compare_devices(case, "contiguous arguments", args)

@@ -7,6 +7,7 @@
 #include "cuda/kernels/common/divide.cuh"
 #include "cuda/kernels/common/elements.cuh"
 #include "tensor/core/dims.h"
+#include "tensor/core/geometry.h"
 #include "tensor/core/tensor.h"
 
 namespace moonlet::cuda {
@@ -53,17 +54,10 @@ __device__ __forceinline__ Offsets<N> offsets(const Geometry<N>& g, int64_t i) {
 // Drops dimensions of size 1 and joins those that lie in a row for all tensors; with the dividers.
 template <int N>
 Geometry<N> collapse(const Geometry<N>& g) {
-  Geometry<N> out;
-  for (int d = 0; d < g.rank; ++d) {
-    if (g.sizes[d] == 1) continue;
-    const int last = out.rank - 1;
-    bool joins = last >= 0;
-    for (int t = 0; joins && t < N; ++t)
-      joins = out.strides[t][last] == g.strides[t][d] * g.sizes[d];
-    const int at = joins ? last : out.rank++;
-    out.sizes[at] = joins ? out.sizes[at] * g.sizes[d] : g.sizes[d];
-    for (int t = 0; t < N; ++t) out.strides[t][at] = g.strides[t][d];
-  }
+  Geometry<N> out = g;
+  out.rank = collapse_dims<Innermost::Last>(g.rank, out.sizes, [&](auto&& f) {
+    for (int t = 0; t < N; ++t) f(out.strides[t]);
+  });
   int64_t count = 1;
   for (int d = 0; d < out.rank; ++d) count *= out.sizes[d];
   out.narrow = count > 0 && count < kDividerLimit;

@@ -42,13 +42,14 @@ int l_collect(lua_State* L) {
 }
 
 DeviceType device_type(lua_State* L, int index, const char* op) {
-  if (lua_type(L, index) == LUA_TSTRING) {
-    const std::string_view name = lua_tostring(L, index);
-    if (name == "cpu") return DeviceType::CPU;
-    if (name == "cuda") return DeviceType::CUDA;
-    fail(op, ": device must be \"cpu\" or \"cuda\", got \"", name, "\"");
-  }
-  fail(op, ": device must be \"cpu\" or \"cuda\", got ", type_name(L, index));
+  const bool is_text = lua_type(L, index) == LUA_TSTRING;
+  if (is_text)
+    if (const auto found = find_device_type(lua_tostring(L, index))) return *found;
+  std::string known;
+  for (const DeviceType type : device_types())
+    known += text(known.empty() ? "" : " or ", "\"", name(type), "\"");
+  const std::string got = is_text ? text("\"", lua_tostring(L, index), "\"") : type_name(L, index);
+  fail(op, ": device must be ", known, ", got ", got);
 }
 
 DType default_autocast_dtype(DeviceType device) {
@@ -75,8 +76,10 @@ bool is_on(DeviceType device) {
 }
 
 int l_is_autocast_enabled(lua_State* L) {
-  if (lua_isnoneornil(L, 1))
-    return push_result(L, is_on(DeviceType::CPU) || is_on(DeviceType::CUDA));
+  if (lua_isnoneornil(L, 1)) {
+    const auto types = device_types();
+    return push_result(L, std::any_of(types.begin(), types.end(), is_on));
+  }
   return push_result(L, is_on(device_type(L, 1, "is_autocast_enabled")));
 }
 

@@ -215,8 +215,8 @@ class Profiler final : public Mode, public BackwardObserver {
   static void synchronize(const BoxedValues& values) {
     for (const BoxedValue& value : values) {
       const Tensor* t = std::get_if<Tensor>(&value);
-      if (t && t->defined() && t->device().is_cuda())
-        cuda_backend()->synchronize(t->device().index);
+      const Device device = t && t->defined() ? t->device().real() : Device{};
+      if (Backend* backend = opened_backend(device.type)) backend->synchronize(device.index);
     }
   }
 

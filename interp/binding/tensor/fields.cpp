@@ -104,7 +104,8 @@ int push_field(lua_State* L, const Tensor& x, Field field) {
     case Field::Real:
     case Field::Imag: return push_getter(L);
     case Field::Data: return push_result(L, detach(x));
-    case Field::IsCuda: return push_result(L, x.device().is_cuda());
+    case Field::IsCuda:
+      return push_result(L, x.device().real().type == device_type_from_name("cuda"));
     case Field::IsSparse: return push_result(L, false);
     case Field::Itemsize: return push_result(L, static_cast<int64_t>(size_of(x.dtype())));
     case Field::Nbytes: return push_result(L, static_cast<int64_t>(x.numel() * size_of(x.dtype())));

@@ -149,9 +149,9 @@ int l_element_size(lua_State* L) {
   return push_result(L, static_cast<int64_t>(size_of(check_tensor(L, 1, "element_size").dtype())));
 }
 
-// The number of the CUDA device, -1 on the CPU.
+// The number of the device, -1 on the CPU.
 int l_get_device(lua_State* L) {
-  const Device device = check_tensor(L, 1, "get_device").device();
+  const Device device = check_tensor(L, 1, "get_device").device().real();
   return push_result(L, device.is_cpu() ? int64_t{-1} : static_cast<int64_t>(device.index));
 }
 
@@ -236,9 +236,10 @@ int l_cuda(lua_State* L) {
   static const Signature kSignature = {"cuda", "cuda(x, device=nil, non_blocking=false)", kArgs,
                                        std::size(kArgs)};
   ArgReader args(L, kSignature);
-  const int64_t index = args.has(1) ? args.integer(1) : device_state.current;
-  check(index >= 0 && index < 100, "cuda: there is no device ", index);
-  const Device device{DeviceType::CUDA, static_cast<int8_t>(index)};
+  Device device = device_from_name(kSignature.op);
+  const int64_t index = args.has(1) ? args.integer(1) : device.index;
+  check(index >= 0 && index < 100, kSignature.op, ": there is no device ", index);
+  device.index = static_cast<int8_t>(index);
   return push_result(L, to(args.tensor(0), std::nullopt, device, std::nullopt, false,
                            args.has(2) && args.boolean(2)));
 }

@@ -61,7 +61,8 @@ int push_field(lua_State* L, const SparseRows& rows, Field field) {
     case Field::Device: return push_string(L, name(rows.values.device()));
     case Field::Ndim: return push_result(L, static_cast<int64_t>(rows.sizes.size()));
     case Field::IsSparse: return push_result(L, true);
-    case Field::IsCuda: return push_result(L, rows.values.device().is_cuda());
+    case Field::IsCuda:
+      return push_result(L, rows.values.device().real().type == device_type_from_name("cuda"));
     case Field::RequiresGrad: return push_result(L, false);
   }
   return 0;

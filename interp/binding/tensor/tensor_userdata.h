@@ -141,7 +141,8 @@ void register_io(lua_State* L);
 void register_construct(lua_State* L);
 void register_settings(lua_State* L);
 void register_memory(lua_State* L);
-void register_cuda(lua_State* L);
+// Adds the module of functions of a kind of device, ml.NAME, with the methods of tensors on one.
+void register_device_module(lua_State* L, DeviceType type);
 void register_dtypes(lua_State* L);
 void register_grad_mode(lua_State* L);
 void register_generator(lua_State* L);

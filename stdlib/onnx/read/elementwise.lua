@@ -123,9 +123,9 @@ function read.Pow(_, x, y)
   return ml.pow(x, y):to(x.dtype)
 end
 
-function read.PRelu(_, x, gradient)
-  x, gradient = together(x, gradient)
-  return ml.where(x:lt(0), x * gradient, x)
+function read.PRelu(_, x, slope)
+  x, slope = together(x, slope)
+  return ml.where(x:lt(0), x * slope, x)
 end
 
 function read.Where(_, condition, x, y)

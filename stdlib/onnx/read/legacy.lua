@@ -36,15 +36,15 @@ for op in ("Add Sub Mul Div Pow And Or Xor Equal Greater Less"):gmatch "%S+" do
   end }
 end
 
--- A gradient for each channel.
+-- A slope for each channel.
 WRAPPED.PRelu = { 7, function(today)
-  return function(n, x, gradient)
-    if gradient:numel() > 1 and gradient.ndim == 1 and x.ndim > 1 then
+  return function(n, x, slope)
+    if slope:numel() > 1 and slope.ndim == 1 and x.ndim > 1 then
       local shape = {}
-      for d = 1, x.ndim do shape[d] = d == 2 and gradient:numel() or 1 end
-      gradient = gradient:reshape(shape)
+      for d = 1, x.ndim do shape[d] = d == 2 and slope:numel() or 1 end
+      slope = slope:reshape(shape)
     end
-    return today(n, x, gradient)
+    return today(n, x, slope)
   end
 end }
 

@@ -1,5 +1,6 @@
 -- stdlib/utils/tensorboard/fields.lua: fields of messages in the encoding of protocol buffers: each
--- is its number and kind, then its value.
+-- is its number and kind, then its value. Written here, as five kinds of fields are all that is
+-- needed: with libprotobuf the event files would want a library that the program is free of.
 
 local fields = {}
 

@@ -17,6 +17,7 @@
 
 #include "tensor/cpu/common/parallel.h"
 #include "tensor/cpu/common/signals.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/memory/budget.h"
 #include "tensor/runtime/execution.h"
 #include "tensor/runtime/interrupt.h"
@@ -27,8 +28,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// How many may go on at once that nobody waits for.
-constexpr int kMostAbandoned = 4;
+constexpr int kMostAbandoned = thresholds::kMostAbandoned;
 constexpr auto kLook = 5ms;
 std::atomic<int> abandoned{0};
 

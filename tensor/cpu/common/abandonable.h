@@ -4,10 +4,11 @@
 
 #include <functional>
 
+#include "tensor/cpu/common/thresholds.h"
+
 namespace moonlet::cpu {
 
-// Elementary steps from which on work is worth a thread: some 20 ms.
-inline constexpr double kLongWork = 2e8;
+inline constexpr double kLongWork = thresholds::kLongWork;
 
 // Runs `work` and waits for its end; throws what it throws. When a stop is requested this throws
 // Interrupted at once, and `work` goes on until it ends or looks at its own stop flag, which is

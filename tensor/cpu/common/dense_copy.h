@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "tensor/cpu/common/thresholds.h"
+
 namespace moonlet::cpu {
 
 // Copies from the end, so that no load comes soon after a store to a higher address.
@@ -26,8 +28,8 @@ inline void copy_backwards(char* to, const char* from, size_t bytes) {
 // begins just behind the source there, as in a roll by one element, every load of a copy that goes
 // forwards waits for the store before it, which takes ten times as long.
 inline void copy_dense(void* to, const void* from, size_t bytes) {
-  constexpr uintptr_t kPage = 4096, kNear = 32;
-  constexpr size_t kShort = 256;  // so many the C library loads before it stores
+  constexpr uintptr_t kPage = 4096, kNear = thresholds::kNearInPage;
+  constexpr size_t kShort = thresholds::kLoadedFirst;
   const uintptr_t behind =
       (reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from)) % kPage;
   if (bytes > kShort && behind - 1 < kNear - 1) [[unlikely]]

@@ -11,13 +11,13 @@
 #include <exception>
 #include <utility>
 
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/memory/shortage.h"
 #include "tensor/runtime/interrupt.h"
 
 namespace moonlet::cpu {
 
-// Elementary steps a thread should have at least: for fewer, waking it costs more than it saves.
-inline constexpr int64_t kGrain = 32768;
+inline constexpr int64_t kGrain = thresholds::kGrain;
 
 // The grain for items that cost `work` elementary steps each.
 inline int64_t grain_for(int64_t work) {

@@ -7,6 +7,7 @@
 #include "tensor/core/views.h"
 #include "tensor/cpu/common/contiguous.h"
 #include "tensor/cpu/common/parallel.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/gemm/gemm_onednn.h"
 #include "tensor/kernels_conv.h"
 #include "tensor/kernels_shape.h"
@@ -135,7 +136,7 @@ void add_channels(const Tensor& bias, Tensor& y) {
 // each way pads those channels to a vector, but there they are the input's. Only windows that move
 // by single steps see as much from either side.
 bool exchanges_roles(const ConvShape& s) {
-  constexpr int64_t kFew = 4, kMany = 16;
+  constexpr int64_t kFew = thresholds::conv::kFewChannels, kMany = thresholds::conv::kManyChannels;
   if (s.groups != 1 || s.out_channels >= kFew || s.in_channels < kMany || s.is_pointwise())
     return false;
   for (size_t i = 0; i < ConvShape::kAxes; ++i) {

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "tensor/core/tensor.h"
+#include "tensor/cpu/common/thresholds.h"
 
 namespace moonlet::cpu {
 
@@ -39,9 +40,7 @@ void conv_transpose_gemm(const ConvShape& s, const Tensor& x, const Tensor& weig
                          const Tensor& bias, Tensor& y);
 void conv_grad_weight_gemm(const ConvShape& s, const Tensor& grad, const Tensor& x, Tensor& y);
 
-// The multiply-adds that a thread of a library may do between two looks at the stop flag: a tenth
-// of a second or two.
-inline constexpr double kConvWork = 0x1p32;
+inline constexpr double kConvWork = thresholds::conv::kConvWork;
 
 // The same through oneDNN, of the shape's dtype with a bias of float32, by parts of `work` for each
 // thread; the transposed one adds none. False when it has no implementation for this shape or is

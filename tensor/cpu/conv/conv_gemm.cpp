@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "tensor/cpu/common/parallel.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/conv/conv.h"
 #include "tensor/cpu/copy/copy.h"
 #include "tensor/cpu/gemm/gemm.h"
@@ -27,7 +28,9 @@ struct Piece {
 // How many positions are laid out at once: their columns take a quarter of a MiB, or more where
 // that is too few of them for a product.
 int64_t piece_size(const ConvShape& s, DType dtype) {
-  constexpr int64_t kBytes = int64_t{1} << 18, kMostBytes = int64_t{1} << 26, kEnough = 512;
+  constexpr int64_t kBytes = thresholds::conv::kColumnBytes,
+                    kMostBytes = thresholds::conv::kMostColumnBytes,
+                    kEnough = thresholds::conv::kEnoughPositions;
   const int64_t column = taps(s) * static_cast<int64_t>(size_of(dtype));
   const int64_t enough = std::clamp<int64_t>(kMostBytes / column, 1, kEnough);
   return std::min(positions(s), std::max(enough, kBytes / column));

@@ -4,6 +4,7 @@
 // (gemm_onednn.cpp).
 #include "moonlet_config.h"
 #include "tensor/cpu/common/parallel.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/conv/conv_parts.h"
 #include "tensor/cpu/gemm/gemm_onednn.h"
 
@@ -227,7 +228,7 @@ class PlanCache {
   }
 
  private:
-  static constexpr size_t kCapacity = 256;
+  static constexpr size_t kCapacity = thresholds::conv::kOnednnPlans;
   using Order = std::list<std::pair<Key, std::shared_ptr<const Plan>>>;
   Order order_;
   std::unordered_map<Key, Order::iterator, KeyHash> index_;

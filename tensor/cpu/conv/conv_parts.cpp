@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "tensor/cpu/common/parallel.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/copy/copy.h"
 
 namespace moonlet::cpu {
@@ -13,9 +14,7 @@ namespace {
 
 // Libraries compute channels by vectors of this many.
 constexpr int64_t kVector = 16;
-// The multiply-adds done in the time that one element of an image takes to move: to be brought
-// into the library's layout, in memory that may be new.
-constexpr double kMove = 128;
+constexpr double kMove = thresholds::conv::kMove;
 
 double in_vectors(int64_t channels) {
   return static_cast<double>((channels + kVector - 1) / kVector * kVector);

@@ -6,6 +6,7 @@
 
 #include "tensor/core/dispatch.h"
 #include "tensor/cpu/common/dense_copy.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/copy/copy.h"
 #include "tensor/kernels_convert.h"
 #include "tensor/kernels_copy.h"
@@ -14,10 +15,8 @@ namespace moonlet::cpu {
 
 namespace {
 
-// Runs of fewer elements take less time than a call takes.
-constexpr int64_t kShortRun = 8;
-// Of so many equal elements whole vectors are written.
-constexpr int64_t kLongRun = 128;
+constexpr int64_t kShortRun = thresholds::copy::kShortRun;
+constexpr int64_t kLongRun = thresholds::copy::kEqualRun;
 
 // Every second element, of which compilers make vectors: columns of pairs.
 template <class T>

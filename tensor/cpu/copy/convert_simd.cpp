@@ -4,6 +4,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/cpu/copy/convert_simd.cpp"
 //
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/pointwise/pointwise_targets.h"
 //
 #include "hwy/foreach_target.h"
@@ -138,7 +139,7 @@ void dense(const void* from, void* to, size_t n) {
   } else if constexpr (std::is_same_v<From, bool>) {
     dense<uint8_t, To>(from, to, n);  // bools are 0 and 1, and no compiler makes vectors of them
   } else if constexpr (!std::is_same_v<Way, To>) {
-    constexpr size_t kBlock = 512;
+    constexpr size_t kBlock = thresholds::copy::kConvertedBlock;
     Way between[kBlock];
     for (size_t i = 0; i < n; i += kBlock) {
       const size_t count = std::min(kBlock, n - i);

@@ -7,6 +7,7 @@
 
 #include "tensor/core/dispatch.h"
 #include "tensor/cpu/common/parallel.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/copy/convert.h"
 #include "tensor/kernels_copy.h"
 #include "tensor/pointwise/plan.h"
@@ -15,8 +16,8 @@ namespace moonlet::cpu {
 
 namespace {
 
-constexpr int64_t kCopyGrain = 2 * kGrain;  // to move an element is less than a step
-constexpr int64_t kBlock = 64;              // the side of a transposed block
+constexpr int64_t kCopyGrain = thresholds::copy::kCopyGrain;
+constexpr int64_t kBlock = thresholds::copy::kTransposedSide;
 
 PointwisePlan plan_copy(const Tensor& out, const Tensor& in) {
   PointwisePlan plan;
@@ -85,7 +86,7 @@ class RowWalk {
 // Row by row along the innermost dimension, long rows by pieces: of longer ones the C library would
 // keep nothing in the cache.
 void copy_rows(const PointwisePlan& plan, Converter convert) {
-  constexpr int64_t kMaxPiece = 1 << 17;
+  constexpr int64_t kMaxPiece = thresholds::copy::kRowPiece;
   const int64_t size = plan.sizes[0], rows = plan.numel / size;
   const int64_t parts = rows == 1 ? thread_count(plan.numel, kCopyGrain) : 1;
   const int64_t piece = std::min(kMaxPiece, (size / parts + 64) / 64 * 64);
@@ -171,7 +172,7 @@ void copy_transposed(const PointwisePlan& plan, int other) {
   rest.sizes[other] = 1;
   const int64_t planes = plan.numel / (plan.sizes[0] * plan.sizes[other]);
   // A piece is one block high and at most kAcross wide.
-  constexpr int64_t kAcross = 1024 * kBlock;
+  constexpr int64_t kAcross = thresholds::copy::kAcross;
   const int64_t across = (plan.sizes[0] + kAcross - 1) / kAcross;
   const int64_t down = (plan.sizes[other] + kBlock - 1) / kBlock;
   const int64_t work = std::min(plan.sizes[0], kAcross) * std::min(plan.sizes[other], kBlock);
@@ -196,7 +197,7 @@ void copy_transposed(const PointwisePlan& plan, int other) {
 // Few elements that lie side by side, many times: by runs along dimension 1, all elements of a run
 // in turn, so that its cache lines are still there.
 void copy_interleaved(const PointwisePlan& plan, Converter convert) {
-  constexpr int64_t kRun = 1024;
+  constexpr int64_t kRun = thresholds::copy::kInterleavedRun;
   const PointwiseArg &in = plan.in[0], &out = plan.out;
   const int64_t side = plan.sizes[0], size = plan.sizes[1];
   const int64_t pieces = (size + kRun - 1) / kRun, planes = plan.numel / (side * size);
@@ -215,7 +216,8 @@ void copy_interleaved(const PointwisePlan& plan, Converter convert) {
 
 // Whether rows along dimension 0 are so short that a call for each costs more than the copy.
 bool is_interleaved(const PointwisePlan& plan) {
-  constexpr int64_t kShort = 16, kShortBytes = 16;
+  constexpr int64_t kShort = thresholds::copy::kShortRow,
+                    kShortBytes = thresholds::copy::kShortRowBytes;
   if (plan.ndim < 2 || plan.sizes[0] >= kShort || plan.sizes[1] < 4 * plan.sizes[0]) return false;
   const auto bytes = static_cast<int64_t>(size_of(plan.out.dtype));
   const bool dense = plan.out.strides[0] == bytes && plan.in[0].strides[0] == bytes;

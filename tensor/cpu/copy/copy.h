@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "tensor/core/tensor.h"
+#include "tensor/cpu/common/thresholds.h"
 
 namespace moonlet::cpu {
 
@@ -11,9 +12,7 @@ namespace moonlet::cpu {
 // share no memory: ops that write copy such an input first. Both are on the CPU.
 void copy_into(Tensor& out, const Tensor& in);
 
-// The bytes that are copied between two looks at the stop flag: enough for the ways that the C
-// library has for memory larger than the cache.
-inline constexpr int64_t kByteBlock = 8 << 20;
+inline constexpr int64_t kByteBlock = thresholds::copy::kByteBlock;
 void copy_long(void* to, const void* from, int64_t bytes);
 void zero_long(void* to, int64_t bytes);
 

@@ -2,6 +2,7 @@
 #include "tensor/core/view_writer.h"
 #include "tensor/cpu/common/contiguous.h"
 #include "tensor/cpu/common/parallel.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/kernels_copy.h"
 #include "tensor/kernels_create.h"
 
@@ -42,7 +43,7 @@ void triangle(const Tensor& x, Tensor& y, const Keep& keep) {
   const bool direct = x.is_contiguous();
   if (!direct) copy_into(y, x);
   const int64_t rows = x.size(-2), cols = x.size(-1), bytes = size_of(x.dtype());
-  constexpr int64_t kFew = 16;
+  constexpr int64_t kFew = thresholds::copy::kFewColumns;
   if (cols < kFew)
     return visit_bytes(x.dtype(), [&]<class T>() {
       const T* from = direct ? x.elements<T>() : y.elements<T>();

@@ -2,10 +2,12 @@
 // the CPU. What is a plain copy into part of the result goes through the copy kernel.
 #include <algorithm>
 
+#include "tensor/core/geometry.h"
 #include "tensor/core/view_writer.h"
 #include "tensor/core/views.h"
 #include "tensor/cpu/common/dense_copy.h"
 #include "tensor/cpu/common/parallel.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/copy/convert.h"
 #include "tensor/cpu/copy/copy.h"
 #include "tensor/kernels_copy.h"
@@ -15,8 +17,7 @@ namespace moonlet::cpu {
 
 namespace {
 
-// Bytes moved that cost as much as an elementary step does.
-constexpr int64_t kBytesPerStep = 32;
+constexpr int64_t kBytesPerStep = thresholds::copy::kBytesPerStep;
 
 // Copies a tensor's rows to their positions in the result: `rows` pieces of `bytes` each, the
 // result's `pitch` bytes apart.
@@ -103,25 +104,8 @@ void flip_row(T* out, int64_t out_step, const T* in, int64_t in_step, int64_t co
   }
 }
 
-// The same with dimensions of one element left out, and those joined that are walked as one.
-Flipped joined(const Flipped& f) {
-  Flipped out{};
-  for (int d = 0; d < f.rank; ++d) {
-    if (f.size[d] == 1) continue;
-    const int before = out.rank - 1;
-    const bool joins = before >= 0 && out.out[before] == f.out[d] * f.size[d] &&
-                       out.in[before] == f.in[d] * f.size[d];
-    const int to = joins ? before : out.rank++;
-    out.size[to] = joins ? out.size[to] * f.size[d] : f.size[d];
-    out.in[to] = f.in[d];
-    out.out[to] = f.out[d];
-  }
-  if (out.rank == 0) out.size[out.rank++] = 1;
-  return out;
-}
-
 // Rows of kWidth elements, or of so few that a call for each would take longer than they do.
-constexpr int64_t kShortRow = 8;
+constexpr int64_t kShortRow = thresholds::copy::kFlippedRow;
 template <int kWidth, class T>
 void flip_short_rows(T* out, const T* in, const Flipped& f, int64_t rows) {
   const int last = f.rank - 1;
@@ -173,30 +157,22 @@ void flip_all(T* out, const T* in, const Flipped& f) {
 void flip(const Tensor& x, const Dims& dims, Tensor& y) {
   if (x.numel() == 0) return;
   if (x.dim() == 0) return copy(y, x);
-  const Dims reversed = wrap_dims(dims, x.dim(), "flip");
   Flipped f;
-  f.rank = x.dim();
   int64_t first = 0;
-  // In the order of y's memory, where the last dimension is the fastest.
-  Dims order = all_dims(x.dim());
-  for (int i = 1; i < x.dim(); ++i) {
-    for (int k = i; k > 0; --k) {
-      const int64_t a = order[k - 1], b = order[k];
-      if (y.stride(static_cast<int>(a)) >= y.stride(static_cast<int>(b))) break;
-      order[k - 1] = b, order[k] = a;
-    }
-  }
-  for (int i = 0; i < x.dim(); ++i) {
-    const int d = static_cast<int>(order[i]);
-    const bool back = reversed.contains(d);
-    f.size[i] = x.size(d);
-    f.out[i] = y.stride(d);
-    f.in[i] = back ? -x.stride(d) : x.stride(d);
+  for (int d = 0; d < x.dim(); ++d) {
+    const bool back = dims.contains(d);
+    f.size[d] = x.size(d);
+    f.out[d] = y.stride(d);
+    f.in[d] = back ? -x.stride(d) : x.stride(d);
     if (back) first += (x.size(d) - 1) * x.stride(d);
   }
-  const Flipped walk = joined(f);
-  visit_bytes(x.dtype(),
-              [&]<class T>() { flip_all(y.elements<T>(), x.elements<T>() + first, walk); });
+  // In the order of y's memory.
+  f.rank = collapse_sorted_dims<Innermost::Last>(x.dim(), f.size, [&](auto&& each) {
+    each(f.out);
+    each(f.in);
+  });
+  if (f.rank == 0) f.size[f.rank++] = 1;
+  visit_bytes(x.dtype(), [&]<class T>() { flip_all(y.elements<T>(), x.elements<T>() + first, f); });
 }
 
 }  // namespace moonlet::cpu

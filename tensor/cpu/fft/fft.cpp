@@ -4,6 +4,7 @@
 
 #include "tensor/cpu/common/contiguous.h"
 #include "tensor/cpu/common/parallel.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/kernels_fft.h"
 
 namespace moonlet::cpu {
@@ -14,11 +15,9 @@ using fft::Plan;
 using fft::RealPlan;
 using fft::Work;
 
-// Rows shorter than this are transformed several at a time.
-constexpr int64_t kShort = 64;
+constexpr int64_t kShort = thresholds::fft::kShort;
 constexpr int64_t kBatch = fft::kRows;
-// Points whose four arrays stay in a core's cache.
-constexpr int64_t kCached = 1 << 15;
+constexpr int64_t kCached = thresholds::fft::kCached;
 
 // Lines along a dim of a row-major tensor that are transformed at once: `count` neighbours.
 struct Batch {

@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "tensor/cpu/common/thresholds.h"
+
 namespace moonlet::cpu::fft {
 
-// The largest prime factor that passes take; beyond, a convolution does less work.
-inline constexpr int64_t kLargestRadix = 79;
-// Fewer positions than this do not fill a vector.
-inline constexpr int64_t kFewPositions = 8;
+inline constexpr int64_t kLargestRadix = thresholds::fft::kLargestRadix;
+inline constexpr int64_t kFewPositions = thresholds::fft::kFewPositions;
 
 // Numbers on the unit circle, their parts apart.
 template <class T>

@@ -4,6 +4,7 @@
 #include <list>
 #include <mutex>
 
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/fft/fft.h"
 #include "tensor/functors/functor_math.h"
 #include "tensor/runtime/interrupt.h"
@@ -185,8 +186,8 @@ class Cache {
   }
 
  private:
-  static constexpr size_t kPlans = 64;
-  static constexpr int64_t kPoints = 1 << 22;
+  static constexpr size_t kPlans = thresholds::fft::kPlans;
+  static constexpr int64_t kPoints = thresholds::fft::kPlannedPoints;
   std::mutex mutex_;
   int64_t points_ = 0;
   std::list<std::pair<int64_t, std::shared_ptr<const P>>> plans_;

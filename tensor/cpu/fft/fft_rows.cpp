@@ -4,6 +4,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/cpu/fft/fft_rows.cpp"
 //
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/pointwise/pointwise_targets.h"
 //
 #include "hwy/foreach_target.h"
@@ -22,7 +23,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Rows of `count` complex numbers, `stride` numbers apart, that are fetched before they are read:
 // no prefetcher sees through long strides.
-constexpr int64_t kAhead = 12;
+constexpr int64_t kAhead = thresholds::fft::kAhead;
 template <class T>
 HWY_INLINE void fetch(const T* row, int64_t count) {
   constexpr int64_t kLine = 64 / static_cast<int64_t>(sizeof(T));

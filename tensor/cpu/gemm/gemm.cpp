@@ -8,6 +8,7 @@
 
 #include "moonlet_config.h"
 #include "tensor/cpu/common/parallel.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/gemm/blas_call.h"
 #include "tensor/cpu/gemm/gemm_onednn.h"
 #include "tensor/cpu/gemm/gemm_parts.h"
@@ -56,7 +57,7 @@ template <class T>
 void plain_rows(int64_t begin, int64_t end, sum_t<T> alpha, Matrix a, Matrix b, sum_t<T> beta,
                 Matrix c, bool read) {
   using A = sum_t<T>;
-  constexpr int64_t kBlock = 256;
+  constexpr int64_t kBlock = thresholds::gemm::kPlainColumns;
   A sums[kBlock];
   for (int64_t j0 = 0; j0 < c.cols; j0 += kBlock) {
     if (j0 > 0) stop_if_requested();
@@ -198,7 +199,7 @@ Matrix rows_of(const Matrix& m, int64_t from, int64_t count) {
 // The same for any size, by blocks of a.
 template <class T>
 void call_gemv(const BlasOperand& a, const Matrix& x, T alpha, T beta, const Matrix& c) {
-  constexpr int64_t kMaxElements = 1 << 24;  // elements of a block
+  constexpr int64_t kMaxElements = thresholds::gemm::kGemvElements;
   const int64_t terms = std::min(kMaxElements, x.rows),
                 rows = std::max<int64_t>(1, kMaxElements / terms);
   const bool flip = a.transpose == CblasTrans;

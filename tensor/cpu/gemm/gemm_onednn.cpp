@@ -12,6 +12,7 @@
 #include "tensor/core/tensor.h"
 #include "tensor/cpu/common/parallel.h"
 #include "tensor/cpu/common/signals.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/memory/shortage.h"
 
 #if MOONLET_ONEDNN
@@ -23,8 +24,7 @@ namespace moonlet::cpu {
 #if MOONLET_ONEDNN
 namespace {
 
-// The multiplications that a thread is worth waking for.
-constexpr int64_t kGemmGrain = int64_t{1} << 18;
+constexpr int64_t kGemmGrain = thresholds::gemm::kOnednnGrain;
 
 void compute(const Product<float>& p) {
   const SignalsBlocked blocked;
@@ -66,9 +66,11 @@ bool has_kernels() {
 // order where the sums are long or its rows begin at the same positions of pages.
 bool suits_blas(const Product<float>& p, double work) {
   static const bool wide = __builtin_cpu_supports("avx512f") != 0;
-  if (work < (p.flip_a || p.flip_b || !wide ? 0x1p16 : 0x1p19)) return true;
-  constexpr int kPage = 1024;  // elements
-  return !wide && p.flip_a && p.m >= 128 && (p.k >= 512 || p.lda % kPage == 0);
+  namespace limits = thresholds::gemm;
+  if (work < (p.flip_a || p.flip_b || !wide ? limits::kBlasWork : limits::kBlasWorkWide))
+    return true;
+  return !wide && p.flip_a && p.m >= limits::kHighFlipped &&
+         (p.k >= limits::kLongFlipped || p.lda % limits::kPageElements == 0);
 }
 
 }  // namespace
@@ -170,7 +172,7 @@ Plan make_plan(const Products& p) {
 
 // The plans of the latest shapes on this thread.
 const Plan& plan_for(const Products& p) {
-  constexpr size_t kPlans = 16;
+  constexpr size_t kPlans = thresholds::gemm::kOnednnPlans;
   thread_local std::vector<Plan> plans;
   thread_local size_t oldest = 0;
   const Key key = key_of(p);
@@ -208,7 +210,7 @@ bool is_plain(const Stack& s, int64_t rows, int64_t cols) {
 
 // Whether oneDNN can compute the products, and they are worth a call.
 bool takes(const Products& p) {
-  constexpr double kLeast = 0x1p15;  // multiplications
+  constexpr double kLeast = thresholds::gemm::kOnednnLeast;
   return double(p.count) * double(p.m) * double(p.n) * double(p.k) >= kLeast && p.k <= kTileDepth &&
          p.c.col_stride == 1 && p.c.row_stride >= p.n && is_plain(p.a, p.m, p.k) &&
          is_plain(p.b, p.k, p.n) && p.a.step > 0 && p.b.step > 0 && multiplies_bfloat16();

@@ -3,6 +3,7 @@
 #include "tensor/cpu/gemm/gemm_parts.h"
 
 #include "tensor/cpu/common/parallel.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/copy/convert.h"
 #include "tensor/cpu/gemm/gemm_onednn.h"
 #include "tensor/cpu/gemm/gemm_simd.h"
@@ -31,7 +32,7 @@ struct Side {
 void convert_matrix(DType from_dtype, const Matrix& from, DType to_dtype, const Matrix& to) {
   if (from.cols == 1 && from.rows > 1)
     return convert_matrix(from_dtype, transposed(from), to_dtype, transposed(to));
-  constexpr int64_t kRun = 16;  // rows at once of a transposed matrix: whole cache lines
+  constexpr int64_t kRun = thresholds::gemm::kConvertedRows;
   const Converter convert = converter(from_dtype, to_dtype);
   const Side in{from, static_cast<int64_t>(size_of(from_dtype))};
   const Side out{to, static_cast<int64_t>(size_of(to_dtype))};
@@ -199,7 +200,7 @@ void integer_gemm(DType dtype, const Scalar& alpha, const Matrix& a, const Matri
   Tensor old;
   if (read) before = converted_matrix(dtype, c, DType::Int64, old);
   // Each piece packs b for itself.
-  constexpr int64_t kPiece = 128;
+  constexpr int64_t kPiece = thresholds::gemm::kIntegerRows;
   const auto rows = [&](int64_t begin, int64_t end) {
     U* out = sums + begin * c.cols;
     const int64_t count = (end - begin) * c.cols;

@@ -3,6 +3,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/cpu/gemm/gemm_simd.cpp"
 //
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/pointwise/pointwise_targets.h"
 //
 #include "hwy/foreach_target.h"
@@ -25,7 +26,8 @@ using moonlet::HWY_NAMESPACE::widened;
 
 // Blocks in cache: kDeep terms of the inner sums for kWide columns of b, packed, and kHigh rows of
 // a. A tile of c is kTileHigh rows by two vectors.
-constexpr int64_t kDeep = 256, kWide = 1024, kHigh = 64, kTileHigh = 4;
+constexpr int64_t kDeep = thresholds::gemm::kSimdDepth, kWide = thresholds::gemm::kSimdColumns,
+                  kHigh = thresholds::gemm::kSimdRows, kTileHigh = thresholds::gemm::kSimdTileRows;
 
 // a * b modulo 2^64; only AVX-512 multiplies 64 bits at once.
 template <class D, class V>

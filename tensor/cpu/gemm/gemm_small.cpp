@@ -4,6 +4,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/cpu/gemm/gemm_small.cpp"
 //
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/pointwise/pointwise_targets.h"
 //
 #include "hwy/foreach_target.h"
@@ -20,7 +21,9 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // The rows and vectors of a tile, and the rows that wait for their factors.
-constexpr int64_t kTileRows = 4, kTileVectors = 2, kWaitingRows = 32;
+constexpr int64_t kTileRows = thresholds::gemm::kSmallTileRows,
+                  kTileVectors = thresholds::gemm::kSmallTileVectors,
+                  kWaitingRows = thresholds::gemm::kSmallWaitingRows;
 
 // Rows that lie `row` elements apart, and their elements `col`.
 template <class T>
@@ -74,7 +77,7 @@ HWY_INLINE void product(int64_t m, int64_t width, Rows<const T> a, int64_t k, Ro
 // The rows of b one after the other, `width` elements apart.
 template <class T>
 void pack(int64_t k, int64_t n, Rows<const T> b, int64_t width, T* to) {
-  constexpr int64_t kColumns = 4;  // taken together, as far as there are so many
+  constexpr int64_t kColumns = thresholds::gemm::kSmallPackColumns;
   if (b.col == 1) {
     for (int64_t p = 0; p < k; ++p) std::copy_n(b.data + p * b.row, n, to + p * width);
     return;

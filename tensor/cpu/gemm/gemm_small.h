@@ -2,6 +2,7 @@
 // than the arithmetic.
 #pragma once
 
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/gemm/gemm.h"
 
 namespace moonlet::cpu {
@@ -12,8 +13,8 @@ struct Matrices {
   int64_t step = 0;
 };
 
-// The most rows and columns of b, and the most multiplications of one product.
-inline constexpr int64_t kSmallSide = 32, kSmallWork = kSmallSide * kSmallSide * kSmallSide;
+inline constexpr int64_t kSmallSide = thresholds::gemm::kSmallSide,
+                         kSmallWork = thresholds::gemm::kSmallWork;
 
 // c = alpha a b + beta c for `count` matrices each, when they are small and of float32 or float64;
 // c overlaps neither a nor b. Returns whether they were.

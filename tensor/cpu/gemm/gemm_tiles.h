@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/runtime/interrupt.h"
 
 namespace moonlet::cpu {
@@ -61,14 +62,12 @@ struct Product {
   }
 };
 
-// The multiplications of one tile at most, as far as its sides allow: a small part of a second. An
-// element of the result costs as much as kElementWork of them, when its memory is new.
-inline constexpr double kTileWork = 0x1p30, kElementWork = 128;
-// The terms of inner sums that are computed at once.
-inline constexpr int64_t kTileDepth = 1 << 16;
-// Sides are multiples of what the kernels of BLAS libraries compute at once, and no shorter than
-// this where a tile is made only to be able to stop.
-inline constexpr int64_t kTileRows = 8, kTileCols = 16, kShortestSide = 96;
+inline constexpr double kTileWork = thresholds::gemm::kTileWork,
+                        kElementWork = thresholds::gemm::kElementWork;
+inline constexpr int64_t kTileDepth = thresholds::gemm::kTileDepth;
+inline constexpr int64_t kTileRows = thresholds::gemm::kTileRows,
+                         kTileCols = thresholds::gemm::kTileCols,
+                         kShortestSide = thresholds::gemm::kShortestSide;
 
 inline int64_t share(int64_t size, int64_t parts, int64_t unit) {
   return ((size + parts - 1) / parts + unit - 1) / unit * unit;

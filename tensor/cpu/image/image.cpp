@@ -6,6 +6,7 @@
 
 #include "tensor/cpu/common/contiguous.h"
 #include "tensor/cpu/common/parallel.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/image/image.h"
 #include "tensor/functors/resample.h"
 #include "tensor/kernels_image.h"
@@ -137,7 +138,7 @@ struct Lines {
 template <class T>
 void weigh_row(const Taps& taps, const std::vector<sum_t<T>>& weight, int64_t row, int64_t inner,
                const T* x, T* y) {
-  constexpr int64_t kColumns = 256;
+  constexpr int64_t kColumns = thresholds::image::kColumns;
   sum_t<T> sums[kColumns];
   for (int64_t begin = 0; begin < inner; begin += kColumns) {
     stop_if_requested();

@@ -7,13 +7,14 @@
 #include <type_traits>
 
 #include "tensor/core/dims.h"
+#include "tensor/cpu/common/thresholds.h"
 
 namespace moonlet::cpu {
 
 enum class GridBorder { Zeros, Edge, Reflection };
 enum class GridMode { Linear, Nearest, Cubic };
 
-inline constexpr int64_t kGridBlock = 128;
+inline constexpr int64_t kGridBlock = thresholds::image::kGridBlock;
 inline constexpr int kMostGridTaps = 4, kMostGridDims = 3;
 
 // One dimension of the image: how many elements it has, how far apart they are, and how the grid's

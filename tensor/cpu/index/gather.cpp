@@ -5,6 +5,7 @@
 
 #include "tensor/core/views.h"
 #include "tensor/cpu/common/contiguous.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/kernels_copy.h"
 
 namespace moonlet::cpu {
@@ -50,7 +51,8 @@ struct RowCopies {
 // time before, as the hardware cannot foresee where they lie.
 template <class Copy>
 void copy_block(char* to, const char* from, const int64_t* at, int64_t count, const Copy copy) {
-  constexpr int64_t kLine = 64, kAhead = 8, kMostLines = 8;
+  constexpr int64_t kLine = 64, kAhead = thresholds::index::kAhead,
+                    kMostLines = thresholds::index::kMostLines;
   const int64_t bytes = copy.bytes;
   const int64_t asked = std::min(bytes, kMostLines * kLine);
   int64_t i = 0;
@@ -84,7 +86,7 @@ void copy_rows(const RowCopies& rows, const char* from, const int64_t* at, char*
 }  // namespace
 
 void gather(const Tensor& x, int64_t given_dim, const Tensor& index, Tensor& y) {
-  const int dim = wrap_dim(given_dim, x.dim(), "gather");
+  const int dim = wrapped(given_dim, x.dim());
   if (y.numel() == 0) return;
   const Tensor positions = plain_positions(index);
   const IndexedElements elements(x, dim, positions, "gather");
@@ -100,7 +102,7 @@ void gather(const Tensor& x, int64_t given_dim, const Tensor& index, Tensor& y) 
 void copy_slices(const Tensor& given, int dim, const Tensor& positions, Tensor& y) {
   const int64_t size = size_along(given, dim), n = positions.numel(), slice = given.numel() / size;
   const int64_t* at = positions.elements<int64_t>();
-  constexpr int64_t kCopyCost = 256;  // what a copy costs besides its elements
+  constexpr int64_t kCopyCost = thresholds::index::kCopyCost;
   if (!given.is_contiguous() && 2 * n * (slice + kCopyCost) < given.numel()) {
     serial_for(n, slice + kCopyCost, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
@@ -117,7 +119,7 @@ void copy_slices(const Tensor& given, int dim, const Tensor& positions, Tensor& 
 }
 
 void index_select(const Tensor& x, int64_t given_dim, const Tensor& index, Tensor& y) {
-  const int dim = wrap_dim(given_dim, x.dim(), "index_select");
+  const int dim = wrapped(given_dim, x.dim());
   const Tensor positions = checked_positions("index_select", index, size_along(x, dim));
   if (y.numel() > 0) copy_slices(x, dim, positions, y);
 }

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "tensor/core/views.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/index/index_walk.h"
 #include "tensor/functors/scatter_fold.h"
 
@@ -68,8 +69,8 @@ struct IndexedElements {
     });
   }
 
-  // What the elements of a strip that positions may name should take of the cache.
-  static constexpr int64_t kReach = 256 << 10, kLeastColumns = 16;
+  static constexpr int64_t kReach = thresholds::index::kReach,
+                           kLeastColumns = thresholds::index::kLeastColumns;
 
   // A function of its own, so that what a body holds, and these, stay in registers.
   template <class Body>

@@ -6,6 +6,7 @@
 
 #include "tensor/core/views.h"
 #include "tensor/cpu/common/contiguous.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/copy/convert.h"
 #include "tensor/cpu/index/gather.h"
 #include "tensor/kernels_copy.h"
@@ -70,7 +71,7 @@ struct Rows {
 
 // The columns that one thread does: all, unless there are fewer blocks than threads.
 int64_t columns_of(const Rows& rows) {
-  constexpr int64_t kLeast = 128;
+  constexpr int64_t kLeast = thresholds::index::kFoldColumns;
   const int threads = thread_count(rows.blocks * rows.n * rows.inner, kGrain);
   const int64_t shared = (threads + rows.blocks - 1) / rows.blocks;
   return std::max(kLeast, (rows.inner + shared - 1) / shared);
@@ -275,7 +276,7 @@ void fold_by_target(const SliceFold& fold, Tensor& x, int64_t dim, const Tensor&
 
 // Whether that is worth it: the rows are long enough for a call each.
 bool folds_by_target(const Tensor& x, int64_t dim, const Tensor& positions, const Tensor& source) {
-  constexpr int64_t kLeast = 32;
+  constexpr int64_t kLeast = thresholds::index::kFoldedRow;
   if (!is_reduced_floating(x.dtype()) || source.dtype() != x.dtype() || !x.is_contiguous())
     return false;
   const int64_t size = size_along(x, dim), n = positions.numel();

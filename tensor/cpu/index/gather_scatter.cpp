@@ -6,6 +6,7 @@
 
 #include "tensor/core/views.h"
 #include "tensor/cpu/common/contiguous.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/index/gather.h"
 #include "tensor/kernels_copy.h"
 
@@ -55,7 +56,7 @@ Tensor used(const Tensor& source, const Tensor& index) {
 }
 
 void put(const char* op, Tensor& x, int64_t given_dim, const Tensor& index, const Tensor& source) {
-  const int dim = wrap_dim(given_dim, x.dim(), op);
+  const int dim = wrapped(given_dim, x.dim());
   if (index.numel() == 0) return;
   const Tensor positions = checked_positions(op, index, size_along(x, dim));
   const Tensor whole = contiguous(used(source, index));
@@ -77,8 +78,7 @@ void scatter_value(Tensor& x, int64_t dim, const Tensor& index, Scalar value) {
 
 namespace {
 
-// The elements of a piece that has a float32 copy, for each thread.
-constexpr int64_t kPiece = 1 << 14;
+constexpr int64_t kPiece = thresholds::index::kScatterPiece;
 
 // Joins what checked positions name of a source of their shape, all of it at once.
 template <ScatterFold kFold>
@@ -100,7 +100,7 @@ void join_at(Tensor& x, int dim, const Tensor& positions, const Tensor& source) 
 // cache.
 template <ScatterFold kFold>
 void join(const char* op, Tensor& x, int64_t given_dim, const Tensor& index, const Tensor& given) {
-  const int dim = wrap_dim(given_dim, x.dim(), op);
+  const int dim = wrapped(given_dim, x.dim());
   if (index.numel() == 0) return;
   const Tensor positions = checked_positions(op, index, size_along(x, dim));
   const Tensor source = used(given, index);

@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "tensor/cpu/common/contiguous.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/index/index_walk.h"
 
 namespace moonlet::cpu {
@@ -201,7 +202,7 @@ class PositionRows {
 // The positions of what is set, found by blocks and without a branch that depends on the data.
 template <class T>
 void write_positions(const T* x, int64_t count, PositionRows rows) {
-  constexpr int64_t kFound = 1024;
+  constexpr int64_t kFound = thresholds::index::kFound;
   serial_for(count, 8, [&](int64_t begin, int64_t end) {
     int32_t found[kFound];
     for (int64_t at = begin; at < end; at += kFound) {
@@ -272,7 +273,7 @@ struct SortedRows {
 // Writes the position of each of n values, which come in rows of `width`.
 template <bool kRight, class T, class P>
 void search(const SortedRows<T>& rows, const T* values, int64_t width, P* to, int64_t n) {
-  constexpr int kGroup = 8;
+  constexpr int kGroup = thresholds::index::kSearchGroup;
   parallel_for(n, grain_for(32), [&](int64_t begin, int64_t end) {
     int64_t row[kGroup], low[kGroup];
     int64_t i = begin;

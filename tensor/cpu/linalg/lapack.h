@@ -10,6 +10,7 @@
 
 #include "moonlet_config.h"
 #include "tensor/core/tensor.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/linalg/small_matrix.h"
 
 namespace moonlet::cpu::lapack {
@@ -381,7 +382,7 @@ template <class T>
 int sytrf(bool hermitian, int n, T* a, int* pivots) {
   const int ld = leading(n);
   // The whole matrix is one block, for which sytrf calls this, too.
-  constexpr int kBlock = 32;
+  constexpr int kBlock = thresholds::linalg::kSytrfBlock;
   if (n <= kBlock && !(hermitian && is_complex(dtype_of<T>))) {
     int info = 0;
     MOONLET_LAPACK_CALL(T, sytf2, "L", &n, a, &ld, pivots, &info, 1);

@@ -5,6 +5,7 @@
 
 #include "tensor/core/views.h"
 #include "tensor/cpu/common/contiguous.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/gemm/gemm.h"
 #include "tensor/cpu/gemm/gemm_onednn.h"
 #include "tensor/cpu/gemm/gemm_simd.h"
@@ -105,7 +106,7 @@ namespace {
 // of threads.
 template <class T>
 T dot_by_blocks(const T* a, const T* b, int64_t n) {
-  constexpr int64_t kBlock = 16384;
+  constexpr int64_t kBlock = thresholds::linalg::kDotBlock;
   std::vector<T> sums(static_cast<size_t>((n + kBlock - 1) / kBlock));
   parallel_for(std::ssize(sums), grain_for(kBlock), [&](int64_t begin, int64_t end) {
     for (int64_t k = begin; k < end; ++k) {

@@ -9,6 +9,7 @@
 
 #include "tensor/cpu/common/contiguous.h"
 #include "tensor/cpu/common/parallel.h"
+#include "tensor/cpu/common/thresholds.h"
 
 namespace moonlet::cpu {
 namespace {
@@ -34,7 +35,7 @@ struct Laid {
   }
   // How many points share the cache.
   int64_t tile() const {
-    constexpr int64_t kElements = 1 << 16;
+    constexpr int64_t kElements = thresholds::linalg::kDistanceElements;
     const int64_t fit = kElements / std::max<int64_t>(dims, 1) / kPointVectors * kPointVectors;
     return std::clamp(fit, kPointVectors, stride);
   }

@@ -1,5 +1,6 @@
 // tensor/cpu/linalg/linalg_distance_simd.cpp: distances of one point to many, one version per
 // instruction set, chosen when the program runs. Each lane has a point of its own.
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/pointwise/pointwise_targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/cpu/linalg/linalg_distance_simd.cpp"
@@ -107,7 +108,7 @@ HWY_INLINE void sum_run(const Norm& norm, const T* point, const T* others, int64
 template <int kVectors, class T, class Norm>
 HWY_INLINE void distances_of(const Norm& norm, const T* point, const T* others, int64_t dims,
                              int64_t stride, T* out) {
-  constexpr int64_t kRun = 32;
+  constexpr int64_t kRun = thresholds::linalg::kDistanceRun;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(Tag<T>()));
   Vec<T> total[kVectors], some[kVectors], run[kVectors];
   for (int u = 0; u < kVectors; ++u) total[u] = Vec<T>(0);

@@ -8,10 +8,11 @@
 #include <type_traits>
 #include <utility>
 
+#include "tensor/cpu/common/thresholds.h"
+
 namespace moonlet::cpu::small {
 
-// The most rows and columns.
-inline constexpr int kMost = 16;
+inline constexpr int kMost = thresholds::linalg::kSmallMatrix;
 
 inline bool fits(int64_t m, int64_t n) { return m <= kMost && n <= kMost; }
 

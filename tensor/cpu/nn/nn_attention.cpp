@@ -6,6 +6,7 @@
 #include "tensor/cpu/common/contiguous.h"
 #include "tensor/cpu/common/parallel.h"
 #include "tensor/cpu/common/signals.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/gemm/gemm.h"
 #include "tensor/cpu/nn/nn_attention_rows.h"
 #include "tensor/kernels_nn.h"
@@ -14,8 +15,7 @@ namespace moonlet::cpu {
 
 namespace {
 
-// The queries and keys of a block.
-constexpr int64_t kQueries = 128, kKeys = 256;
+constexpr int64_t kQueries = thresholds::nn::kQueries, kKeys = thresholds::nn::kKeys;
 
 // The offset of an entry of the batch, counted in row order.
 int64_t offset_of(int64_t entry, const Dims& sizes, const Dims& strides) {

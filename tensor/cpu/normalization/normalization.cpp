@@ -5,6 +5,7 @@
 #include <cmath>
 #include <vector>
 
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/kernels_normalization.h"
 
 namespace moonlet::cpu {
@@ -155,7 +156,7 @@ struct RowBlocks {
 template <class T, class E, class Visitor>
 Tensor gradients_of_blocks(const RowBlocks& blocks, int64_t n, const Tensor& grad, const Tensor& x,
                            const Tensor& mean, const Tensor& rstd, Visitor&& visitor) {
-  constexpr int64_t kFewRows = 64;  // of which a sum in T is exact enough
+  constexpr int64_t kFewRows = thresholds::normalization::kFewRows;
   const int64_t bytes = 2 * n * static_cast<int64_t>(sizeof(T));
   const Tensor g = runs_of(grad, dtype_of<E>, n), source = runs_of(x, dtype_of<E>, n);
   Tensor parts = empty_plain({blocks.count, 2 * n}, {dtype_of<T>, {}}, "layer_norm");

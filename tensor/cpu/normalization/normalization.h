@@ -12,6 +12,7 @@
 
 #include "tensor/cpu/common/contiguous.h"
 #include "tensor/cpu/common/parallel.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/copy/convert.h"
 
 namespace moonlet::cpu {
@@ -136,7 +137,7 @@ class RunWriter {
 // The dtype in which runs of n elements are read or written: short ones, for which a conversion
 // each would take longer than the loop, come from a tensor that is converted as a whole.
 inline DType dtype_of_runs(DType own, DType compute, int64_t n) {
-  constexpr int64_t kShortRun = 64;
+  constexpr int64_t kShortRun = thresholds::normalization::kConvertedRun;
   return n < kShortRun ? compute : own;
 }
 inline Tensor runs_of(const Tensor& x, DType compute, int64_t n) {

@@ -5,6 +5,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/cpu/normalization/normalization_columns.cpp"
 //
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/pointwise/pointwise_targets.h"
 //
 #include "hwy/foreach_target.h"
@@ -131,7 +132,7 @@ Matrix matrix_of(const Tensor& x) {
 // The dtype in which the loops take t's rows: long rows of 16-bit floats are converted one at a
 // time, so that they stay in the cache.
 DType row_dtype(const Tensor& t, const Matrix& m) {
-  constexpr int64_t kLong = 64;
+  constexpr int64_t kLong = thresholds::normalization::kConvertedRow;
   return is_reduced_floating(t.dtype()) && m.cols >= kLong ? t.dtype() : compute_dtype(t.dtype());
 }
 
@@ -213,7 +214,7 @@ struct ChannelSums {
 };
 template <class T, class Add>
 ChannelSums channel_sums(const Matrix& m, Add&& add) {
-  constexpr int64_t kFewRows = 64;
+  constexpr int64_t kFewRows = thresholds::normalization::kFewRows;
   const int64_t block = std::max<int64_t>(kFewRows, (m.rows + 31) / 32);
   const int64_t blocks = (m.rows + block - 1) / block;
   const auto cols = static_cast<size_t>(m.cols);
@@ -267,7 +268,7 @@ void set_columns(const Matrix& m, const std::vector<double>& channels, double di
 // About the mean of each channel, for each of its columns: that of a few rows.
 template <class T>
 void set_rough_means(const Matrix& m, const RowsOf<T>& x, std::vector<T>& means) {
-  constexpr int64_t kRows = 64;
+  constexpr int64_t kRows = thresholds::normalization::kMeanRows;
   const int64_t step = (m.rows + kRows - 1) / kRows, taken = (m.rows + step - 1) / step;
   const Matrix few{taken, m.cols, m.inner};
   std::fill(means.begin(), means.end(), T(0));
@@ -327,7 +328,7 @@ struct Centers {
 }  // namespace
 
 bool normalizes_columns(const Tensor& x) {
-  constexpr int64_t kShortRun = 32;
+  constexpr int64_t kShortRun = thresholds::normalization::kColumnRun;
   if (x.numel() == 0) return false;
   return channels_of(x).inner < kShortRun || shapes::lies_channels_last(x);
 }

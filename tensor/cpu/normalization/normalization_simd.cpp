@@ -1,5 +1,6 @@
 // tensor/cpu/normalization/normalization_simd.cpp: the vectorised loops of normalisation, one
 // version per instruction set, chosen when the program runs.
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/pointwise/pointwise_targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/cpu/normalization/normalization_simd.cpp"
@@ -45,7 +46,7 @@ HWY_INLINE void add_last(D d, int64_t i, int64_t n, V& a, V& b, Step&& step) {
 // sum, folded into double every block so that long runs stay exact.
 template <class T, class Step>
 HWY_INLINE NormSums sums(int64_t n, Step&& step) {
-  constexpr int64_t kBlock = 2048;
+  constexpr int64_t kBlock = thresholds::normalization::kSumBlock;
   const hn::ScalableTag<T> d;
   const hn::CappedTag<T, 1> one;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));

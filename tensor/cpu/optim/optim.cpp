@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "tensor/cpu/common/parallel.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/copy/copy.h"
 #include "tensor/kernels_optim.h"
 
@@ -62,7 +63,7 @@ class Part {
   std::vector<std::pair<Tensor, Tensor>> copies_;
 };
 
-constexpr int64_t kBuffer = 1024;
+constexpr int64_t kBuffer = thresholds::optim::kPiece;
 
 // Elements [begin, begin + count) of a part, which are floats of half the size, in floats.
 template <class T, class Step>
@@ -128,6 +129,6 @@ void run_step(const char*, StepLists lists, const Step& step) {
 
 }  // namespace
 
-#include "tensor/functors/optim_kernels-inl.h"
+#include "tensor/optim_kernels-inl.h"
 
 }  // namespace moonlet::cpu

@@ -2,7 +2,7 @@
 // each instruction set.
 #pragma once
 
-#include "tensor/functors/optim_steps.h"
+#include "tensor/optim_steps.h"
 
 namespace moonlet::cpu {
 

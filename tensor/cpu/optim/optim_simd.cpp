@@ -8,7 +8,7 @@
 #include "hwy/highway.h"
 #include "tensor/cpu/optim/optim.h"
 #include "tensor/cpu/simd/simd-inl.h"
-#include "tensor/functors/optim_steps-inl.h"
+#include "tensor/functors/optim_math-inl.h"
 
 // No inlining, and no copies for some values of the arguments.
 #ifndef MOONLET_ONE_COPY
@@ -32,7 +32,7 @@ HWY_INLINE void move_vector(const Step& step, T* const* arrays, int64_t at) {
   Vec<T> states[Step::kStates];
   for (int s = 0; s < Step::kStates; ++s)
     if (arrays[2 + s]) states[s] = vec<T>(hn::LoadU(d, arrays[2 + s] + at));
-  move(step, x, g, states);
+  update(step, x, g, states);
   hn::StoreU(x.v, d, arrays[0] + at);
   for (int s = 0; s < Step::kStates; ++s)
     if (arrays[2 + s]) hn::StoreU(states[s].v, d, arrays[2 + s] + at);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "tensor/cpu/common/parallel.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/copy/convert.h"
 #include "tensor/functors/functor_math.h"
 
@@ -12,14 +13,10 @@ namespace moonlet::cpu {
 
 namespace {
 
-// A piece of one operand: all of them fit the first cache together.
-constexpr size_t kPieceBytes = 8192;
-// Rows of so many elements are worth a piece each.
-constexpr int64_t kLongRow = 256;
-// The elements of a piece of rows for which numbers are written.
-constexpr int64_t kConstantPiece = 512;
-// The same for a plan so small that touching a large stack frame would show.
-constexpr size_t kSmallPieceBytes = 512;
+constexpr size_t kPieceBytes = thresholds::pointwise::kPieceBytes;
+constexpr int64_t kLongRow = thresholds::pointwise::kLongRow;
+constexpr int64_t kConstantPiece = thresholds::pointwise::kConstantPiece;
+constexpr size_t kSmallPieceBytes = thresholds::pointwise::kSmallPieceBytes;
 
 PointwiseLoop loop_for(const PointwisePlan& plan, const PointwiseLoops& loops) {
   PointwiseLoop loop = nullptr;

@@ -41,6 +41,7 @@
 #include <utility>
 
 #include "hwy/highway.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/pointwise/pointwise.h"
 #include "tensor/cpu/simd/simd-inl.h"
 #include "tensor/functors/functors-inl.h"
@@ -103,7 +104,7 @@ void simd_loop(const void* const* in, void* out, size_t n, const Scalar* params)
 // The same for functors of which a block of elements may take seconds.
 template <class F, class T, int kIn, int kParams>
 void slow_loop(const void* const* in, void* out, size_t n, const Scalar* params) {
-  constexpr size_t kBlock = 4096;
+  constexpr size_t kBlock = thresholds::pointwise::kSlowBlock;
   for (size_t at = 0; at < n; at += kBlock) {
     stop_if_requested();
     const void* from[kIn];

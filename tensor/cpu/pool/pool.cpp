@@ -10,6 +10,7 @@
 #include "tensor/core/views.h"
 #include "tensor/cpu/common/contiguous.h"
 #include "tensor/cpu/common/parallel.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/copy/convert.h"
 #include "tensor/cpu/pool/pool.h"
 #include "tensor/cpu/reduce/reduce.h"
@@ -68,8 +69,7 @@ class Planes {
   std::vector<T> buffer_;
 };
 
-// Elements that are converted at a time at least, where a plane has fewer.
-constexpr int64_t kConverted = 4096;
+constexpr int64_t kConverted = thresholds::pool::kConverted;
 
 // Makes the planes of `out` of those of `in` by body(plane of in, plane of out, its number), of
 // which each thread has one from make(); `work` is the cost of one plane.
@@ -126,8 +126,7 @@ T maximum_of_nothing(DType dtype) {
   });
 }
 
-// A run of a window that is this long is computed by vectors of its own.
-constexpr int64_t kLongRun = 32;
+constexpr int64_t kLongRun = thresholds::pool::kLongRun;
 
 // The maxima of one plane.
 template <class T>
@@ -532,7 +531,7 @@ void max_pool2d_grad_x(const Tensor& grad, const Tensor& indices, const Dims&, T
   const Tensor gradient = contiguous(grad), where = contiguous(indices);
   Tensor y = workspace(result, result.dtype());
   const int64_t size = plane_size(y), positions = plane_size(grad);
-  constexpr int64_t kFew = 16;  // a sorted entry costs as much as so many converted elements
+  constexpr int64_t kFew = thresholds::pool::kSortedCost;
   if (is_reduced_floating(y.dtype()) && positions < kStopBlock && positions * kFew <= size) {
     scatter_few_planes(gradient, where, y);
     return write_back(result, y);
@@ -586,7 +585,7 @@ void avg_pool2d_grad_x(const Tensor& grad, const Dims& size, const Dims& kernel,
 
 void adaptive_avg_pool2d(const Tensor& x, const Dims&, Tensor& y) {
   if (y.numel() == 0) return;
-  if (plane_size(y) == 1) return mean(x, {-2, -1}, true, std::nullopt, y);
+  if (plane_size(y) == 1) return mean(x, {x.dim() - 2, x.dim() - 1}, true, std::nullopt, y);
   average(x, adaptive_window(x.sizes(), y.sizes()), y);
 }
 

@@ -4,6 +4,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/cpu/pool/pool_channels.cpp"
 //
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/pointwise/pointwise_targets.h"
 //
 #include "hwy/foreach_target.h"
@@ -25,8 +26,7 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// So many channels at a time: accumulators that stay in the first cache.
-constexpr int64_t kRun = 64;
+constexpr int64_t kRun = thresholds::pool::kChannelRun;
 
 // Looks at the stop flag before a row of a window that is long.
 inline void before_row(const PoolSpan& xs, int64_t count) {
@@ -99,7 +99,7 @@ HWY_INLINE void mean_window(D d, const PoolWindow& w, const PoolSpan& ys, const 
 template <class T>
 void mean_pixel(const PoolWindow& w, const PoolSpan& ys, const PoolSpan& xs, const T* in,
                 int64_t channels, T* means) {
-  constexpr size_t kVectors = 4;
+  constexpr size_t kVectors = thresholds::pool::kMeanVectors;
   const hn::ScalableTag<T> d;
   const hn::CappedTag<T, 1> one;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d)), run = lanes * int64_t{kVectors};
@@ -202,7 +202,7 @@ auto spread_row_loop() {
     return HWY_DYNAMIC_DISPATCH(spread_row_f64);
 }
 
-constexpr int64_t kChannels = 64;  // that a thread takes of an image when it adds to its elements
+constexpr int64_t kChannels = thresholds::pool::kThreadChannels;
 
 int64_t plane(const Tensor& x) { return x.size(2) * x.size(3); }
 

@@ -9,6 +9,7 @@
 
 #include "tensor/cpu/common/contiguous.h"
 #include "tensor/cpu/common/parallel.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/kernels_random.h"
 #include "tensor/kernels_sort.h"
 
@@ -65,7 +66,7 @@ void order_bucket(uint64_t* items, int64_t n, int skip, Scratch& scratch) {
   scratch.items.resize(static_cast<size_t>(n));
   scratch.positions.assign(size_t{1} << bits, 0);
   for (int64_t i = 0; i < n; ++i) ++scratch.positions[digit(items[i], skip, bits)];
-  constexpr uint32_t kCrowd = 64;  // beyond it insertion is slow
+  constexpr uint32_t kCrowd = thresholds::random::kCrowd;
   if (counts_to_positions(scratch.positions) > kCrowd) return std::sort(items, items + n);
   for (int64_t i = 0; i < n; ++i)
     scratch.items[scratch.positions[digit(items[i], skip, bits)]++] = items[i];
@@ -110,7 +111,7 @@ void random_order(const Tensor& given, Tensor& y) {
   const int64_t* keys = source.elements<int64_t>();
   int64_t* to = y.elements<int64_t>();
   const Packing packing(n);
-  constexpr int kBucketBits = 11;  // a bucket gets some 2^10 to 2^11 items
+  constexpr int kBucketBits = thresholds::random::kBucketBits;
   const int bits = std::max(bit_width(n) - kBucketBits, 0);
   const int64_t buckets = int64_t{1} << bits;
   // Room for eight standard deviations more than a bucket gets on average.

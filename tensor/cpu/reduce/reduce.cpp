@@ -269,16 +269,14 @@ void norm_of(const Tensor& x, double p, const Dims& dims, Tensor& y) {
 }  // namespace
 
 void sum(const Tensor& x, const Dims& dim, bool, std::optional<DType>, Tensor& y) {
-  sum_of(x, wrap_dims(dim, x.dim(), "sum"), y, std::nullopt);
+  sum_of(x, dim, y, std::nullopt);
 }
 
-void mean(const Tensor& x, const Dims& dim, bool, std::optional<DType>, Tensor& y) {
-  const Dims dims = wrap_dims(dim, x.dim(), "mean");
+void mean(const Tensor& x, const Dims& dims, bool, std::optional<DType>, Tensor& y) {
   sum_of(x, dims, y, reduced_count(x, dims));
 }
 
-void nansum(const Tensor& x, const Dims& dim, bool, std::optional<DType>, Tensor& y) {
-  const Dims dims = wrap_dims(dim, x.dim(), "nansum");
+void nansum(const Tensor& x, const Dims& dims, bool, std::optional<DType>, Tensor& y) {
   if (!is_floating(y.dtype())) return sum_of(x, dims, y, std::nullopt);
   visit_compute<dtypes::floating>(y.dtype(),
                                   [&]<class C>() { run_fold<C>(Fold::SumNumbers, x, dims, y); });
@@ -288,16 +286,11 @@ void prod(const Tensor& x, std::optional<int64_t> dim, bool, std::optional<DType
   product_of(x, dim && x.dim() ? Dims{*dim} : all_dims(x.dim()), y);
 }
 
-void amax(const Tensor& x, const Dims& dim, bool, Tensor& y) {
-  extreme(x, wrap_dims(dim, x.dim(), "amax"), y, true);
-}
-void amin(const Tensor& x, const Dims& dim, bool, Tensor& y) {
-  extreme(x, wrap_dims(dim, x.dim(), "amin"), y, false);
-}
+void amax(const Tensor& x, const Dims& dim, bool, Tensor& y) { extreme(x, dim, y, true); }
+void amin(const Tensor& x, const Dims& dim, bool, Tensor& y) { extreme(x, dim, y, false); }
 
-void aminmax(const Tensor& x, const Dims& dim, bool, Tensor& least, Tensor& largest) {
+void aminmax(const Tensor& x, const Dims& dims, bool, Tensor& least, Tensor& largest) {
   if (x.numel() == 0) return;
-  const Dims dims = wrap_dims(dim, x.dim(), "aminmax");
   const bool whole = dims.size() == x.dim();
   const bool in_rows = x.is_contiguous() && (whole || dims == Dims{x.dim() - 1});
   constexpr DTypeSet kVectors = dtypes::floating | bit(DType::Int64);
@@ -311,19 +304,18 @@ void aminmax(const Tensor& x, const Dims& dim, bool, Tensor& least, Tensor& larg
 }
 
 void any(const Tensor& x, const Dims& dim, bool, Tensor& y) {
-  run_plain<TruthOf<false>, bool>(x, wrap_dims(dim, x.dim(), "any"), y);
+  run_plain<TruthOf<false>, bool>(x, dim, y);
 }
 
 void all(const Tensor& x, const Dims& dim, bool, Tensor& y) {
-  run_plain<TruthOf<true>, bool>(x, wrap_dims(dim, x.dim(), "all"), y);
+  run_plain<TruthOf<true>, bool>(x, dim, y);
 }
 
 void count_nonzero(const Tensor& x, const Dims& dim, Tensor& y) {
-  run_plain<CountOf, bool, int64_t>(x, wrap_dims(dim, x.dim(), "count_nonzero"), y);
+  run_plain<CountOf, bool, int64_t>(x, dim, y);
 }
 
-void norm(const Tensor& x, double p, const Dims& dim, bool, std::optional<DType>, Tensor& y) {
-  const Dims dims = wrap_dims(dim, x.dim(), "norm");
+void norm(const Tensor& x, double p, const Dims& dims, bool, std::optional<DType>, Tensor& y) {
   visit_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
     norm_of<C>(is_complex(x.dtype()) ? magnitudes<C>(x) : x, p, dims, y);
   });

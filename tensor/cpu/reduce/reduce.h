@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "tensor/core/tensor.h"
+#include "tensor/cpu/common/thresholds.h"
 
 namespace moonlet::cpu {
 
@@ -38,13 +39,12 @@ T sum_exp(const T* x, int64_t n, T top);
 
 // y[i] = log of the sum of exp over the n numbers from x + i n on, for so many rows; n is at most
 // kShortRow.
-inline constexpr int64_t kShortRow = 32;
+inline constexpr int64_t kShortRow = thresholds::reduce::kShortRow;
 void logsumexp_across(const float* x, int64_t rows, int64_t n, float* y);
 void logsumexp_across(const double* x, int64_t rows, int64_t n, double* y);
 
-inline constexpr int64_t kRunLength = 8192;
-// The most columns that one call of Reducer::rows gets.
-inline constexpr int64_t kReduceColumns = 4096;
+inline constexpr int64_t kRunLength = thresholds::reduce::kRunLength;
+inline constexpr int64_t kReduceColumns = thresholds::reduce::kColumns;
 
 // One kind of reduction from one dtype. Elements and accumulators pass as bytes, so that the engine
 // is compiled once.

@@ -9,6 +9,7 @@
 #include "tensor/core/views.h"
 #include "tensor/cpu/common/contiguous.h"
 #include "tensor/cpu/common/parallel.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/reduce/reduce.h"
 #include "tensor/kernels_reduce.h"
 
@@ -29,7 +30,7 @@ bool beats(T a, T b, bool largest) {
 // The first i with x[i] equal to v, or NaN when v is; there is one.
 template <class T>
 int64_t first_of(const T* x, int64_t n, T v) {
-  constexpr int64_t kBlock = 64;
+  constexpr int64_t kBlock = thresholds::reduce::kFirstBlock;
   int64_t i = 0;
   for (; i + kBlock <= n; i += kBlock) {
     int found = 0;
@@ -50,7 +51,7 @@ int64_t first_of(const T* x, int64_t n, T v) {
 // for the search.
 template <class T>
 int64_t run_position(const T* x, int64_t n, bool largest) {
-  constexpr int64_t kBlock = 4096, kShort = 16;
+  constexpr int64_t kBlock = thresholds::reduce::kArgBlock, kShort = thresholds::reduce::kArgShort;
   if (n < kShort) {
     int64_t best = 0;
     for (int64_t i = 1; i < n; ++i) best = beats(x[i], x[best], largest) ? i : best;
@@ -72,7 +73,7 @@ int64_t run_position(const T* x, int64_t n, bool largest) {
 // One long run on all threads: pieces of fixed length, the first best of them.
 template <class T>
 int64_t long_position(const T* x, int64_t n, bool largest) {
-  constexpr int64_t kPiece = 1 << 16;
+  constexpr int64_t kPiece = thresholds::reduce::kArgPiece;
   const int64_t pieces = (n + kPiece - 1) / kPiece;
   std::vector<int64_t> found(static_cast<size_t>(pieces));
   parallel_for(pieces, 1, [&](int64_t begin, int64_t end) {
@@ -91,7 +92,7 @@ int64_t long_position(const T* x, int64_t n, bool largest) {
 // The extremes' positions (1-based) of `cols` neighbouring columns.
 template <class T>
 void column_positions(const T* x, const Search& s, int64_t cols, bool largest, int64_t* out) {
-  constexpr int64_t kTile = 256;
+  constexpr int64_t kTile = thresholds::reduce::kArgTile;
   T best[kTile];
   int32_t where[kTile];
   for (int64_t from = 0; from < cols; from += kTile) {
@@ -131,7 +132,7 @@ void find(const Tensor& x, const Search& s, bool largest, int64_t* out) {
       for (int64_t o = begin; o < end; ++o) out[o] = run_position(from + o * s.n, s.n, largest) + 1;
     });
   }
-  constexpr int64_t kColumns = 1024;
+  constexpr int64_t kColumns = thresholds::reduce::kArgColumns;
   const int64_t chunks = (s.inner + kColumns - 1) / kColumns;
   const int64_t work = s.n * std::min(s.inner, kColumns);
   parallel_for(s.outer * chunks, grain_for(work), [&](int64_t begin, int64_t end) {
@@ -172,7 +173,7 @@ void find_among_repeated(const Tensor& x, const Tensor& once, bool largest, Tens
 // converted to C: a whole of small integers would take eight times its memory.
 template <class C>
 int64_t position_by_parts(const Tensor& x, bool largest) {
-  constexpr int64_t kPart = int64_t{1} << 20;
+  constexpr int64_t kPart = thresholds::reduce::kArgPart;
   int64_t found = 0;
   C best{};
   for (int64_t at = 0; at < x.numel(); at += kPart) {

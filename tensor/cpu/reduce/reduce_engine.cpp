@@ -5,6 +5,7 @@
 
 #include "tensor/cpu/common/contiguous.h"
 #include "tensor/cpu/common/parallel.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/copy/convert.h"
 #include "tensor/cpu/reduce/reduce.h"
 
@@ -73,7 +74,7 @@ struct Pass {
 
   // `rows` rows of `cols` columns into `to`, by halves, so that rounding errors stay small.
   void piece(const char* x, char* to, int64_t rows, int64_t stride, int64_t cols) const {
-    constexpr int64_t kGroup = 128;
+    constexpr int64_t kGroup = thresholds::reduce::kGroupRows;
     if (rows <= kGroup) {
       stop_if_requested();
       r.start(to, cols);
@@ -87,7 +88,7 @@ struct Pass {
   }
 
   void outer(const char* x, char* out, const Block& b) const {
-    constexpr int64_t kPiece = 1 << 18;
+    constexpr int64_t kPiece = thresholds::reduce::kPiece;
     int64_t piece_rows = b.n;
     if (b.outer < 16 && b.n * b.inner > 2 * kPiece) {
       piece_rows = std::min(b.n, std::max<int64_t>(32, kPiece / b.inner));

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/copy/convert.h"
 #include "tensor/cpu/reduce/reduce.h"
 
@@ -67,7 +68,7 @@ class Loops final : public Reducer {
   }
 
  private:
-  static constexpr int64_t kBlock = 2048;
+  static constexpr int64_t kBlock = thresholds::reduce::kConvertedBlock;
 
   Acc long_run(const char* x, int64_t n, In* block) const {
     Acc out = f_.start();
@@ -131,7 +132,7 @@ struct Fast {
 
  private:
   // Fewer elements than are worth a call of the vectors' loop.
-  static constexpr int64_t kFew = std::is_same_v<In, half> ? 0 : 8;
+  static constexpr int64_t kFew = std::is_same_v<In, half> ? 0 : thresholds::reduce::kFewElements;
   // Integers wrap as unsigned ones do.
   static T added(T a, T b) {
     if constexpr (std::is_integral_v<T>)
@@ -171,7 +172,7 @@ struct Plain {
   A join(A a, A b) const { return op.join(a, b); }
   // By halves where it is long, so that rounding errors stay small.
   A run(const T* x, int64_t n) const {
-    constexpr int kLanes = 8, kLong = 512;
+    constexpr int kLanes = 8, kLong = thresholds::reduce::kLongRun;
     if (n < kLanes) {
       A few = op.start();
       for (int64_t i = 0; i < n; ++i) few = op.join(few, op.load(x[i]));

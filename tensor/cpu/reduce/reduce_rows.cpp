@@ -145,9 +145,7 @@ void real_spread(Spreads kind, const Tensor& x, const Dims& dims, double correct
 }
 
 // The variance of complex numbers is that of their real parts plus that of the imaginary ones.
-void spread(const char* op, Spreads kind, const Tensor& x, const Dims& dim, double correction,
-            Tensor& y) {
-  const Dims dims = wrap_dims(dim, x.dim(), op);
+void spread(Spreads kind, const Tensor& x, const Dims& dims, double correction, Tensor& y) {
   if (!is_complex(x.dtype())) return real_spread(kind, x, dims, correction, y);
   const Tensor parts = views::view_as_real(x);
   Tensor imaginary = empty_plain(y.sizes(), options_of(y));
@@ -166,15 +164,14 @@ void spread(const char* op, Spreads kind, const Tensor& x, const Dims& dim, doub
 }  // namespace
 
 void var(const Tensor& x, const Dims& dim, double correction, bool, Tensor& y) {
-  spread("var", Spreads::Variance, x, dim, correction, y);
+  spread(Spreads::Variance, x, dim, correction, y);
 }
 
 void std(const Tensor& x, const Dims& dim, double correction, bool, Tensor& y) {
-  spread("std", Spreads::Deviation, x, dim, correction, y);
+  spread(Spreads::Deviation, x, dim, correction, y);
 }
 
-void logsumexp(const Tensor& x, const Dims& dim, bool, Tensor& y) {
-  const Dims dims = wrap_dims(dim, x.dim(), "logsumexp");
+void logsumexp(const Tensor& x, const Dims& dims, bool, Tensor& y) {
   const auto [once, times] = unexpanded(x, dims);
   const Tensor rows = rows_last(once, dims, compute_dtype(y.dtype()));
   constexpr DTypeSet kAccepted = dtypes::floating | dtypes::complex;

@@ -3,6 +3,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/cpu/reduce/reduce_simd.cpp"
 //
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/pointwise/pointwise_targets.h"
 //
 #include "hwy/foreach_target.h"
@@ -137,7 +138,8 @@ void rows(T* HWY_RESTRICT acc, const In* HWY_RESTRICT x, int64_t count, int64_t 
 // many rows that were.
 template <class F, class In, class T = compute_t<In>>
 int64_t narrow_rows(T* HWY_RESTRICT acc, const In* HWY_RESTRICT x, int64_t count, int64_t cols) {
-  constexpr int64_t kGroup = 16, kNarrow = 8;
+  constexpr int64_t kGroup = thresholds::reduce::kNarrowRows,
+                    kNarrow = thresholds::reduce::kNarrowColumns;
   const int64_t groups = count / kGroup;
   if (cols >= kNarrow || groups < 4) return 0;
   T wide[kGroup * kNarrow];
@@ -290,7 +292,7 @@ template <class T>
 void logsumexp_across_of(const T* HWY_RESTRICT x, int64_t rows, int64_t n, T* HWY_RESTRICT y) {
   using moonlet::HWY_NAMESPACE::vexp;
   using moonlet::HWY_NAMESPACE::vlog;
-  constexpr int64_t kRows = 64;
+  constexpr int64_t kRows = thresholds::reduce::kLogRows;
   const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   HWY_ALIGN T columns[cpu::kShortRow * kRows] = {};

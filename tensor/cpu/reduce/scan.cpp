@@ -6,6 +6,7 @@
 
 #include "tensor/cpu/common/contiguous.h"
 #include "tensor/cpu/common/parallel.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/reduce/reduce.h"
 #include "tensor/kernels_scan.h"
 
@@ -52,7 +53,7 @@ struct LogAddExp {
 // Scans `cols` neighbouring columns of n rows, `inner` apart.
 template <class A, class T, class Op>
 void scan_columns(const T* x, T* y, int64_t n, int64_t inner, int64_t cols, Op op) {
-  constexpr int64_t kTile = 64;
+  constexpr int64_t kTile = thresholds::reduce::kScanTile;
   A carry[kTile];
   for (int64_t from = 0; from < cols; from += kTile) {
     const int64_t m = std::min(kTile, cols - from);
@@ -90,7 +91,7 @@ void scan_rows(const T* x, T* y, int64_t n, Op op) {
 // The same dense rows as many at a time as kRows is in body(row, kRows).
 template <class Body>
 void each_rows(int64_t begin, int64_t end, Body&& body) {
-  constexpr int kTogether = 4;
+  constexpr int kTogether = thresholds::reduce::kScanRows;
   for (; begin + kTogether <= end; begin += kTogether)
     body(begin, std::integral_constant<int, kTogether>());
   for (; begin < end; ++begin) body(begin, std::integral_constant<int, 1>());
@@ -104,7 +105,7 @@ void scan_into(const Tensor& x, Tensor& y, int d, Op op) {
   for (int i = 0; i < y.dim(); ++i) (i < d ? outer : inner) *= i == d ? 1 : y.size(i);
   const T* from = x.elements<T>();
   T* to = y.elements<T>();
-  constexpr int64_t kColumns = 512;
+  constexpr int64_t kColumns = thresholds::reduce::kScanColumns;
   const int64_t chunks = (inner + kColumns - 1) / kColumns;
   const int64_t work = n * std::min(inner, kColumns);
   parallel_for(outer * chunks, grain_for(work), [&](int64_t begin, int64_t end) {
@@ -149,7 +150,7 @@ bool takes(T v, T best) {
 template <bool kLargest, class T>
 void extreme_columns(const T* x, T* values, int64_t* indices, int64_t n, int64_t inner,
                      int64_t cols) {
-  constexpr int64_t kTile = 64;
+  constexpr int64_t kTile = thresholds::reduce::kScanTile;
   T best[kTile];
   int64_t where[kTile];
   for (int64_t from = 0; from < cols; from += kTile) {
@@ -175,7 +176,7 @@ void extreme_columns(const T* x, T* values, int64_t* indices, int64_t n, int64_t
 // extreme before them.
 template <bool kLargest, class T>
 void extreme_row(const T* x, T* values, int64_t* indices, int64_t n) {
-  constexpr int64_t kBlock = 64;
+  constexpr int64_t kBlock = thresholds::reduce::kScanBlock;
   T best = x[0];
   int64_t where = 1;
   serial_for(n, 1, [&](int64_t begin, int64_t end) {
@@ -199,7 +200,7 @@ void extreme_row(const T* x, T* values, int64_t* indices, int64_t n) {
 template <bool kLargest, class T>
 void extremes_into(const T* x, T* values, int64_t* indices, int64_t outer, int64_t n,
                    int64_t inner) {
-  constexpr int64_t kColumns = 512;
+  constexpr int64_t kColumns = thresholds::reduce::kScanColumns;
   const int64_t chunks = (inner + kColumns - 1) / kColumns;
   const auto part = [&](int64_t begin, int64_t end) {
     if (inner == 1) {

@@ -1,5 +1,6 @@
 // tensor/cpu/reduce/softmax.cpp: the CPU kernels of softmax, log_softmax and their gradients,
 // vectorised along the rows when `dim` is the last one and across neighbouring columns otherwise.
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/pointwise/pointwise_targets.h"
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/cpu/reduce/softmax.cpp"
@@ -20,8 +21,7 @@
 #ifndef MOONLET_TENSOR_CPU_SOFTMAX_
 #define MOONLET_TENSOR_CPU_SOFTMAX_
 namespace moonlet::cpu {
-// The columns of a tensor with inner > 1 are worked on this many at a time.
-inline constexpr int64_t kSoftmaxTile = 128;
+inline constexpr int64_t kSoftmaxTile = thresholds::reduce::kSoftmaxTile;
 
 // The units [begin, end) of a tensor seen as (outer, n, inner), in order: a unit is a row of n, or
 // with inner > 1 a tile of columns. `a` is x, or the gradient; `b` the result in backward passes.
@@ -51,7 +51,7 @@ HWY_INLINE V exp_below(D d, V x) {
 // that long sums stay exact.
 template <class T>
 struct Sum {
-  static constexpr int kMost = 64;
+  static constexpr int kMost = thresholds::reduce::kSoftmaxSum;
   hn::Vec<hn::ScalableTag<T>> wide;
   int added;
   double rest;
@@ -347,7 +347,7 @@ void bfloat16_rows_backward(const Tensor& g, const Tensor& result, int64_t n, bo
 // Rows of a 16-bit format, widened a few at a time.
 void half_rows(const Tensor& a, const Tensor& b, int64_t n, bool log, Tensor& y) {
   if (b.defined() && y.dtype() == DType::BFloat16) return bfloat16_rows_backward(a, b, n, log, y);
-  constexpr int64_t kTogether = 8192;
+  constexpr int64_t kTogether = thresholds::reduce::kSoftmaxWidened;
   const Converter widen = converter(y.dtype(), DType::Float32);
   const Converter narrow = converter(DType::Float32, y.dtype());
   const int64_t size = static_cast<int64_t>(size_of(y.dtype())), wide = sizeof(float);

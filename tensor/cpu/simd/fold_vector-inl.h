@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "hwy/highway.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/simd/widened-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -33,7 +34,7 @@ HWY_INLINE hn::TFromD<D> fold_lanes([[maybe_unused]] D d, hn::Vec<D> v) {
 // accumulator begins with, `join(tag, accumulator, x)` and `merge(tag, a, b)` of two accumulators.
 // No accumulator takes more than kFoldSteps elements one after the other, so that sums stay exact
 // with short vectors, too.
-inline constexpr int64_t kFoldSteps = 32;
+inline constexpr int64_t kFoldSteps = thresholds::kFoldSteps;
 template <class F, class In>
 compute_t<In> fold_vector(const In* HWY_RESTRICT x, int64_t n) {
   using T = compute_t<In>;

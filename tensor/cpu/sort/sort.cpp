@@ -8,6 +8,7 @@
 #include "tensor/core/views.h"
 #include "tensor/cpu/common/contiguous.h"
 #include "tensor/cpu/common/parallel.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/sort/sort_keys.h"
 #include "tensor/kernels_copy.h"
 
@@ -33,7 +34,8 @@ void enlarge(std::vector<Item<U>>& items, int64_t n) {
 // become their distance from `least`, the smallest, so that close ones differ in few digits.
 template <class U>
 void radix_sort(std::vector<Item<U>>& items, std::vector<Item<U>>& spare, U least) {
-  constexpr int kBits = sizeof(U) == 4 ? 11 : 8;
+  constexpr int kBits =
+      sizeof(U) == 4 ? thresholds::sort::kRadixBits32 : thresholds::sort::kRadixBits64;
   constexpr int kPasses = (static_cast<int>(sizeof(U)) * 8 + kBits - 1) / kBits;
   constexpr size_t kDigits = size_t{1} << kBits;
   std::vector<size_t> counts(kPasses * kDigits, 0);
@@ -80,7 +82,7 @@ bool before(const Item<U>& a, const Item<U>& b) {
 }
 
 // Whether one of kSkipped elements has a key below `bound`.
-constexpr int64_t kSkipped = 64;
+constexpr int64_t kSkipped = thresholds::sort::kSkipped;
 template <class U, class T>
 bool any_below(const T* x, U flips, U bound) {
   int found = 0;

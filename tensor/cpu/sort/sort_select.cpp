@@ -9,6 +9,7 @@
 
 #include "tensor/cpu/common/contiguous.h"
 #include "tensor/cpu/common/parallel.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/sort/sort_keys.h"
 #include "tensor/kernels_sort.h"
 
@@ -36,14 +37,14 @@ struct Selected {
   int64_t among;  // how many equal ones come before it
 };
 
-// Rows of so few keys are partitioned as they are.
-constexpr int64_t kFew = 4096;
+constexpr int64_t kFew = thresholds::sort::kFew;
 
 // Keeps of the keys those between two that a sample suggests, and lowers `rank` by how many are
 // below; whether the key of that rank is among them.
 template <class U>
 bool narrow_down(const U* keys, int64_t n, int64_t& rank, std::vector<U>& rest) {
-  constexpr int64_t kSample = 2048, kMargin = 128, kBlock = 2048;
+  constexpr int64_t kSample = thresholds::sort::kSample, kMargin = thresholds::sort::kMargin,
+                    kBlock = thresholds::sort::kSampledBlock;
   std::array<U, kSample> sample;
   for (int64_t i = 0; i < kSample; ++i) sample[i] = keys[i * (n / kSample)];
   std::sort(sample.begin(), sample.end());
@@ -85,8 +86,8 @@ int64_t keep(U* keys, int64_t n, const Kept& is_kept) {
 // foreseen. Where pivots do not narrow them down soon, the library finds it.
 template <class U>
 Selected<U> select_few(U* keys, int64_t n, int64_t rank) {
-  constexpr int64_t kShort = 24;
-  constexpr int kMostRounds = 32;
+  constexpr int64_t kShort = thresholds::sort::kShort;
+  constexpr int kMostRounds = thresholds::sort::kMostRounds;
   for (int round = 0; n > kShort && round < kMostRounds; ++round) {
     const U a = keys[n / 4], b = keys[n / 2], c = keys[n - n / 4];
     const U pivot = std::max(std::min(a, b), std::min(std::max(a, b), c));
@@ -109,7 +110,7 @@ Selected<U> select_few(U* keys, int64_t n, int64_t rank) {
 // highest, only the keys that begin as it does are kept; the last few thousand are partitioned.
 template <class U>
 Selected<U> select_key(const U* keys, int64_t n, int64_t rank, std::vector<U>& rest) {
-  constexpr int kBits = 8;
+  constexpr int kBits = thresholds::sort::kSelectBits;
   if (n < 4 * kFew || !narrow_down(keys, n, rank, rest)) rest.assign(keys, keys + n);
   for (int shift = static_cast<int>(sizeof(U)) * 8 - kBits; shift >= 0; shift -= kBits) {
     if (std::ssize(rest) <= kFew) break;
@@ -135,8 +136,7 @@ Selected<U> select_key(const U* keys, int64_t n, int64_t rank, std::vector<U>& r
   return select_few(rest.data(), std::ssize(rest), rank);
 }
 
-// Keys that are searched at once.
-constexpr int64_t kPositionBlock = 1024;
+constexpr int64_t kPositionBlock = thresholds::sort::kPositionBlock;
 
 // The position of the wanted one of n keys.
 template <class T, class U>

@@ -27,6 +27,19 @@ end
 -- Whether devices have a kernel for the row.
 function cpptext.has_kernel(row) return row.kind ~= "view" and row.kind ~= "composite" end
 
+-- "OpKind::Pointwise"
+function cpptext.kind(row) return "OpKind::" .. row.kind:gsub("^%l", string.upper) end
+
+-- ".name = value," for each {name, value} whose value there is, a line each: the fields of a struct in
+-- the order in which it declares them.
+function cpptext.initializers(fields)
+  local out = {}
+  for _, field in ipairs(fields) do
+    if field[2] then out[#out + 1] = (".%s = %s,"):format(field[1], field[2]) end
+  end
+  return out
+end
+
 -- "// tensor/ops/nn.lua:12": where the row stands that the text below is made from.
 function cpptext.mark(row) return ("// tensor/ops/%s.lua:%d"):format(row.family, row.line) end
 

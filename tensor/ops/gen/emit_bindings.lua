@@ -34,6 +34,14 @@ local taken = { L = true, args = true, out = true, outs = true, with_out = true,
 
 local function local_name(name) return taken[name] and name .. "_" or name end
 
+-- ", value" for the Scalar of an op with Options: what is made has its dtype where none is named.
+local function dtype_source(row)
+  for _, arg in ipairs(row.args) do
+    if arg.type == "Scalar" then return ", " .. local_name(arg.name) end
+  end
+  return ""
+end
+
 -- Locals in signature order, so that messages name the first bad argument: a list of lines, and of
 -- {name, type (the op table's), position} for the call.
 local function read_arguments(row, args)
@@ -42,8 +50,7 @@ local function read_arguments(row, args)
     local name, spec = local_name(arg.name), args[position + 1]
     call[#call + 1] = { name = name, info = arg.info, position = position }
     if arg.info.spread then
-      local value = row.dtype_of and ", " .. local_name(row.dtype_of) or ""
-      lines[#lines + 1] = ("const Options %s = args.options(%d%s);"):format(name, position, value)
+      lines[#lines + 1] = ("const Options %s = args.options(%d%s);"):format(name, position, dtype_source(row))
     else
       local cell = is_tensor(spec.info)
       local type = cell and (spec.required and "Tensor&" or "const Tensor&") or "const auto"

@@ -53,7 +53,7 @@ local function case(row)
     ("torch = %q"):format(row.torch or ("torch.%s(*args)"):format(row.lua_name)),
     "check = {" .. table.concat(checks, ", ") .. "}",
   }
-  if row.no_cuda then fields[#fields + 1] = ("no_cuda = %q"):format(row.no_cuda) end
+  if row.cpu_only then fields[#fields + 1] = ("cpu_only = %q"):format(row.cpu_only) end
   return "  { " .. table.concat(fields, ", ") .. " },"
 end
 

@@ -7,12 +7,12 @@ local parse = require "tensor.ops.gen.parse"
 
 local function quote(text) return text and ("%q"):format(text):gsub("\\\n", "\\n") or "nullptr" end
 
--- The policies of the CPU and of CUDA: a row names one for both, or a table of them by device.
+-- The policies of the host and of devices: a row names one for both, or a table of them.
 local function autocast(row)
   local given, out = row.autocast or {}, {}
-  if type(given) == "string" then given = { cpu = given, cuda = given } end
-  for i, device in ipairs { "cpu", "cuda" } do
-    local name = given[device]
+  if type(given) == "string" then given = { host = given, device = given } end
+  for i, where in ipairs { "host", "device" } do
+    local name = given[where]
     out[i] = "AutocastPolicy::" .. (name and parse.autocast_policies[name] or "None")
   end
   return ("{%s}"):format(table.concat(out, ", "))
@@ -40,7 +40,7 @@ end
 local function rule_name(row) return row.vmap or (row.kind == "pointwise" and "pointwise" or nil) end
 local function batch_rule(row)
   local name = rule_name(row)
-  return name and "&batching::" .. name or "nullptr"
+  return name and "&batching::" .. name or nil
 end
 
 local function batch_rules(rows)
@@ -60,20 +60,30 @@ const ArgumentInfo $list[] = {
     $arguments
 };]]
 
--- The description that all forms of a row share; its fields in the order of RowInfo.
+local row_template = [[
+const RowInfo row_$name = {
+    $fields
+};]]
+
+-- The description that all forms of a row share.
 local function row_info(row)
   local arguments = {}
   for i, arg in ipairs(row.args) do
     arguments[i] = ("{%s, %s, %s, %s},"):format(quote(arg.name), quote(arg.type), quote(arg.default),
       tostring(arg.written == true))
   end
-  local list = #arguments > 0 and "arguments_" .. row.name or "nullptr"
-  local text = fill("const RowInfo row_$name = {$fields};", { name = row.name, fields = table.concat({
-    quote(row.name), quote((row.signature:gsub("%s+", " "))), quote(row.family), quote(row.kind),
-    cpptext.dtype_set(row), tostring(row.random == true), tostring(row.is_differentiable), autocast(row), list,
-    tostring(#row.args), tostring(#row.results), tostring(row.internal == true),
-    tostring(#row.grads > 0), tostring(row.linear == true), batch_rule(row),
-  }, ", ") })
+  local list = #arguments > 0 and "arguments_" .. row.name or nil
+  local function when(condition) return condition and "true" or nil end
+  local text = fill(row_template, { name = row.name, fields = cpptext.initializers {
+    { "name", quote(row.name) }, { "schema", quote((row.signature:gsub("%s+", " "))) },
+    { "family", quote(row.family) }, { "kind", cpptext.kind(row) },
+    { "dtypes", cpptext.dtype_set(row) }, { "random", when(row.random) },
+    { "differentiable", when(row.is_differentiable) }, { "autocast", row.autocast and autocast(row) },
+    { "arguments", list }, { "argument_count", tostring(#row.args) },
+    { "result_count", tostring(#row.results) }, { "internal", when(row.internal) },
+    { "own_derivative", when(#row.grads > 0) }, { "linear", when(row.linear) },
+    { "batch_rule", batch_rule(row) },
+  } })
   if #arguments == 0 then return text end
   return fill(arguments_template, { list = list, arguments = arguments }) .. "\n" .. text
 end

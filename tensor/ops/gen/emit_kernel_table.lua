@@ -1,11 +1,11 @@
--- tensor/ops/gen/emit_kernel_table.lua: `emit_kernel_table:cpu` and `emit_kernel_table:cuda`: the
--- filled table of a device. A row without a kernel fails to link.
+-- tensor/ops/gen/emit_kernel_table.lua: `emit_kernel_table:NAMESPACE`: the filled table of the kernels
+-- in that namespace, `cpu` or that of a backend. A row without a kernel fails to link.
 
 local cpptext = require "tensor.ops.gen.cpptext"
 local fill = require("tensor.ops.gen.template").fill
 
 local function kernel(row, device)
-  return (device == "cuda" and row.no_cuda) and "nullptr" or device .. "::" .. row.name
+  return (device ~= "cpu" and row.cpu_only) and "nullptr" or device .. "::" .. row.name
 end
 
 local struct_template = [[

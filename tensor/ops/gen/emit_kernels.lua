@@ -2,6 +2,7 @@
 -- whole table, which changes only with the list of families; `emit_kernels:FAMILY` the header of a
 -- family's part, with the kernels' declarations.
 
+local backends = require "tensor.ops.gen.backends"
 local cpptext = require "tensor.ops.gen.cpptext"
 local fill = require("tensor.ops.gen.template").fill
 
@@ -53,24 +54,28 @@ struct $struct {
   $pointers
 };
 
-namespace cpu {
-$cpu
-}  // namespace cpu
-
-namespace cuda {
-$cuda
-}  // namespace cuda
+$namespaces
 
 }  // namespace moonlet
 ]]
 
+local namespace = [[
+namespace $name {
+$declarations
+}  // namespace $name]]
+
 local function family_header(rows, family)
   local declaration = "$result $name($parameters);"
+  local namespaces = { fill(namespace, { name = "cpu", declarations =
+    kernels(rows, declaration, function() return true end) }) }
+  for _, name in ipairs(backends) do
+    namespaces[#namespaces + 1] = fill(namespace, { name = name, declarations =
+      kernels(rows, declaration, function(row) return not row.cpu_only end) })
+  end
   return fill(family_file, {
     family = family, struct = cpptext.kernel_struct(family),
     pointers = kernels(rows, "$result (*$name)($parameters);", function(row) return row.kind ~= "pointwise" end),
-    cpu = kernels(rows, declaration, function() return true end),
-    cuda = kernels(rows, declaration, function(row) return not row.no_cuda end),
+    namespaces = table.concat(namespaces, "\n\n"),
   }) .. "\n"
 end
 

@@ -12,7 +12,7 @@ end
 
 -- How an op that chooses among its inputs uses each number: PointwiseOp::chooses.
 local function roles(row, params)
-  if not row.chooses then return "nullptr" end
+  if not row.chooses then return nil end
   local letters = {}
   for i, name in ipairs(params) do
     letters[i] = row.chooses == true and "v" or row.chooses[name] == "lower" and "l" or "u"
@@ -50,7 +50,9 @@ local function operand_lines(operands, skip_first)
 end
 
 local pointwise_template = [[
-const PointwiseOp k$camel = {$fields};
+const PointwiseOp k$camel = {
+    $fields
+};
 Tensor $name($parameters) {
   $operands
   return run_pointwise(k$camel, {$refs}, {$numbers});
@@ -68,16 +70,23 @@ Tensor& $name_($parameters) {
   return run_pointwise_inplace(k$camel, $first, {$refs}, {$numbers});
 }]]
 
--- The fields of a row's PointwiseOp, in order.
+-- What a row's `result` is of PointwiseOp.
+local pointwise_results = { bool = "PointwiseOp::Bool", real = "PointwiseOp::Real",
+  complex = "PointwiseOp::Complex" }
+
+-- The fields of a row's PointwiseOp that have another value than their own.
 local function pointwise_fields(row, params, mask, family, index)
-  local result = ({ bool = "Bool", real = "Real", complex = "Complex" })[row.result or ""] or "Same"
-  return table.concat({
-    ('"%s", "%s_"'):format(row.name, row.name), cpptext.dtype_set(row),
-    tostring(row.int_to_float == true), "PointwiseOp::" .. result, tostring(mask), roles(row, params),
-    tostring(row.keeps_dtype == true), tostring(family), tostring(index),
-    tostring(row.row_major == true), tostring(row.scales == true), tostring(row.refuses_bool == true),
-    tostring(row.byte_mask == true),
-  }, ", ")
+  local function when(condition) return condition and "true" or nil end
+  local function exception(name) return when(row.exception == name) end
+  return cpptext.initializers {
+    { "name", ('"%s"'):format(row.name) }, { "inplace_name", ('"%s_"'):format(row.name) },
+    { "dtypes", cpptext.dtype_set(row) }, { "int_to_float", when(row.int_to_float) },
+    { "result", pointwise_results[row.result] }, { "mask_args", mask ~= 0 and tostring(mask) or nil },
+    { "chooses", roles(row, params) }, { "keeps_dtype", when(row.keeps_dtype) },
+    { "family", tostring(family) }, { "index", tostring(index) }, { "row_major", exception "row_major" },
+    { "scales", when(row.keeps_dtype == "scales") }, { "refuses_bool", exception "refuses_bool" },
+    { "byte_mask", exception "byte_mask" },
+  }
 end
 
 local function define_pointwise(row, family, index)
@@ -291,7 +300,7 @@ local function start_of(row)
   return fill(start, {
     checks = checks(row), shapes = row.kind == "structured" and #row.results > 0 and "const auto like_ = " .. call or call,
     device = device_of(row), name = row.name, family = row.family,
-    missing = row.no_cuda and ('if (!kernel) no_kernel(where, "%s", "%s");'):format(row.name, row.no_cuda),
+    missing = row.cpu_only and ('if (!kernel) no_kernel(where, "%s", "%s");'):format(row.name, row.cpu_only),
   })
 end
 

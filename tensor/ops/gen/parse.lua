@@ -18,14 +18,18 @@ for name in ("pointwise structured update allocating view composite"):gmatch "%a
   kinds[name] = true
 end
 
-local known_fields = {}
+-- What a row may say. docs/op-table.md has what each means and why it is there, which a test compares.
+parse.fields = {}
 for name in ([[kind dtypes grad differentiable
     doc args shapes formula errors source example gives sample torch check nodiff random inplace meta method func
-    no_cuda draws overload_of int_to_float result clone mixed functor constant chooses dtype_of
-    keeps_dtype autocast gather out row_major divides internal alias module slow
-    scales refuses_bool byte_mask lua_name makes forms vmap linear steady]]):gmatch "[%a_]+" do
-  known_fields[name] = true
+    cpu_only draws overload_of int_to_float result clone mixed functor constant chooses
+    keeps_dtype autocast gather out divides internal alias module slow exception
+    lua_name makes forms vmap linear steady]]):gmatch "[%a_]+" do
+  parse.fields[name] = true
 end
+
+-- What `exception` may say of a pointwise op: the field of PointwiseOp that PyTorch's rule for one op is.
+parse.exceptions = { row_major = true, refuses_bool = true, byte_mask = true }
 
 -- The policies that a row may name, and their AutocastPolicy.
 parse.autocast_policies = { lower_precision = "LowerPrecision", float32 = "Float32", promote = "Promote" }
@@ -174,18 +178,20 @@ local function check_fields(row)
     if not dtypes.sets[set] then fail("unknown set of dtypes '%s'", set) end
   end
   for _, name in ipairs(row.constant or {}) do check_argument(row, "constant", name) end
-  for _, field in ipairs { "dtype_of", "steady" } do
-    if row[field] then check_argument(row, field, row[field]) end
-  end
+  if row.steady then check_argument(row, "steady", row.steady) end
   local kernel = row.kind == "structured" or row.kind == "update" or row.kind == "allocating"
   if row.steady and (not kernel or lists > 0) then
     fail "'steady' is for ops with a kernel of their own that write to no lists"
   end
+  if row.exception and not (row.kind == "pointwise" and parse.exceptions[row.exception]) then
+    fail("unknown exception '%s' of a %s op", tostring(row.exception), row.kind)
+  end
   if row.slow and not (row.kind == "pointwise" and table.concat(row.dtypes) == "floating") then
     fail "'slow' is for pointwise ops of floating dtypes"
   end
-  local policies = type(row.autocast) == "table" and row.autocast or { row.autocast }
-  for _, policy in pairs(policies) do
+  local policies = type(row.autocast) == "table" and row.autocast or { host = row.autocast }
+  for where, policy in pairs(policies) do
+    if where ~= "host" and where ~= "device" then fail("'autocast' is for 'host' or 'device', not '%s'", where) end
     if not parse.autocast_policies[policy] then fail("unknown autocast policy '%s'", policy) end
   end
   if row.vmap and row.kind == "composite" and #row.grads == 0 then
@@ -218,7 +224,7 @@ local function parse_row(raw, family)
   if not name then fail("cannot read signature '%s'", raw[1]) end
   local row = {}
   for key, value in pairs(raw) do
-    if key ~= 1 and not known_fields[key] then fail("unknown field '%s'", key) end
+    if key ~= 1 and not parse.fields[key] then fail("unknown field '%s'", key) end
     row[key] = value
   end
   row.name, row.family, row.signature, row.camel = name, family, raw[1], camel(name)

@@ -35,7 +35,7 @@ end
 
 -- For each pointwise row: its name, its functor, how many tensors and numbers that takes, its loops,
 -- whether its integers divide, whether it takes and gives floats, the input that is a mask (from 0;
--- -1 for none), whether the result is one; `slow` and `no_cuda` as in the row.
+-- -1 for none), whether the result is one; `slow` and `cpu_only` as in the row.
 function pointwise_list.kernels(rows)
   local out = {}
   for _, row in ipairs(rows) do
@@ -48,7 +48,7 @@ function pointwise_list.kernels(rows)
       out[#out + 1] = {
         name = row.name, functor = row.functor or row.camel, tensors = tostring(tensors),
         numbers = tostring(#row.args - tensors), loops = loops(row),
-        divides = tostring(row.divides == true), no_cuda = row.no_cuda,
+        divides = tostring(row.divides == true), cpu_only = row.cpu_only,
         mask = tostring(mask), truth = tostring(row.result == "bool"), slow = row.slow,
         floating = not row.result and loops(row):find "F" ~= nil,
       }

@@ -8,8 +8,9 @@ local function with(row, extra)
   return row
 end
 
--- The fields of an op in which half types lose too much: autocast widens them on CUDA, as PyTorch does.
-function pointwise_rows.widened(extra) return with({ autocast = { cuda = "float32" } }, extra) end
+-- The fields of an op in which half types lose too much: autocast widens them on devices, as PyTorch does
+-- on CUDA.
+function pointwise_rows.widened(extra) return with({ autocast = { device = "float32" } }, extra) end
 
 -- Samples, one or a list, and behind them one of complex tensors.
 function pointwise_rows.with_complex(samples, complex)

@@ -113,7 +113,8 @@ local list = {
     editor = "moonlet.Generator", text = "an `ml.Generator`, always by name",
     null = "nullptr", itself = true, draws = true, named = true },
   ["Options"] = { cpp = "Options", getter = "options",
-    text = "the named fields `dtype`, `device`, `requires_grad` (always last)",
+    text = "the named fields `dtype`, `device`, `requires_grad` (always last); "
+      .. "a dtype left out is that of a `Scalar` there",
     spread = { { "dtype", "DType?" }, { "device", "Device?" }, { "requires_grad", "bool" } } },
 }
 

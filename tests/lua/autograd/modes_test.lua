@@ -25,6 +25,16 @@ local function expect_no_modes()
   expect.equal(ml.mm(ml.ones(2, 2), ml.ones(2, 2)).dtype, "float32")
 end
 
+test("an op tells the kind that its row has", function()
+  local kinds = { exp = "pointwise", softmax = "structured", scatter_add_ = "update", nonzero = "allocating",
+                  transpose = "view", flatten = "composite" }
+  for name, kind in pairs(kinds) do
+    local op = ml.ops.info(name)
+    expect.equal(op.kind, kind)
+    expect.equal(op.is_view, kind == "view")
+  end
+end)
+
 -- Override ---------------------------------------------------------------------------------------
 
 test("a handler sees an op's description and its arguments as a script gives them", function()

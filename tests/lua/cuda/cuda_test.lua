@@ -319,4 +319,18 @@ on_device("a loop of temporaries reuses its memory", function()
   expect.truthy(ml.cuda.live_bytes() < 64 * 1024 * 1024)
 end)
 
+on_device("a tensor inside vmap tells where its values are", function()
+  local seen
+  local function f(x)
+    seen = { x.device, x.is_cuda, x:get_device() }
+    return x * 2
+  end
+  ml.func.vmap(f)(ml.ones { 3, 2, device = "cuda" })
+  expect.equal(seen, { "cuda:0", true, 0 })
+  ml.func.vmap(ml.func.vmap(f))(ml.ones { 3, 2, device = "cuda" })
+  expect.equal(seen, { "cuda:0", true, 0 })
+  ml.func.vmap(f)(ml.ones(3, 2))
+  expect.equal(seen, { "cpu", false, -1 })
+end)
+
 harness.run()

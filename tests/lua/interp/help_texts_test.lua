@@ -5,6 +5,7 @@ package.path = (arg[0]:match "^(.*)/" or ".") .. "/../?.lua;" .. package.path
 local harness = require "harness"
 local source = os.getenv "MOONLET_SOURCE" or (arg[0]:match "^(.*)/" or ".") .. "/../../.."
 package.path = source .. "/?.lua;" .. package.path
+local ascii_math = require "interp.gen.ascii_math"
 local doc_comments = require "interp.gen.doc_comments"
 local index = require "moonlet.help.index"
 local layout = require "moonlet.help.layout"
@@ -103,6 +104,94 @@ test("a wrong result of an example is found", function()
   expect.truthy(check("y", "2"))
 end)
 
+-- --- formulas -----------------------------------------------------------------------------------
+
+-- The words that a formula may use: arguments, sizes in shapes, and those of the field.
+local function words_of(entry, form)
+  local known = setmetatable({}, { __index = ascii_math.words })
+  for _, each in ipairs { entry, form } do
+    for _, param in ipairs(each.params or {}) do known[param.name] = true end
+    for word in table.concat(each.shapes or {}, " "):gmatch "[%a_][%w_]*" do known[word] = true end
+    for word in (each.results or ""):gmatch "[%a_][%w_]*" do known[word] = true end
+  end
+  return known
+end
+
+-- That each tag of MathML is closed in its order, and has as many parts as it must.
+local function check_balanced(mathml)
+  local PARTS = { mfrac = 2, msub = 2, msup = 2, munder = 2, mover = 2, msubsup = 3, munderover = 3 }
+  local open = { {} }
+  for slash, name in mathml:gmatch "<(/?)(%a+)[^>]*>" do
+    if slash == "" then
+      open[#open].parts = (open[#open].parts or 0) + 1
+      open[#open + 1] = { name = name }
+    else
+      local last = table.remove(open)
+      expect.equal(last.name, name)
+      if PARTS[name] then expect.equal(last.parts, PARTS[name], mathml) end
+    end
+  end
+  expect.equal(#open, 1)
+end
+
+test("every formula is mathematics whose symbols are known", function()
+  local failures = {}
+  for _, entry in ipairs(index.entries) do
+    for _, form in ipairs { entry, table.unpack(entry.more or {}) } do
+      if form.formula then
+        local ok, problem = pcall(function()
+          check_balanced(ascii_math.mathml(form.formula))
+          local unknown = ascii_math.unknown(form.formula, words_of(entry, form))
+          if #unknown > 0 then error("what is " .. table.concat(unknown, ", ") .. " in " .. form.formula, 0) end
+        end)
+        if not ok then failures[#failures + 1] = ("%s: %s"):format(entry.name, problem) end
+      end
+    end
+  end
+  if #failures > 0 then error(table.concat(failures, "\n"), 0) end
+end)
+
+-- The text that a formula shows, without what is only for its looks.
+local function shown(formula)
+  local mathml = ascii_math.mathml(formula)
+  check_balanced(mathml)
+  return (mathml:gsub("<m?s?pace[^>]*>", ""):gsub('<(/?)(%a+)[^>]*>', function(slash, name)
+    local marks = { mfrac = "F", msub = "_", msup = "^", msubsup = "_^", munder = "u", munderover = "uo", msqrt = "R" }
+    return marks[name] and (slash == "" and marks[name] .. "[" or "]") or ""
+  end):gsub("&#8289;", ""):gsub("&#160;", " "))
+end
+
+test("formulas are set as they are meant", function()
+  for formula, expected in pairs {
+    ["y_i = exp(x_i) / sum_j exp(x_j)"] = "_[yi]=F[exp(_[xi])u[∑j]exp(_[xj])]",
+    ["(a + b) / (2 c)"] = "F[a+b2c]",
+    ["(a + b) (c) / d"] = "F[(a+b)(c)d]",
+    ["x * 180 / pi"] = "F[x⋅180π]",
+    ["1 / n sum_i x_i^2"] = "F[1n]u[∑i]_^[xi2]",
+    ["sum_(k = 0)^inf 1 / k!"] = "uo[∑k=0∞]F[1k!]",
+    ["h_(t-1) + W_ih alpha'"] = "_[ht−1]+_[Wih]α′",
+    ["kernel_size loss_i log_2(x)"] = "kernel_size_[lossi]_[log2](x)",
+    ["sqrt(abs(x)^2) floor(x)"] = "R[^[|x|2]]⌊x⌋",
+    ["a |x| / ||x||_p"] = "F[a|x|_[‖x‖p]]",
+    ["x if x >= 0, else y"] = "x if x≥0, else y",
+    ["n! / prod_i x_i! prod_i p_i"] = "F[n!u[∏i]_[xi]!]u[∏i]_[pi]",
+    ["gamma(x) gamma"] = "Γ(x)γ",
+    ["p = 1 / (to - from)"] = "p=F[1to−from]",
+    ["a -> b != -c"] = "a→b≠−c",
+  } do
+    expect.equal(shown(formula), expected, formula)
+  end
+end)
+
+test("what is no formula is refused", function()
+  for formula, problem in pairs { ["x +"] = "without its right side", ["(x"] = "'%)' expected", ["x)"] = "cannot stand here",
+    ["x # y"] = "no symbol", ["x_"] = "a symbol expected", ["x / -y"] = "needs brackets", ["|x"] = "'|' expected" } do
+    expect.error(function() ascii_math.mathml(formula) end, (problem:gsub("%%", "")))
+  end
+  local unknown = ascii_math.unknown("y = foo * bar(x) + sin(theta) / size\nbar = 1", { size = true })
+  expect.equal(table.concat(unknown, " "), "foo")
+end)
+
 -- --- how comments are read ----------------------------------------------------------------------
 
 test("the tags of a comment are read", function()
@@ -131,7 +220,7 @@ test("the tags of a comment are read", function()
   expect.equal(doc.params[4].field_of, "options")
   expect.equal(doc.returns[1].text, "the output")
   expect.equal(table.concat(doc.shapes, ";"), "x (*, n) -> (*, m);x (n) -> (m)")
-  expect.equal(doc.formulas[1], "y = x W^T\n+ b")
+  expect.equal(doc.formulas[1], "y = x W^T + b")
   expect.equal(doc.errors[1], "a shape that does not fit")
   expect.equal(doc.sources[1], "Gauss, 1809")
 end)

@@ -172,7 +172,7 @@ local function spoil(case, sample, form, failures)
 end
 
 for _, case in ipairs(cases) do
-  if not case.no_cuda and #case.samples > 0 and #case.args > 0 then
+  if not case.cpu_only and #case.samples > 0 and #case.args > 0 then
     harness.test(case.name, function()
       if not ml.cuda.is_available() then harness.skip "no CUDA device" end
       local failures, refused, most = {}, 0, 0

@@ -177,13 +177,13 @@ test("every function of the library that takes a list of sizes takes a shape", f
   end
   local count = 0
   for name, declared in pairs(signature.all) do
-    for _, parameter in ipairs(declared.parameters) do
+    for number, parameter in ipairs(declared.parameters) do
       local length = parameter.type:match "int%[(%d*)%]"
       if length then
         local sizes = {}
         for i = 1, tonumber(length) or 3 do sizes[i] = i end
-        local by_list = parameter.accepts[2](sizes)
-        expect.equal(parameter.accepts[2](shape_of(sizes)), by_list, name .. ": " .. parameter.name)
+        local by_list = declared:convert(number, sizes)
+        expect.equal(declared:convert(number, shape_of(sizes)), by_list, name .. ": " .. parameter.name)
         expect.truthy(by_list, name .. ": " .. parameter.name)
         count = count + 1
       end

@@ -6,6 +6,7 @@ local ml = require "moonlet"
 local json = require "moonlet.json"
 local harness = require "harness"
 local checks = require "op_checks"
+local under_test = require "test_device"
 
 local family, filter = arg[1], arg[2]
 arg[1] = filter
@@ -37,12 +38,13 @@ local function applies(case, check)
   if check == "inplace_grad" then return case.restrides end
   if check == "out" then return case.out end
   if check == "broadcast" then return case.kind == "pointwise" and #case.args > 1 end
-  if check == "cuda" then return ml.cuda.is_available() end
+  if check == "device" then return under_test.is_available() end
   return true
 end
 
-local order = { "grad", "gradgrad", "no_grad", "noncontiguous", "dtypes", "empty", "inplace", "inplace_grad", "out",
-  "broadcast", "cuda" }
+-- Another backend is compared with the CPU, and nothing else is done again.
+local order = under_test.is_other and { "device" } or { "grad", "gradgrad", "no_grad", "noncontiguous", "dtypes",
+  "empty", "inplace", "inplace_grad", "out", "broadcast", "device" }
 
 -- The function or method of that name, which may be in a namespace.
 local function named(name, where)
@@ -70,7 +72,7 @@ end
 for _, case in ipairs(cases) do
   if case.family == family then
     -- An op that nothing in Lua can call is tested through those that use it.
-    if case.callable then
+    if case.callable and not under_test.is_other then
       harness.test(case.name .. " has a sample", function()
         harness.expect.truthy(#case.samples > 0)
       end)
@@ -80,7 +82,7 @@ for _, case in ipairs(cases) do
     end
     for i, text in ipairs(case.samples) do
       local label = ("%s(%s)"):format(case.name, text)
-      if case.plain and not case.random and not case.check.value then
+      if case.plain and not case.random and not case.check.value and not under_test.is_other then
         harness.test(label .. ": value", function()
           local entry = reference[label]
           if not entry then error("no reference value; run tests/reference/make_reference.py", 0) end

@@ -1,0 +1,129 @@
+-- stdlib/optim/expressions.lua: the rows of the optimisers that step elementwise: how the numbers
+-- of a step follow from options, and the update of a parameter by ops that the tape can record. The
+-- core's ops are compiled from the same texts (tensor/functors/optimizers.lua).
+
+local ml = require "moonlet"
+local numbers = require "moonlet.optim.numbers"
+local optimizers = require "moonlet.optimizers"
+
+local expressions = {}
+
+-- What the texts call, of tensors and of numbers.
+local FUNCTIONS = { sqrt = numbers.root }
+
+function FUNCTIONS.abs(x) return x:abs() end
+function FUNCTIONS.sign(x) return x:sign() end
+function FUNCTIONS.detach(x) return x:detach() end
+function FUNCTIONS.clamp(x, least, most) return x:clamp(least, most) end
+
+function FUNCTIONS.gt(a, b)
+  if ml.is_tensor(a) then return a:gt(b) end
+  return a > b
+end
+
+function FUNCTIONS.lt(a, b)
+  if ml.is_tensor(a) then return a:lt(b) end
+  return a < b
+end
+
+-- The weight may be a tensor of another dtype.
+function FUNCTIONS.lerp(start, stop, weight)
+  if ml.is_tensor(weight) then return start + (stop - start) * weight end
+  return start:lerp(stop, weight)
+end
+
+function FUNCTIONS.maximum(a, b)
+  if not ml.is_tensor(a) then return math.max(a, b) end
+  if ml.is_tensor(b) then return ml.maximum(a, b) end
+  return a:clamp { min = b }
+end
+
+function FUNCTIONS.where(condition, a, b)
+  if type(condition) ~= "boolean" then return ml.where(condition, a, b) end
+  if condition then return a end
+  return b
+end
+
+-- A text as a function of the table that all its names but those of functions are looked up in.
+local function compiled(row, text)
+  local names, values = {}, {}
+  for name, f in pairs(FUNCTIONS) do
+    table.insert(names, name)
+    table.insert(values, f)
+  end
+  local source = ("local %s = ...\nreturn function(_ENV)\n%s\nend")
+    :format(table.concat(names, ", "), text)
+  return assert(load(source, "=" .. row.name, "t", {}))(table.unpack(values))
+end
+
+local rows = {}
+
+local function read(source)
+  local row = { op = source.name .. "_step", states = source.states, arguments = {}, initial = {} }
+  row.counted = source.counts == false and {} or { "step" }
+  for _, count in ipairs(source.counts or {}) do
+    table.insert(row.counted, count[1])
+    row.initial[count[1]] = count[2]
+  end
+  for _, list in ipairs { source.arguments, optimizers.common_arguments } do
+    for _, text in ipairs(list) do table.insert(row.arguments, text:match "^[%a_][%w_]*") end
+  end
+  row.numbers = compiled(source, source.numbers)
+  row.update = compiled(source, optimizers.common_update .. source.update .. "\nreturn x")
+  return row
+end
+
+--- The row of that name: `op`, `states`, `counted` and `initial` (the names of what is counted, and
+--- what they begin with), and for the functions below `arguments`, `numbers` and `update`.
+---@param name string
+---@return table
+function expressions.row(name)
+  for _, source in ipairs(optimizers.rows) do
+    if source.name == name and not rows[name] then rows[name] = read(source) end
+  end
+  return rows[name] or error("no row " .. name)
+end
+
+--- The numbers of the next step, by name, with what is counted as it is after it. Options and
+--- counts may be tensors.
+---@param row table
+---@param o table options, as numbers.options makes them
+---@param before table<string, number|Tensor> the counts
+---@param first? boolean whether the states are new
+---@return table<string, any>
+function expressions.numbers(row, o, before, first)
+  local now = { first = first or false, weight_decay = o.weight_decay or 0, keep = 1 }
+  if o.decoupled then now.weight_decay, now.keep = 0, 1 - o.lr * now.weight_decay end
+  for _, name in ipairs(row.counted) do now[name] = before[name] end
+  if now.step then now.step = now.step + 1 end
+  row.numbers(setmetatable(now, { __index = o }))
+  return now
+end
+
+--- The arguments of the op of a row.
+---@param row table
+---@param x Tensor[]
+---@param gradient Tensor[]
+---@param states table<string, Tensor[]> those that are used
+---@param now table what expressions.numbers gives
+---@return ...
+function expressions.arguments(row, x, gradient, states, now)
+  local out, names, kept = { x, gradient }, row.arguments, row.states
+  for i = 1, #kept do out[2 + i] = states[kept[i][1]] or {} end
+  for i = 1, #names do out[2 + #kept + i] = now[names[i]] end
+  return table.unpack(out)
+end
+
+--- The parameter after a step; `states` are replaced by what they are then.
+---@param row table
+---@param x Tensor
+---@param gradient Tensor
+---@param states table<string, Tensor>
+---@param now table what expressions.numbers gives
+---@return Tensor
+function expressions.update(row, x, gradient, states, now)
+  states.x, states.g = x, gradient
+  return row.update(setmetatable(states, { __index = now }))
+end
+
+return expressions
