@@ -20,10 +20,15 @@ local nn = { Module = Module, Parameter = parameter.new, Buffer = parameter.buff
 
 for name, f in pairs(registering) do nn[name] = f end
 
---- A class of modules: `local Net = nn.class("Net")`, then `function Net:init(...)` and
---- `function Net:forward(x)`.
----@param name string
----@param parent? table (default nn.Module)
+--- Class of modules: `local Net = nn.class("Net")`, then `function Net:init(...)` and `function
+--- Net:forward(x)`.
+--- > Twice = ml.nn.class "Twice"
+--- > function Twice:forward(x) return x * 2 end
+--- > Twice()(ml.ones(2))
+---   {2., 2.}
+---   Tensor (2,) float32
+---@param name string the name, as the module prints
+---@param parent? table the class that it inherits from: `nn.Module` unless given
 ---@return table
 function nn.class(name, parent)
   return class(name, parent or Module)

@@ -27,15 +27,33 @@ local function make_weights(self, o)
   end
 end
 
---- Attention of several heads (Vaswani et al., 2017): `local y, weights = attention(query, key,
---- value)` with `query` (l, n, embed_dim), `key` (s, n, kdim) and `value` (s, n, vdim), with the
---- batch first by `batch_first`, or without a batch. `weights` (n, l, s) are the means over the
---- heads, (n, heads, l, s) without `average_attn_weights`, and left out with `need_weights =
---- false`, which is faster. A bool mask is true where nothing may be seen, another one is added:
---- `attn_mask` (l, s) or (n * heads, l, s), `key_padding_mask` (n, s).
+--- Multi-head attention: queries attend to keys and receive a mean of their values. It is called as
+--- `local y, weights = attention(query, key, value, options)` with the options `key_padding_mask`
+--- (n, s), `need_weights` (true), `attn_mask` (l, s) or (n num_heads, l, s), `average_attn_weights`
+--- (true) and `is_causal` (false, says that `attn_mask` is causal). Boolean masks are true where a
+--- key is hidden, other masks are added to the scores. Without `need_weights` it is faster and
+--- `weights` is nil. The input projections start by Xavier's uniform initialisation, biases from 0.
 --- > attention = ml.nn.MultiheadAttention(8, 2, { batch_first = true })
---- > x = ml.randn(3, 5, 8)
---- > return attention(x, x, x, { need_weights = false }).shape
+--- > x = ml.ones(3, 5, 8)
+--- > attention(x, x, x, { need_weights = false }).shape
+---   (3, 5, 8)
+---@param embed_dim the size of queries and results, a multiple of `num_heads`
+---@param num_heads how many heads there are; each has embed_dim / num_heads features
+---@param dropout the probability of dropout on the attention weights in training mode, from 0 to 1
+---@param bias whether the projections have biases
+---@param add_bias_kv whether a learned key and value are appended to those of the input
+---@param add_zero_attn whether a key and value of zeros are appended to those of the input
+---@param kdim the size of keys: `embed_dim` unless given
+---@param vdim the size of values: `embed_dim` unless given
+---@param batch_first whether the batch is the first dimension
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape query (l, n, embed_dim), key (s, n, kdim), value (s, n, vdim) -> y (l, n, embed_dim)
+---@shape with batch_first (n, l, embed_dim) and so on; or all without n
+---@shape weights (n, l, s), or (n, num_heads, l, s) without average_attn_weights
+---@formula y = concat(head_1, ..., head_h) W_o
+---@formula head_i = softmax(Q W_i^Q (K W_i^K)^T / sqrt(embed_dim / num_heads)) V W_i^V
+---@source Vaswani et al., 2017: Attention is all you need
 ---@field in_proj_weight moonlet.Tensor? Of query, key and value, (3 * embed_dim, embed_dim).
 ---@field in_proj_bias moonlet.Tensor? Their biases, (3 * embed_dim,).
 ---@field out_proj moonlet.nn.Linear The layer behind the heads.
@@ -58,7 +76,7 @@ layers.MultiheadAttention = layer.define("MultiheadAttention", "int>=1 embed_dim
   end)
 local MultiheadAttention = layers.MultiheadAttention
 
---- Draws the weights of the input anew, after Glorot and Bengio, and sets the biases to zero.
+--- Draws the input projections anew by Xavier's uniform initialisation and sets the biases to 0.
 function MultiheadAttention:reset_parameters()
   for _, name in ipairs { "in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight" } do
     if self[name] then init.xavier_uniform_(self[name]) end

@@ -136,8 +136,13 @@ end
 
 local read_append = signature "List:append(any item)"
 
---- Adds a module (for a ParameterList a parameter) at the end; returns the list.
----@param item any
+--- Adds a module, or to a ParameterList a parameter, at the end.
+--- > ml.nn.ModuleList():append(ml.nn.Linear(2, 3))
+---   ModuleList(                   9
+---     (0): Linear(2 -> 3)         9
+---   )
+---   9 parameters
+---@param item any what to add
 ---@return table self
 function List:append(...)
   self[#self + 1] = read_append(...)
@@ -146,8 +151,10 @@ end
 
 local read_extend = signature "List:extend(table items)"
 
---- Adds all items of an array, or of another list, at the end; returns the list.
----@param items table
+--- Adds all items of an array, or of another list, at the end.
+--- > #ml.nn.ModuleList():extend { ml.nn.Linear(2, 3), ml.nn.ReLU() }
+---   2
+---@param items table the array or list
 ---@return table self
 function List:extend(...)
   local items = ...
@@ -158,9 +165,16 @@ end
 
 local read_insert = signature "List:insert(int index, any item)"
 
---- Puts an item at position `index`; those from there on move up. Returns the list.
----@param index integer
----@param item any
+--- Inserts an item before the one at an index.
+--- > ml.nn.ModuleList({ ml.nn.ReLU() }):insert(1, ml.nn.Linear(2, 3))
+---   ModuleList(                   9
+---     (0): Linear(2 -> 3)         9
+---     (1): ReLU()
+---   )
+---   9 parameters
+---@param index integer the index, from 1, that the item will have; negative numbers count from the
+---   end
+---@param item any what to insert
 ---@return table self
 function List:insert(...)
   local index, item = read_insert(...)
@@ -176,9 +190,12 @@ end
 
 local read_pop = signature "List:pop(int index=-1)"
 
---- Takes the item at a position (default: the last) out and returns it.
----@param index? integer
----@return any
+--- Removes the item at an index.
+--- > ml.nn.ModuleList({ ml.nn.ReLU(), ml.nn.Linear(2, 3) }):pop()
+---   Linear(2 -> 3)         9
+---   9 parameters
+---@param index? integer the index, from 1; negative numbers count from the end
+---@return any item what was removed
 function List:pop(...)
   local index = read_pop(...)
   local items = items_of(self)
@@ -193,9 +210,20 @@ end
 
 List._holds = "module"
 
---- Modules one after the other: `nn.Sequential(a, b)`, or named: `nn.Sequential { { "conv", a }, {
---- "pool", b } }`. `seq[1]` and `seq.conv` are the modules, `seq[{ 2, 3 }]` is a Sequential of the
---- second and third, `a + b` one of both, `#seq` their number.
+--- Modules in a sequence: each gets the result of the one before. The modules are the arguments, or
+--- an array of pairs { name, module }. `seq[1]` and `seq.name` are modules, `seq[{ 2, 3 }]` is a
+--- Sequential of the second and third, `a + b` one of both, `seq * 3` one with the same modules
+--- three times, `#seq` the number of modules. In state dicts the first module is named "0".
+--- > ml.nn.Sequential(ml.nn.Linear(2, 8), ml.nn.ReLU(), ml.nn.Linear(8, 1))
+---   Sequential(                  33
+---     (0): Linear(2 -> 8)        24
+---     (1): ReLU()
+---     (2): Linear(8 -> 1)         9
+---   )
+---   33 parameters
+---@param ... the modules in their order, or one array of pairs { name, module }
+---@shape input as the first module's -> output as the last module's
+---@formula y = f_n(... f_2(f_1(x)))
 local Sequential = class("Sequential", List)
 containers.Sequential = Sequential
 
@@ -213,8 +241,14 @@ function Sequential:init(...)
   for i = 1, count do self:append(items[i]) end
 end
 
---- Adds a module, or a `{ name, module }`, at the end; returns the Sequential.
----@param item table
+--- Adds a module at the end.
+--- > ml.nn.Sequential(ml.nn.Linear(2, 8)):append(ml.nn.ReLU())
+---   Sequential(                  24
+---     (0): Linear(2 -> 8)        24
+---     (1): ReLU()
+---   )
+---   24 parameters
+---@param item table a module, or a pair { name, module }
 ---@return table self
 function Sequential:append(item)
   local position = #self + 1
@@ -254,8 +288,17 @@ function Sequential:forward(x, ...)
   return x
 end
 
---- A list of modules that has no forward of its own: `list[i]`, `list[{ 2, 3 }]`, `#list`,
---- `ipairs(list)`, `a + b`.
+--- List of modules without a forward of its own. `list[i]` counts from 1, negative numbers from the
+--- end; `list[{ 2, 3 }]` is a list of the second and third, `a + b` one of both, `#list` the number
+--- of modules; `ipairs(list)` goes through them. In state dicts the first module is named "0".
+--- > ml.nn.ModuleList { ml.nn.Linear(2, 3), ml.nn.Linear(3, 1) }
+---   ModuleList(                  13
+---     (0): Linear(2 -> 3)         9
+---     (1): Linear(3 -> 1)         4
+---   )
+---   13 parameters
+---@param modules an array of modules, or another list
+---@shape none: a list has no forward
 local ModuleList = class("ModuleList", List)
 containers.ModuleList = ModuleList
 
@@ -266,8 +309,13 @@ function ModuleList:init(...)
   self:extend(class.is_instance(given, List) and given or read_module_list(...))
 end
 
---- A list of parameters: `list[i]`, `list[{ 2, 3 }]`, `#list`, `ipairs(list)`. Plain tensors become
---- parameters.
+--- List of parameters. Tensors that are no parameters become ones. `list[i]` counts from 1, `list[{
+--- 2, 3 }]` is a list of the second and third, `#list` the number of parameters; `ipairs(list)`
+--- goes through them.
+--- > #ml.nn.ParameterList { ml.ones(2), ml.zeros(3) }
+---   2
+---@param values an array of tensors, or another list
+---@shape values (*), ...; a list has no forward
 local ParameterList = class("ParameterList", List)
 containers.ParameterList = ParameterList
 ParameterList._holds = "parameter"

@@ -65,7 +65,7 @@ local function border_of(self)
   return out
 end
 
---- Draws the weight and bias anew, evenly within 1 over the root of the inputs of each output.
+--- Draws the weight and the bias anew, as the constructor does.
 local function reset_parameters(self)
   local fan_in = init.fans(self.weight)
   if fan_in == 0 then return end
@@ -132,31 +132,93 @@ local function convolution(dims)
   return cls
 end
 
---- Cross-correlation of `(n, in_channels, length)` with `out_channels` kernels: gives
---- `(n, out_channels, l)` with `l = floor((length + 2 padding - dilation (kernel_size - 1) - 1) /
---- stride) + 1`. With `groups`, each group of output channels sees its own group of input channels.
---- `padding` may be "same", which keeps the length, or "valid"; `padding_mode` says what it is made
---- of: "zeros", "reflect", "replicate" or "circular".
---- > ml.nn.Conv1d(2, 4, 3, { padding = 1 })(ml.ones(1, 2, 8))
----@field weight moonlet.Tensor The parameter, (out_channels, in_channels / groups, kernel_size).
----@field bias moonlet.Tensor? The parameter of shape (out_channels,); nil with `bias = false`.
+--- Convolution of sequences: cross-correlation of the input channels with learned kernels. The
+--- kernels are not flipped, as in all libraries of neural networks. With `groups`, each group of
+--- output channels sees its own group of input channels; with `groups = in_channels` the
+--- convolution is depthwise. The weight and the bias start from the uniform distribution between -k
+--- and k with k = sqrt(groups / (in_channels prod(kernel_size))).
+--- > ml.nn.Conv1d(2, 4, 3, { padding = 1 })(ml.ones(1, 2, 8)).shape
+---   (1, 4, 8)
+---@param in_channels how many channels the input has, a multiple of `groups`
+---@param out_channels how many channels the output has, a multiple of `groups`
+---@param kernel_size the size of the kernels: one number
+---@param stride the distance between the windows of neighbouring outputs
+---@param padding how much to add at every side, "same" to keep the size (stride 1), or "valid" for
+---   0
+---@param dilation the distance between the elements of a kernel
+---@param groups how many groups the channels are divided into
+---@param bias whether a bias is added to each output channel
+---@param padding_mode what the border is: "zeros", "reflect", "replicate" or "circular"
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape input (n, in_channels, l) or (in_channels, l) -> (n, out_channels, l_out) or
+---   (out_channels, l_out)
+---@formula y_o(i) = b_o + sum_c sum_k W_oc(k) x_c(stride i + dilation k - padding)
+---@formula l_out = floor((l + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1
+---@error the channels of the input are not `in_channels`, or the window is larger than the padded
+---   input
+---@field weight moonlet.Tensor The parameter W, (out_channels, in_channels / groups, kernel_size).
+---@field bias moonlet.Tensor? The parameter b of shape (out_channels,); nil with `bias = false`.
 layers.Conv1d = convolution(1)
 
---- Cross-correlation of images `(n, in_channels, h, w)` with `out_channels` kernels: gives
---- `(n, out_channels, h2, w2)` with `h2 = floor((h + 2 padding - dilation (kernel_size - 1) - 1) /
---- stride) + 1`, and `w2` likewise. `kernel_size`, `stride`, `padding` and `dilation` are one
---- number or two, height first; `padding` may be "same", which keeps the size, or "valid", and
---- `padding_mode` "zeros", "reflect", "replicate" or "circular". With `groups`, each group of
---- output channels sees its own group of input channels.
---- > ml.nn.Conv2d(3, 8, 3, { padding = "same" })(ml.ones(1, 3, 8, 8))
----@field weight moonlet.Tensor The parameter, (out_channels, in_channels / groups, kh, kw).
----@field bias moonlet.Tensor? The parameter of shape (out_channels,); nil with `bias = false`.
+--- Convolution of images: cross-correlation of the input channels with learned kernels. The kernels
+--- are not flipped, as in all libraries of neural networks. With `groups`, each group of output
+--- channels sees its own group of input channels; with `groups = in_channels` the convolution is
+--- depthwise. The weight and the bias start from the uniform distribution between -k and k with k =
+--- sqrt(groups / (in_channels prod(kernel_size))).
+--- > ml.nn.Conv2d(3, 8, 3, { padding = "same" })(ml.ones(1, 3, 8, 8)).shape
+---   (1, 8, 8, 8)
+---@param in_channels how many channels the input has, a multiple of `groups`
+---@param out_channels how many channels the output has, a multiple of `groups`
+---@param kernel_size the size of the kernels: one number, or { height, width }
+---@param stride the distance between the windows of neighbouring outputs
+---@param padding how much to add at every side, "same" to keep the size (stride 1), or "valid" for
+---   0
+---@param dilation the distance between the elements of a kernel
+---@param groups how many groups the channels are divided into
+---@param bias whether a bias is added to each output channel
+---@param padding_mode what the border is: "zeros", "reflect", "replicate" or "circular"
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape input (n, in_channels, h, w) or (in_channels, h, w) -> (n, out_channels, h_out, w_out) or
+---   (out_channels, h_out, w_out)
+---@formula y_o(i) = b_o + sum_c sum_k W_oc(k) x_c(stride i + dilation k - padding)
+---@formula size_out = floor((size + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1
+---@formula for each of h, w
+---@error the channels of the input are not `in_channels`, or the window is larger than the padded
+---   input
+---@field weight moonlet.Tensor The parameter W, (out_channels, in_channels / groups, kh, kw).
+---@field bias moonlet.Tensor? The parameter b of shape (out_channels,); nil with `bias = false`.
 layers.Conv2d = convolution(2)
 
---- Cross-correlation of `(n, in_channels, d, h, w)` with `out_channels` kernels, with the options
---- of `Conv2d` for three dimensions.
----@field weight moonlet.Tensor The parameter, (out_channels, in_channels / groups, kd, kh, kw).
----@field bias moonlet.Tensor? The parameter of shape (out_channels,); nil with `bias = false`.
+--- Convolution of volumes: cross-correlation of the input channels with learned kernels. The
+--- kernels are not flipped, as in all libraries of neural networks. With `groups`, each group of
+--- output channels sees its own group of input channels; with `groups = in_channels` the
+--- convolution is depthwise. The weight and the bias start from the uniform distribution between -k
+--- and k with k = sqrt(groups / (in_channels prod(kernel_size))).
+--- > ml.nn.Conv3d(3, 8, 3, { padding = 1, stride = 2 })(ml.ones(1, 3, 4, 8, 8)).shape
+---   (1, 8, 2, 4, 4)
+---@param in_channels how many channels the input has, a multiple of `groups`
+---@param out_channels how many channels the output has, a multiple of `groups`
+---@param kernel_size the size of the kernels: one number, or { depth, height, width }
+---@param stride the distance between the windows of neighbouring outputs
+---@param padding how much to add at every side, "same" to keep the size (stride 1), or "valid" for
+---   0
+---@param dilation the distance between the elements of a kernel
+---@param groups how many groups the channels are divided into
+---@param bias whether a bias is added to each output channel
+---@param padding_mode what the border is: "zeros", "reflect", "replicate" or "circular"
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape input (n, in_channels, d, h, w) or (in_channels, d, h, w) -> (n, out_channels, d_out,
+---   h_out, w_out) or (out_channels, d_out, h_out, w_out)
+---@formula y_o(i) = b_o + sum_c sum_k W_oc(k) x_c(stride i + dilation k - padding)
+---@formula size_out = floor((size + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1
+---@formula for each of d, h, w
+---@error the channels of the input are not `in_channels`, or the window is larger than the padded
+---   input
+---@field weight moonlet.Tensor The parameter W, (out_channels, in_channels / groups, kd, kh, kw).
+---@field bias moonlet.Tensor? The parameter b of shape (out_channels,); nil with `bias = false`.
 layers.Conv3d = convolution(3)
 
 -- The output padding with which the result has the size asked for, of the last dimensions.
@@ -204,22 +266,94 @@ local function transposed(dims)
   return cls
 end
 
---- The transposed convolution of `(n, in_channels, length)`: each element adds its multiple of the
---- kernel, so that `(n, out_channels, l)` comes out with `l = (length - 1) stride - 2 padding +
---- dilation (kernel_size - 1) + output_padding + 1`. Called with `output_size` as well, it takes
---- the output padding that gives it.
+--- Transposed convolution of sequences: the gradient of a convolution with respect to its input.
+--- Each input element adds its multiple of the kernel to the output, so that a `stride` above 1
+--- enlarges. Called with `output_size` as its second argument, it takes the output padding that
+--- gives this size. The weight and the bias start from the uniform distribution between -k and k
+--- with k = sqrt(groups / (out_channels prod(kernel_size))).
+--- > ml.nn.ConvTranspose1d(8, 3, 4, { stride = 2, padding = 1 })(ml.ones(1, 8, 7)).shape
+---   (1, 3, 14)
+---@param in_channels how many channels the input has, a multiple of `groups`
+---@param out_channels how many channels the output has, a multiple of `groups`
+---@param kernel_size the size of the kernels: one number
+---@param stride the distance between the windows that neighbouring inputs write to
+---@param padding how much is cut off the output at every side
+---@param output_padding how much is added to the output at the end of each dimension
+---@param groups how many groups the channels are divided into
+---@param bias whether a bias is added to each output channel
+---@param dilation the distance between the elements of a kernel
+---@param padding_mode only "zeros"
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape input (n, in_channels, l) or (in_channels, l) -> (n, out_channels, l_out) or
+---   (out_channels, l_out)
+---@formula l_out = (l - 1) stride - 2 padding + dilation (kernel_size - 1) + extra + 1
+---@formula extra = output_padding
+---@error `output_size` is not one that a convolution with these options maps to the size of the
+---   input
+---@source Zeiler et al., 2010: Deconvolutional networks
 ---@field weight moonlet.Tensor The parameter, (in_channels, out_channels / groups, kernel_size).
 ---@field bias moonlet.Tensor? The parameter of shape (out_channels,); nil with `bias = false`.
 layers.ConvTranspose1d = transposed(1)
 
---- The transposed convolution of images `(n, in_channels, h, w)`: each element adds its multiple of
---- the kernel. The sizes are those of `ConvTranspose1d`.
+--- Transposed convolution of images: the gradient of a convolution with respect to its input. Each
+--- input element adds its multiple of the kernel to the output, so that a `stride` above 1
+--- enlarges. Called with `output_size` as its second argument, it takes the output padding that
+--- gives this size. The weight and the bias start from the uniform distribution between -k and k
+--- with k = sqrt(groups / (out_channels prod(kernel_size))).
 --- > ml.nn.ConvTranspose2d(8, 3, 4, { stride = 2, padding = 1 })(ml.ones(1, 8, 7, 7)).shape
+---   (1, 3, 14, 14)
+---@param in_channels how many channels the input has, a multiple of `groups`
+---@param out_channels how many channels the output has, a multiple of `groups`
+---@param kernel_size the size of the kernels: one number, or { height, width }
+---@param stride the distance between the windows that neighbouring inputs write to
+---@param padding how much is cut off the output at every side
+---@param output_padding how much is added to the output at the end of each dimension
+---@param groups how many groups the channels are divided into
+---@param bias whether a bias is added to each output channel
+---@param dilation the distance between the elements of a kernel
+---@param padding_mode only "zeros"
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape input (n, in_channels, h, w) or (in_channels, h, w) -> (n, out_channels, h_out, w_out) or
+---   (out_channels, h_out, w_out)
+---@formula size_out = (size - 1) stride - 2 padding + dilation (kernel_size - 1) + extra + 1
+---@formula for each of h, w
+---@formula extra = output_padding
+---@error `output_size` is not one that a convolution with these options maps to the size of the
+---   input
+---@source Zeiler et al., 2010: Deconvolutional networks
 ---@field weight moonlet.Tensor The parameter, (in_channels, out_channels / groups, kh, kw).
 ---@field bias moonlet.Tensor? The parameter of shape (out_channels,); nil with `bias = false`.
 layers.ConvTranspose2d = transposed(2)
 
---- The transposed convolution of `(n, in_channels, d, h, w)`: as `ConvTranspose2d`.
+--- Transposed convolution of volumes: the gradient of a convolution with respect to its input. Each
+--- input element adds its multiple of the kernel to the output, so that a `stride` above 1
+--- enlarges. Called with `output_size` as its second argument, it takes the output padding that
+--- gives this size. The weight and the bias start from the uniform distribution between -k and k
+--- with k = sqrt(groups / (out_channels prod(kernel_size))).
+--- > ml.nn.ConvTranspose3d(8, 3, 4, { stride = 2, padding = 1 })(ml.ones(1, 8, 7, 7, 7)).shape
+---   (1, 3, 14, 14, 14)
+---@param in_channels how many channels the input has, a multiple of `groups`
+---@param out_channels how many channels the output has, a multiple of `groups`
+---@param kernel_size the size of the kernels: one number, or { depth, height, width }
+---@param stride the distance between the windows that neighbouring inputs write to
+---@param padding how much is cut off the output at every side
+---@param output_padding how much is added to the output at the end of each dimension
+---@param groups how many groups the channels are divided into
+---@param bias whether a bias is added to each output channel
+---@param dilation the distance between the elements of a kernel
+---@param padding_mode only "zeros"
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape input (n, in_channels, d, h, w) or (in_channels, d, h, w) -> (n, out_channels, d_out,
+---   h_out, w_out) or (out_channels, d_out, h_out, w_out)
+---@formula size_out = (size - 1) stride - 2 padding + dilation (kernel_size - 1) + extra + 1
+---@formula for each of d, h, w
+---@formula extra = output_padding
+---@error `output_size` is not one that a convolution with these options maps to the size of the
+---   input
+---@source Zeiler et al., 2010: Deconvolutional networks
 ---@field weight moonlet.Tensor The parameter, (in_channels, out_channels / groups, kd, kh, kw).
 ---@field bias moonlet.Tensor? The parameter of shape (out_channels,); nil with `bias = false`.
 layers.ConvTranspose3d = transposed(3)

@@ -39,14 +39,17 @@ local read_to = signature(
   "Module:to(string|Tensor? device=nil, string? dtype=nil, bool non_blocking=false, "
   .. "string? memory_format=nil)")
 
---- Moves parameters and buffers: `to("cuda")`, `to("float64")`, `to("cuda", "float64")`, also in
---- the other order, `to(x)` as the tensor x is, `to { dtype = .., device = .., memory_format = ..
---- }`. A dtype reaches floating and complex tensors only, the format "channels_last" those of 4
---- dimensions. `non_blocking` is that of a tensor's `to`. The parameters stay the same Lua values.
----@param device? string|Tensor
----@param dtype? string
----@param non_blocking? boolean (default false)
----@param memory_format? string
+--- Converts parameters and buffers to a device, a dtype or both, in place. The arguments may be a
+--- device, a dtype, both in any order, or a tensor whose device and dtype are taken. A dtype
+--- reaches floating and complex tensors only. The parameters stay the same Lua values, so that an
+--- optimiser keeps them.
+--- > ml.nn.Linear(2, 1):to("float64").weight.dtype
+---   float64
+---@param device? string|Tensor the device, such as "cuda" or "cuda:1", or a tensor
+---@param dtype? string the dtype of floating and complex tensors
+---@param non_blocking? boolean whether copies from pinned memory may run on while the script goes
+---   on
+---@param memory_format? string the format of 4-d tensors: "channels_last" or "contiguous_format"
 ---@return table self
 function Module:to(...)
   local o = read_to:table(...)
@@ -69,8 +72,10 @@ end
 
 local read_type = signature "Module:type(string dst_type)"
 
---- Converts all floating parameters and buffers to that dtype: as `to(dtype)`.
----@param dst_type string
+--- Converts floating parameters and buffers to a dtype, in place.
+--- > ml.nn.Linear(2, 1):type("float64").weight.dtype
+---   float64
+---@param dst_type string the dtype
 ---@return table self
 function Module:type(...)
   return self:to { dtype = read_type(...) }
@@ -79,10 +84,11 @@ end
 local read_to_empty = signature(
   "Module:to_empty(string device, bool recurse=true)")
 
---- Puts tensors whose elements are not set on that device in the place of all parameters and
---- buffers, with `recurse = false` of those of this module alone.
----@param device string
----@param recurse? boolean (default true)
+--- Moves the module to a device without copying: the elements of its tensors are not set.
+--- > ml.nn.Linear(2, 1):to_empty("cpu").weight.shape
+---   (1, 2)
+---@param device string the device
+---@param recurse? boolean whether the modules below are moved too
 ---@return table self
 function Module:to_empty(...)
   local device, recurse = read_to_empty(...)
@@ -100,9 +106,12 @@ end
 
 local read_cuda = signature "Module:cuda(int>=0|string device=\"cuda\")"
 
---- The same as `to("cuda")`, or `to("cuda:1")` with a device or its number.
----@param device? integer|string
+--- Moves parameters and buffers to a CUDA device, in place.
+--- > net = ml.nn.Linear(2, 1)
+--- > net:cuda().weight.device  -- needs cuda
+---@param device? integer|string the device, or its number from 0
 ---@return table self
+---@error there is no such device
 function Module:cuda(...)
   local device = read_cuda(...)
   return self:to(type(device) == "number" and "cuda:" .. device or device)
@@ -110,7 +119,9 @@ end
 
 local read_cpu = signature "Module:cpu()"
 
---- The same as `to("cpu")`.
+--- Moves parameters and buffers to the CPU, in place.
+--- > ml.nn.Linear(2, 1):cpu().weight.device
+---   cpu
 ---@return table self
 function Module:cpu(...)
   read_cpu(...)
@@ -119,7 +130,9 @@ end
 
 local read_float = signature "Module:float()"
 
---- The same as `to("float32")`.
+--- Converts floating parameters and buffers to float32, in place.
+--- > ml.nn.Linear(2, 1):float().weight.dtype
+---   float32
 ---@return table self
 function Module:float(...)
   read_float(...)
@@ -128,7 +141,9 @@ end
 
 local read_double = signature "Module:double()"
 
---- The same as `to("float64")`.
+--- Converts floating parameters and buffers to float64, in place.
+--- > ml.nn.Linear(2, 1):double().weight.dtype
+---   float64
 ---@return table self
 function Module:double(...)
   read_double(...)
@@ -137,7 +152,9 @@ end
 
 local read_half = signature "Module:half()"
 
---- The same as `to("float16")`.
+--- Converts floating parameters and buffers to float16, in place.
+--- > ml.nn.Linear(2, 1):half().weight.dtype
+---   float16
 ---@return table self
 function Module:half(...)
   read_half(...)
@@ -146,7 +163,9 @@ end
 
 local read_bfloat16 = signature "Module:bfloat16()"
 
---- The same as `to("bfloat16")`.
+--- Converts floating parameters and buffers to bfloat16, in place.
+--- > ml.nn.Linear(2, 1):bfloat16().weight.dtype
+---   bfloat16
 ---@return table self
 function Module:bfloat16(...)
   read_bfloat16(...)

@@ -42,12 +42,14 @@ end
 
 local read = signature "Module:deepcopy()"
 
---- A copy with tensors of its own, gradients among them: what several modules share, such as a tied
---- weight, the copies share too. Functions, classes and generators are those of the original. As
---- Python's `copy.deepcopy(net)`.
+--- Copy with tensors of its own, gradients among them, as Python's `copy.deepcopy(net)`. What
+--- modules share, such as a tied weight, the copies share too. Functions, classes and generators
+--- are those of the original.
 --- > net = ml.nn.Linear(2, 2)
---- > return net:deepcopy().weight:eq(net.weight):all()
+--- > net:deepcopy().weight:eq(net.weight):all()
+---   true  Tensor () bool
 ---@return table
+---@error a field holds a tensor that an op recorded
 function Module:deepcopy(...)
   read(...)
   return copy(self, {})

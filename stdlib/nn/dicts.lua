@@ -85,12 +85,19 @@ end
 
 local read_update = signature "Dict:update(dict values)"
 
---- Adds the values of a table, in either form that the constructor takes, or of another dict.
----@param values table
+--- Adds or replaces values.
+--- > ml.nn.ModuleDict():update { act = ml.nn.ReLU() }
+---   ModuleDict(
+---     (act): ReLU()
+---   )
+---   0 parameters
+---@param values table what to add, in a form that the constructor takes
 ---@return table self
 function Dict:update(...) return fill(self, given_to(read_update, ...)) end
 
---- The names in order.
+--- The names, in order.
+--- > ml.nn.ModuleDict({ { "conv", ml.nn.Conv1d(1, 1, 3) }, { "act", ml.nn.ReLU() } }):keys()
+---   {"conv", "act"}
 ---@return string[]
 function Dict:keys()
   local out = {}
@@ -98,7 +105,9 @@ function Dict:keys()
   return out
 end
 
---- The values in order.
+--- The modules or parameters, in the order of their names in the dict.
+--- > ml.nn.ModuleDict({ act = ml.nn.ReLU() }):values()
+---   {ReLU() ...}
 ---@return table[]
 function Dict:values()
   local out = {}
@@ -106,7 +115,11 @@ function Dict:values()
   return out
 end
 
---- `for name, value in dict:items() do`, in order.
+--- Iterator over names and values, in order: `for name, value in dict:items() do`.
+--- > ml.nn.ModuleDict({ act = ml.nn.ReLU() }):items()()
+---   act
+---   ReLU()
+---   0 parameters
 ---@return fun(): string, any
 function Dict:items()
   local list, i = entries_of(self), 0
@@ -116,7 +129,9 @@ function Dict:items()
   end
 end
 
---- Takes all out.
+--- Removes all values.
+--- > #ml.nn.ModuleDict({ act = ml.nn.ReLU() }):clear()
+---   0
 ---@return table self
 function Dict:clear()
   for _, entry in ipairs(entries_of(self)) do self:_forget(entry[1]) end
@@ -125,9 +140,13 @@ end
 
 local read_pop = signature "Dict:pop(string key)"
 
---- Takes the value of that name out and returns it; there must be one.
----@param key string
----@return any
+--- Removes the value of a name.
+--- > ml.nn.ModuleDict({ act = ml.nn.ReLU() }):pop("act")
+---   ReLU()
+---   0 parameters
+---@param key string the name
+---@return any value what was removed
+---@error there is no value of that name
 function Dict:pop(...)
   local key = read_pop(...)
   if rawget(self, key) == nil or self._registry.kind[key] ~= self._holds then
@@ -136,9 +155,17 @@ function Dict:pop(...)
   return self:_forget(key)
 end
 
---- Modules by name: `dict.conv`, `dict:keys()`, `for name, module in dict:items()`.
---- `nn.ModuleDict { conv = a, pool = b }` takes them in the order of their names,
---- `nn.ModuleDict { { "pool", b }, { "conv", a } }` in that given.
+--- Modules by name, in an order. `dict.name` is a module, `#dict` the number of modules. From a
+--- table by name the modules come in the order of their names, from an array of pairs { name,
+--- module } in that of the array.
+--- > ml.nn.ModuleDict { { "conv", ml.nn.Conv1d(1, 1, 3) }, { "act", ml.nn.ReLU() } }
+---   ModuleDict(                                4
+---     (conv): Conv1d(1 -> 1, kernel 3)         4
+---     (act): ReLU()
+---   )
+---   4 parameters
+---@param modules a table of modules by name, an array of pairs { name, module }, or another dict
+---@shape none: a dict has no forward
 local ModuleDict = class("ModuleDict", Dict)
 dicts.ModuleDict = ModuleDict
 ModuleDict._holds = "module"
@@ -147,9 +174,13 @@ local read_module_dict = signature "nn.ModuleDict(dict modules={})"
 
 function ModuleDict:init(...) fill(self, given_to(read_module_dict, ...)) end
 
---- Parameters by name: `dict.scale`, `dict:keys()`, `for name, p in dict:items()`. Plain tensors
---- become parameters. `nn.ParameterDict { scale = a }`, or an array of { name, tensor } for an
---- order of its own.
+--- Parameters by name, in an order. Tensors that are no parameters become ones. `dict.name` is a
+--- parameter, `#dict` the number of parameters. From a table by name they come in the order of
+--- their names, from an array of pairs { name, tensor } in that of the array.
+--- > ml.nn.ParameterDict({ scale = ml.ones(2), shift = ml.zeros(2) }):keys()
+---   {"scale", "shift"}
+---@param parameters a table of tensors by name, an array of pairs { name, tensor }, or another dict
+---@shape parameters (*), ...; a dict has no forward
 local ParameterDict = class("ParameterDict", Dict)
 dicts.ParameterDict = ParameterDict
 ParameterDict._holds = "parameter"
@@ -158,18 +189,27 @@ local read_parameter_dict = signature "nn.ParameterDict(dict parameters={})"
 
 function ParameterDict:init(...) fill(self, given_to(read_parameter_dict, ...)) end
 
---- Takes the last one out and returns its name and the parameter.
----@return string
----@return Tensor
+--- Removes the last parameter.
+--- > dict = ml.nn.ParameterDict { scale = ml.ones(2) }
+--- > dict:popitem()
+---   scale
+---   {1., 1.}
+---   Tensor (2,) float32 requires_grad
+---@return string name its name
+---@return Tensor parameter the parameter
+---@error the dict is empty
 function ParameterDict:popitem()
   local list = entries_of(self)
   local last = list[#list] or fail("ParameterDict: popitem of an empty one")
   return last[1], self:pop(last[1])
 end
 
---- The parameter of that name, or `default`.
----@param key string
----@param default? any
+--- The parameter of a name, or a default.
+--- > dict = ml.nn.ParameterDict { scale = ml.ones(2) }
+--- > dict:get("shift", "none")
+---   none
+---@param key string the name
+---@param default? any the result where there is no parameter of that name
 ---@return any
 function ParameterDict:get(key, default)
   local value = rawget(self, key)
@@ -177,9 +217,13 @@ function ParameterDict:get(key, default)
   return value
 end
 
---- The parameter of that name; if there is none, `default` becomes it.
----@param key string
----@param default Tensor
+--- The parameter of a name, which is first set to a default if there is none.
+--- > dict = ml.nn.ParameterDict { scale = ml.ones(2) }
+--- > dict:setdefault("shift", ml.zeros(2))
+---   {0., 0.}
+---   Tensor (2,) float32 requires_grad
+---@param key string the name
+---@param default Tensor the tensor that becomes the parameter
 ---@return Tensor
 function ParameterDict:setdefault(key, default)
   if self:get(key) == nil then self[key] = default end
@@ -187,13 +231,21 @@ function ParameterDict:setdefault(key, default)
 end
 
 --- Another dict with the same parameters.
+--- > dict = ml.nn.ParameterDict { scale = ml.ones(2) }
+--- > dict:copy().scale
+---   {1., 1.}
+---   Tensor (2,) float32 requires_grad
 ---@return table
 function ParameterDict:copy() return ParameterDict(self) end
 
---- A dict with `default`, a tensor, under each of the names.
----@param keys string[]
----@param default Tensor
+--- Dict with the same tensor under each of several names.
+--- > ml.nn.ParameterDict.fromkeys({ "a", "b" }, ml.ones(2)):keys()
+---   {"a", "b"}
+---@param keys string[] the names
+---@param default Tensor the tensor, which becomes a parameter of its own for each name unless it is
+---   one
 ---@return table
+---@shape default (*)
 function ParameterDict.fromkeys(keys, default)
   local out = ParameterDict()
   for _, key in ipairs(keys) do out[key] = default end

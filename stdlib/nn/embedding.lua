@@ -68,12 +68,28 @@ local function described(self)
   return parts
 end
 
---- Rows of a table of `num_embeddings` vectors, by position from 1: `(...)` to
---- `(..., embedding_dim)`. The row at `padding_idx` starts as zeros and is not trained. `max_norm`
---- first limits the `norm_type`-norm of the rows used, in place; `scale_grad_by_freq` divides the
---- gradient of a row by how often it comes; with `sparse` the weight's gradient is `SparseRows`.
---- > ml.nn.Embedding(10, 4)(ml.tensor { 1, 10 })
----@field weight moonlet.Tensor The parameter of shape (num_embeddings, embedding_dim).
+--- Embedding: looks up rows of a learned table by index, from 1. The rows start from the standard
+--- normal distribution.
+--- > ml.nn.Embedding(10, 4)(ml.tensor { 1, 10 }).shape
+---   (2, 4)
+---@param num_embeddings how many rows the table has
+---@param embedding_dim the size of each row
+---@param padding_idx a row that starts as zeros and gets no gradient; negative numbers count from
+---   the last
+---@param max_norm rows that are used and whose norm exceeds it are scaled to it, in place, before
+---   the look-up
+---@param norm_type the exponent p of that norm
+---@param scale_grad_by_freq whether a row's gradient is divided by how often the row occurs in the
+---   batch
+---@param sparse whether the gradient of the weight is `SparseRows`, only of the rows that were used
+---@param _weight the table to start from, (num_embeddings, embedding_dim): drawn unless given
+---@param _freeze whether the table is kept out of training
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape input (*) integers from 1 to num_embeddings -> (*, embedding_dim)
+---@formula y_i = W[input_i]
+---@error an index below 1 or above `num_embeddings`
+---@field weight moonlet.Tensor The parameter W of shape (num_embeddings, embedding_dim).
 layers.Embedding = layer.define("Embedding", "int>=1 num_embeddings, int>=1 embedding_dim, "
   .. "int? padding_idx=nil" .. LIMITS .. ", bool sparse=false"
   .. GIVEN .. layer.factory, function(self, o) set_up(self, "Embedding", o) end)
@@ -82,7 +98,7 @@ local make_embedding = from_pretrained(layers.Embedding, signature(
   "nn.Embedding.from_pretrained(Tensor embeddings, bool freeze=true, int? padding_idx=nil" .. LIMITS
   .. ", bool sparse=false)"))
 
---- Draws the rows anew; that at `padding_idx` is zeros.
+--- Draws the rows anew from the standard normal distribution; that at `padding_idx` is zeros.
 function layers.Embedding:reset_parameters() reset(self) end
 
 function layers.Embedding:forward(index)
@@ -96,21 +112,47 @@ end
 
 function layers.Embedding:extra_repr() return table.concat(described(self), ", ") end
 
---- A layer with the rows of a tensor (rows, features), on its memory; they are not trained unless
---- `freeze` is false. The other options are those of the constructor.
+--- Embedding layer with the rows of a given tensor, on its memory. The other options are those of
+--- the constructor, by name.
 --- > ml.nn.Embedding.from_pretrained(ml.eye(3))(ml.tensor { 2 })
----@param embeddings moonlet.Tensor
----@param freeze? boolean (default true)
----@return table
+---   {{0., 1., 0.}}
+---   Tensor (1, 3) float32
+---@param ... further options of the constructor
+---@param embeddings moonlet.Tensor the table, (num_embeddings, embedding_dim)
+---@param freeze? boolean whether the table is kept out of training
+---@return moonlet.nn.Embedding
+---@shape embeddings (num_embeddings, embedding_dim)
 function layers.Embedding.from_pretrained(...) return make_embedding(...) end
 
---- Sums, means or greatest elements (`mode` "sum", "mean", "max") of the rows at the positions in
---- each bag: the rows of an index `(bags, n)`, or parts of one `(n)` that begin at the positions
---- `offsets`, the first of which is 1: `(bags, embedding_dim)`. With `include_last_offset` the last
---- offset is one beyond the end. The row at `padding_idx` takes no part. The other options are
---- those of `Embedding`; `sparse` is not for the mode "max".
---- > ml.nn.EmbeddingBag(10, 4)(ml.tensor { 1, 10, 3 }, ml.tensor { 1, 3 })
----@field weight moonlet.Tensor The parameter of shape (num_embeddings, embedding_dim).
+--- Embedding bag: sums, means or maxima of rows of a learned table, without the rows in between.
+--- Called as `bag(input)` each row of the input is a bag; called as `bag(input, offsets)` the input
+--- is one list of indices, in which bag i begins at position offsets[i], from 1.
+--- `per_sample_weights`, a third argument with the shape of the input, are factors of the rows, for
+--- the mode "sum". Empty bags give zeros.
+--- > ml.nn.EmbeddingBag(10, 4)(ml.tensor { 1, 10, 3 }, ml.tensor { 1, 3 }).shape
+---   (2, 4)
+---@param num_embeddings how many rows the table has
+---@param embedding_dim the size of each row
+---@param max_norm rows that are used and whose norm exceeds it are scaled to it, in place, before
+---   the look-up
+---@param norm_type the exponent p of that norm
+---@param scale_grad_by_freq whether a row's gradient is divided by how often the row occurs in the
+---   batch
+---@param mode how the rows of a bag are joined: "sum", "mean" or "max"
+---@param sparse whether the gradient of the weight is `SparseRows`, only of the rows that were
+---   used; not for the mode "max"
+---@param include_last_offset whether the last offset is one beyond the end, so that it begins no
+---   bag
+---@param padding_idx a row that takes no part in bags and gets no gradient
+---@param _weight the table to start from, (num_embeddings, embedding_dim): drawn unless given
+---@param _freeze whether the table is kept out of training
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape input (bags, n) -> (bags, embedding_dim)
+---@shape input (n), offsets (bags) -> (bags, embedding_dim)
+---@formula y_b = sum_i W[input_bi]
+---@error an index below 1 or above `num_embeddings`
+---@field weight moonlet.Tensor The parameter W of shape (num_embeddings, embedding_dim).
 layers.EmbeddingBag = layer.define("EmbeddingBag", "int>=1 num_embeddings, int>=1 embedding_dim"
   .. LIMITS .. ', string mode="mean", bool sparse=false, bool include_last_offset=false, '
   .. "int? padding_idx=nil" .. GIVEN .. layer.factory,
@@ -124,14 +166,19 @@ local make_bag = from_pretrained(layers.EmbeddingBag, signature(
   .. ', string mode="mean", bool sparse=false, bool include_last_offset=false, '
   .. "int? padding_idx=nil)"))
 
---- A layer with the rows of a tensor (rows, features), on its memory; they are not trained unless
---- `freeze` is false. The other options are those of the constructor.
----@param embeddings moonlet.Tensor
----@param freeze? boolean (default true)
----@return table
+--- Embedding bag with the rows of a given tensor, on its memory. The other options are those of the
+--- constructor, by name.
+--- > ml.nn.EmbeddingBag.from_pretrained(ml.eye(3), { mode = "sum" })(ml.tensor { { 1, 3 } })
+---   {{1., 0., 1.}}
+---   Tensor (1, 3) float32
+---@param ... further options of the constructor
+---@param embeddings moonlet.Tensor the table, (num_embeddings, embedding_dim)
+---@param freeze? boolean whether the table is kept out of training
+---@return moonlet.nn.EmbeddingBag
+---@shape embeddings (num_embeddings, embedding_dim)
 function layers.EmbeddingBag.from_pretrained(...) return make_bag(...) end
 
---- Draws the rows anew; that at `padding_idx` is zeros.
+--- Draws the rows anew from the standard normal distribution; that at `padding_idx` is zeros.
 function layers.EmbeddingBag:reset_parameters() reset(self) end
 
 function layers.EmbeddingBag:forward(index, offsets, per_sample_weights)

@@ -7,118 +7,22 @@ local options = require "moonlet.options"
 
 local functional = {}
 
-local op, activation, in_place = declare.op, declare.activation, declare.in_place
-
---- `max(input, 0)`. As all activations that take `inplace`, it changes `input` with that.
-functional.relu = activation "relu(Tensor input, bool inplace=false)"
---- `min(max(input, 0), 6)`.
-functional.relu6 = activation "relu6(Tensor input, bool inplace=false)"
---- `input` where positive, else `alpha * (exp(input) - 1)`.
-functional.elu = activation "elu(Tensor input, number alpha=1.0, bool inplace=false)"
---- The scaled `elu` that keeps mean and variance.
-functional.selu = activation "selu(Tensor input, bool inplace=false)"
---- `input` where positive, else `alpha * (exp(input / alpha) - 1)`.
-functional.celu = activation "celu(Tensor input, number alpha=1.0, bool inplace=false)"
---- `input` where positive, else `negative_slope * input`.
-functional.leaky_relu = activation(
-  "leaky_relu(Tensor input, number negative_slope=0.01, bool inplace=false)")
---- `input` limited to the range from `min_val` to `max_val`.
-functional.hardtanh = activation(
-  "hardtanh(Tensor input, number min_val=-1.0, number max_val=1.0, bool inplace=false)")
---- 0 up to -3, 1 from 3, `input / 6 + 1 / 2` between.
-functional.hardsigmoid = activation "hardsigmoid(Tensor input, bool inplace=false)"
---- `input * hardsigmoid(input)`.
-functional.hardswish = activation "hardswish(Tensor input, bool inplace=false)"
---- `input * sigmoid(input)`.
-functional.silu = activation "silu(Tensor input, bool inplace=false)"
---- `input * tanh(softplus(input))`.
-functional.mish = activation "mish(Tensor input, bool inplace=false)"
---- `input` where it is above `threshold`, else `value`.
-functional.threshold = activation(
-  "threshold(Tensor input, number threshold, number value, bool inplace=false)")
-
---- `relu` in place.
-functional.relu_ = in_place "relu_(Tensor input)"
---- `elu` in place.
-functional.elu_ = in_place "elu_(Tensor input, number alpha=1.0)"
---- `selu` in place.
-functional.selu_ = in_place "selu_(Tensor input)"
---- `celu` in place.
-functional.celu_ = in_place "celu_(Tensor input, number alpha=1.0)"
---- `leaky_relu` in place.
-functional.leaky_relu_ = in_place "leaky_relu_(Tensor input, number negative_slope=0.01)"
---- `hardtanh` in place.
-functional.hardtanh_ = in_place(
-  "hardtanh_(Tensor input, number min_val=-1.0, number max_val=1.0)")
---- `threshold` in place.
-functional.threshold_ = in_place "threshold_(Tensor input, number threshold, number value)"
-
---- `max(input, 0)` plus `weight` times `min(input, 0)`; the weight has one element, or one for each
---- channel (the second dimension).
-functional.prelu = op "prelu(Tensor input, Tensor weight)"
---- `leaky_relu` with, in training, a slope drawn for each element from `lower` to `upper`, else
---- their mean.
-functional.rrelu = activation("rrelu(Tensor input, number lower=0.125, "
-  .. "number upper=0.3333333333333333, bool training=false, bool inplace=false)")
---- `rrelu` in place.
-functional.rrelu_ = in_place("rrelu_(Tensor input, number lower=0.125, "
-  .. "number upper=0.3333333333333333, bool training=false)")
---- `input`, but 0 from `-lambd` to `lambd`.
-functional.hardshrink = op "hardshrink(Tensor input, number lambd=0.5)"
---- `input` moved towards 0 by `lambd`, 0 from `-lambd` to `lambd`.
-functional.softshrink = op "softshrink(Tensor input, number>=0 lambd=0.5)"
---- `input - tanh(input)`.
-functional.tanhshrink = op "tanhshrink(Tensor input)"
---- `input` times the normal distribution function of `input`; its tanh form with `approximate =
---- "tanh"`.
-functional.gelu = op 'gelu(Tensor input, string approximate="none")'
---- `log(sigmoid(input))`, without overflow.
-functional.logsigmoid = op "logsigmoid(Tensor input)"
---- `log(1 + exp(beta * input)) / beta`; `input` itself where `beta * input` passes `threshold`.
-functional.softplus = op "softplus(Tensor input, number beta=1.0, number threshold=20.0)"
-local read_softsign = declare.reader "softsign(Tensor input)"
-
---- `input / (1 + |input|)`, of complex numbers too.
----@return Tensor
-function functional.softsign(...)
-  local input = read_softsign(...)
-  if input:is_complex() then return input / (input:abs() + 1) end
-  return ml.softsign(input)
-end
---- `1 / (1 + exp(-input))`.
-functional.sigmoid = op "sigmoid(Tensor input)"
---- The hyperbolic tangent.
-functional.tanh = op "tanh(Tensor input)"
---- The first half along `dim` times the sigmoid of the second.
-functional.glu = op "glu(Tensor input, int dim=-1)"
-
--- The softmax ops. Without `dim` PyTorch takes the channels of a batch, or what it takes for them.
--- A dtype is told from a dimension, so that it may come first.
-local function softmax_of(name)
-  local read = declare.reader(name .. "(Tensor input, int|string? dim=nil, string|int? dtype=nil)")
-  local call = ml[name]
-  return function(...)
-    local input, dim, dtype = read(...)
-    if type(dim) == "string" then dim, dtype = dtype, dim end
-    dim = dim or (input.ndim <= 1 or input.ndim == 3) and 1 or 2
-    if dtype then return call(input, dim, dtype) end
-    return call(input, dim)
-  end
-end
-
---- `exp(input)` along `dim`, divided by its sum. With `dtype` the input is converted first. Say
---- which `dim`: left out, it is 2, but 1 for a tensor of 0, 1 or 3 dimensions.
-functional.softmax = softmax_of "softmax"
---- The softmax of `-input`.
-functional.softmin = softmax_of "softmin"
---- The logarithm of the softmax.
-functional.log_softmax = softmax_of "log_softmax"
+local op = declare.op
 
 local read_linear = declare.reader "linear(Tensor input, Tensor weight, Tensor? bias=nil)"
 
---- `input` times the transposed `weight` (out, in), plus `bias` (out). A `weight` (in) leaves out
---- the last dimension.
+--- Affine map of the last dimension.
+--- > ml.nn.functional.linear(ml.tensor { 1.0, 2 }, ml.eye(3, 2), ml.ones(3))
+---   {2., 3., 1.}
+---   Tensor (3,) float32
+---@param input the tensor to compute from
+---@param weight W, a row for each output; without rows, (in_features), it leaves out the last
+---   dimension
+---@param bias b, one for each output
 ---@return Tensor
+---@shape input (*, in_features), weight (out_features, in_features), bias (out_features) -> (*,
+---   out_features)
+---@formula y = x W^T + b
 function functional.linear(...)
   local input, weight, bias = read_linear(...)
   if weight.ndim ~= 1 then return ml.linear(input, weight, bias) end
@@ -126,27 +30,75 @@ function functional.linear(...)
   return bias and y + bias or y
 end
 
---- `x1^T weight[k] x2 + bias[k]` for each k: `input1` (..., i), `input2` (..., j), `weight` (o, i,
---- j), `bias` (o).
+--- Bilinear form of two inputs, one for each output.
+--- > ml.nn.functional.bilinear(ml.ones(2), ml.ones(3), ml.ones(4, 2, 3))
+---   {6., 6., 6., 6.}
+---   Tensor (4,) float32
+---@param input1 the first input
+---@param input2 the second input
+---@param weight W, a matrix for each output
+---@param bias b, one for each output
+---@shape input1 (*, i), input2 (*, j), weight (o, i, j), bias (o) -> (*, o)
+---@formula y_k = x1^T W_k x2 + b_k
 functional.bilinear = op(
   "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=nil)")
 
---- Normalises each channel, by the batch's statistics with `training` (which the running ones then
---- follow by `momentum`, in place), else by the running ones.
+--- Batch normalisation: normalises each channel over the batch and the positions. With `training`
+--- the mean and the variance are those of the batch, which the running statistics follow, in place;
+--- without, the running statistics are used and must be given.
+--- > ml.nn.functional.batch_norm(ml.tensor { { 1.0, 10 }, { 3.0, 30 } }, nil, nil,
+---   { training = true })
+---   {{-1.0000, -1.0000},
+---    { 1.0000,  1.0000}}
+---   Tensor (2, 2) float32
+---@param input the tensor to compute from
+---@param running_mean the mean of each channel; changed in training
+---@param running_var the variance of each channel; changed in training
+---@param weight the factor of each channel: 1 unless given
+---@param bias what is added to each channel: 0 unless given
+---@param training whether the batch's statistics are used
+---@param momentum the weight of the batch in the running statistics, from 0 to 1
+---@param eps what is added to the variance, so that nothing is divided by 0
+---@shape input (n, c, *), the others (c) -> (n, c, *)
+---@formula y = weight (x - E[x]) / sqrt(Var[x] + eps) + bias
+---@formula running = (1 - momentum) running + momentum batch
+---@error training on a batch with one value per channel
+---@source Ioffe and Szegedy, 2015: Batch normalization
 functional.batch_norm = op("batch_norm(Tensor input, Tensor? running_mean=nil, "
   .. "Tensor? running_var=nil, Tensor? weight=nil, Tensor? bias=nil, bool training=false, "
   .. "number>=0<=1 momentum=0.1, number>=0 eps=1e-5)")
 
---- Normalises over the last dimensions, whose sizes are `normalized_shape`.
+--- Layer normalisation: normalises over the last dimensions, whose sizes are `normalized_shape`.
+--- > ml.nn.functional.layer_norm(ml.tensor { { 1.0, 2, 3, 4 } }, { 4 })
+---   {{-1.3416, -0.4472,  0.4472,  1.3416}}
+---   Tensor (1, 4) float32
+---@param input the tensor to compute from
+---@param normalized_shape the sizes of the last dimensions: one number, or an array
+---@param weight the factors, of `normalized_shape`: 1 unless given
+---@param bias what is added, of `normalized_shape`: 0 unless given
+---@param eps what is added to the variance, so that nothing is divided by 0
+---@shape input (*, normalized_shape) -> (*, normalized_shape)
+---@formula y = weight (x - E[x]) / sqrt(Var[x] + eps) + bias
+---@source Ba et al., 2016: Layer normalization
 functional.layer_norm = op("layer_norm(Tensor input, int[]>=1 normalized_shape, "
   .. "Tensor? weight=nil, Tensor? bias=nil, number>=0 eps=1e-5)")
 
 local read_group_norm = declare.reader("group_norm(Tensor input, int>=1 num_groups, "
   .. "Tensor? weight=nil, Tensor? bias=nil, number>=0 eps=1e-5)")
 
---- Normalises each of `num_groups` groups of channels of each entry, then scales and shifts
---- channels.
+--- Group normalisation: normalises groups of channels of each entry of the batch.
+--- > ml.nn.functional.group_norm(ml.tensor { { 1.0, 2, 3, 4 } }, 1)
+---   {{-1.3416, -0.4472,  0.4472,  1.3416}}
+---   Tensor (1, 4) float32
+---@param input the tensor to compute from
+---@param num_groups how many groups the channels are divided into
+---@param weight the factor of each channel: 1 unless given
+---@param bias what is added to each channel: 0 unless given
+---@param eps what is added to the variance, so that nothing is divided by 0
 ---@return Tensor
+---@shape input (n, c, *), weight and bias (c) -> (n, c, *)
+---@formula y = weight (x - E[x]) / sqrt(Var[x] + eps) + bias
+---@source Wu and He, 2018: Group normalization
 function functional.group_norm(...)
   local input, groups, weight, bias, eps = read_group_norm(...)
   if input:numel() > 0 and input.ndim >= 2 and input:numel() == groups then
@@ -159,9 +111,23 @@ local read_instance_norm = declare.reader("instance_norm(Tensor input, Tensor? r
   .. "Tensor? running_var=nil, Tensor? weight=nil, Tensor? bias=nil, bool use_input_stats=true, "
   .. "number>=0<=1 momentum=0.1, number>=0 eps=1e-5)")
 
---- Normalises each channel of each entry, then scales and shifts channels. Running statistics
---- follow by `momentum`, in place, and are used instead without `use_input_stats`.
+--- Instance normalisation: normalises each channel of each entry of the batch by itself.
+--- > ml.nn.functional.instance_norm(ml.tensor { { { 1.0, 2, 3 } } })
+---   {{{-1.2247,  0.0000,  1.2247}}}
+---   Tensor (1, 1, 3) float32
+---@param input the tensor to compute from
+---@param running_mean the mean of each channel; changed with `use_input_stats`
+---@param running_var the variance of each channel; changed with `use_input_stats`
+---@param weight the factor of each channel: 1 unless given
+---@param bias what is added to each channel: 0 unless given
+---@param use_input_stats whether the input's own statistics are used, or the running ones
+---@param momentum the weight of the batch in the running statistics, from 0 to 1
+---@param eps what is added to the variance, so that nothing is divided by 0
 ---@return Tensor
+---@shape input (n, c, *), the others (c) -> (n, c, *)
+---@formula y = weight (x - E[x]) / sqrt(Var[x] + eps) + bias
+---@error training on a channel with one element
+---@source Ulyanov et al., 2016: Instance normalization
 function functional.instance_norm(...)
   local input, mean, var, weight, bias, use_input_stats, momentum, eps = read_instance_norm(...)
   local size = input.ndim >= 2 and (input.shape[1] or 0) * (input.shape[2] or 0) or 0
@@ -171,30 +137,88 @@ function functional.instance_norm(...)
   return ml.instance_norm(input, mean, var, weight, bias, use_input_stats, momentum, eps)
 end
 
---- Divides by the root of the mean square over the last dimensions, whose sizes are
---- `normalized_shape`, then scales.
+--- Root mean square normalisation: divides by the root mean square over the last dimensions.
+--- > ml.nn.functional.rms_norm(ml.tensor { { 1.0, 2, 3, 4 } }, { 4 })
+---   {{0.3651, 0.7303, 1.0954, 1.4606}}
+---   Tensor (1, 4) float32
+---@param input the tensor to compute from
+---@param normalized_shape the sizes of the last dimensions: one number, or an array
+---@param weight the factors, of `normalized_shape`: 1 unless given
+---@param eps what is added to the mean square: the machine epsilon of the dtype unless given
+---@shape input (*, normalized_shape) -> (*, normalized_shape)
+---@formula y = weight x / sqrt(mean(x^2) + eps)
+---@source Zhang and Sennrich, 2019: Root mean square layer normalization
 functional.rms_norm = op("rms_norm(Tensor input, int[]>=1 normalized_shape, Tensor? weight=nil, "
   .. "number>=0? eps=nil)")
---- Divides by a power of the mean square of `size` neighbouring channels.
+--- Local response normalisation: divides by a power of the mean square over neighbouring channels.
+--- > ml.nn.functional.local_response_norm(ml.tensor { { { 1.0 }, { 2.0 }, { 3.0 } } }, 2,
+---   { alpha = 1 })
+---   {{{0.7378},
+---     {0.7816},
+---     {0.6620}}}
+---   Tensor (1, 3, 1) float32
+---@param input the tensor to compute from
+---@param size how many neighbouring channels take part
+---@param alpha the factor of the mean square
+---@param beta the exponent
+---@param k what is added to the mean square
+---@shape input (n, c, *) -> (n, c, *)
+---@formula y_c = x_c / (k + alpha sum_i x_i^2 / size)^beta
+---@formula i from c - floor(size / 2) to c + floor((size - 1) / 2)
+---@source Krizhevsky et al., 2012: ImageNet classification with deep convolutional neural networks
 functional.local_response_norm = op("local_response_norm(Tensor input, int>=1 size, "
   .. "number alpha=1e-4, number beta=0.75, number k=1)")
 
---- `input` divided by its `p`-norm along `dim` (the second), or by `eps` where that is greater.
+--- Scales vectors along a dimension to p-norm 1.
+--- > ml.nn.functional.normalize(ml.tensor { { 3.0, 4 } })
+---   {{0.6000, 0.8000}}
+---   Tensor (1, 2) float32
+---@param input the vectors
+---@param p the exponent of the norm
+---@param dim the dimension of the vectors, from 1
+---@param eps the least norm that is divided by, so that zeros stay zeros
+---@shape input (*) -> (*)
+---@formula y = x / max(||x||_p, eps)
 functional.normalize = op "normalize(Tensor input, number p=2, int dim=2, number eps=1e-12)"
 
---- The cosine of the angle between `x1` and `x2` along `dim` (the second).
+--- Cosine similarity of two tensors along a dimension, from -1 to 1.
+--- > ml.nn.functional.cosine_similarity(ml.tensor { 1.0, 0 }, ml.tensor { 1.0, 1 }, 1)
+---   0.7071  Tensor () float32
+---@param x1 the first vectors
+---@param x2 the second vectors, broadcast with the first
+---@param dim the dimension of the vectors, from 1
+---@param eps the least norm that a vector counts as, so that nothing is divided by 0
+---@shape x1 (*, n, *), x2 (*, n, *) -> (*, *) without dim
+---@formula y = x1 . x2 / (max(||x1||, eps) max(||x2||, eps))
 functional.cosine_similarity = op(
   "cosine_similarity(Tensor x1, Tensor x2, int dim=2, number eps=1e-8)")
 
---- The `p`-norm of `x1 - x2 + eps` over the last dimension.
+--- Distance of vectors in the p-norm, over the last dimension.
+--- > ml.nn.functional.pairwise_distance(ml.tensor { { 0, 0 } }, ml.tensor { { 3, 4 } })
+---   {5.0000}
+---   Tensor (1,) float32
+---@param x1 the first vectors
+---@param x2 the second vectors
+---@param p the exponent of the norm
+---@param eps what is added to each difference, so that the gradient of the norm exists
+---@param keepdim whether the last dimension stays, with size 1
+---@shape x1 (*, n), x2 (*, n) -> (*), or (*, 1) with keepdim
+---@formula y = (sum_i |x1_i - x2_i + eps|^p)^(1/p)
 functional.pairwise_distance = op("pairwise_distance(Tensor x1, Tensor x2, number p=2, "
   .. "number eps=1e-6, bool keepdim=false)")
 
 local read_one_hot = declare.reader "one_hot(Tensor tensor, int num_classes=-1)"
 
---- Rows of zeros with a 1 at the positions in `tensor`, from 1; as many as the highest position
---- unless `num_classes` is given.
+--- One-hot vectors of classes from 1: zeros with a 1 at the class.
+--- > ml.nn.functional.one_hot(ml.tensor { 1, 3 })
+---   {{1, 0, 0},
+---    {0, 0, 1}}
+---   Tensor (2, 3) int64
+---@param tensor the classes, integers from 1
+---@param num_classes how many classes there are: as many as the greatest one unless given
 ---@return Tensor
+---@shape tensor (*) -> (*, num_classes) int64
+---@error a class below 1 or above `num_classes`
 function functional.one_hot(...)
   local tensor, num_classes = read_one_hot(...)
   return ml.one_hot(tensor, num_classes)
@@ -203,21 +227,37 @@ end
 local read_pad = declare.reader(
   'pad(Tensor input, int[] pad, string mode="constant", number? value=nil)')
 
---- `input` with a border: pairs (before, after) for the last dimension, the one before it, and so
---- on; negative numbers cut. `mode` is "constant" (of `value`), "reflect", "replicate" or
---- "circular".
+--- Pads a tensor at both ends of its last dimensions. `pad` has pairs (before, after): for the last
+--- dimension, then the one before it, and so on. Negative numbers cut elements off.
+--- > ml.nn.functional.pad(ml.tensor { { 1, 2 } }, { 1, 1, 0, 1 })
+---   {{0, 1, 2, 0},
+---    {0, 0, 0, 0}}
+---   Tensor (2, 4) int64
+---@param input the tensor
+---@param pad how much to add before and after: a pair for each dimension, the last first
+---@param mode "constant", "reflect", "replicate" "constant", "reflect", "replicate" or "circular"
+---@param value what the border is filled with in the mode "constant": 0 unless given
 ---@return Tensor
+---@shape input (*, h, w) -> (*, h + pad_3 + pad_4, w + pad_1 + pad_2)
 function functional.pad(...)
   local input, pad, mode, value = read_pad(...)
   return ml.pad(input, pad, mode, value or 0)
 end
 
---- The `p`-norms of the differences of each two rows of `input`.
+--- Distances of all pairs of rows in the p-norm.
+--- > ml.nn.functional.pdist(ml.tensor { { 0.0, 0 }, { 3.0, 4 }, { 0.0, 1 } })
+---   {5.0000, 1.0000, 4.2426}
+---   Tensor (3,) float32
+---@param input the rows
+---@param p the exponent of the norm, at least 0
+---@shape input (n, d) -> (n (n - 1) / 2)
+---@formula y = ||x_i - x_j||_p for all i < j
 functional.pdist = op "pdist(Tensor input, number>=0 p=2)"
 
 local function add(part)
   for name, f in pairs(part) do functional[name] = f end
 end
+add(require "moonlet.nn.functional.activation")
 add(require "moonlet.nn.functional.attention")
 add(require "moonlet.nn.functional.conv")
 add(require "moonlet.nn.functional.dropout")

@@ -168,15 +168,20 @@ local FORWARD = "(function hook, bool prepend=false, bool with_kwargs=false, "
   .. "bool always_call=false)"
 local read_forward = signature("Module:register_forward_hook" .. FORWARD)
 
---- `hook(module, inputs, ...)` runs after forward with the array of its arguments and its results;
---- what it returns, if anything, takes the place of the results. With `with_kwargs` it is
---- `hook(module, inputs, options, ...)`, where `options` is the table of named arguments at the
---- end, or an empty one. With `prepend` it runs before the hooks that are there, with `always_call`
---- also when forward failed, then without results. Returns a handle: `handle:remove()`.
----@param hook fun(module: table, inputs: table, ...): ...
----@param prepend? boolean
----@param with_kwargs? boolean
----@param always_call? boolean
+--- Registers a hook that runs after each forward. What the hook returns, if anything, replaces the
+--- results. Returns a handle: `handle:remove()`.
+--- > net = ml.nn.Linear(2, 3)
+--- > handle = net:register_forward_hook(function(_, _, y) return ml.zeros_like(y) end)
+--- > net(ml.ones(1, 2))
+---   {{0., 0., 0.}}
+---   Tensor (1, 3) float32
+---@param hook fun(module: table, inputs: table, ...): ... called as `hook(module, inputs, ...)`
+---   with the array of arguments and the results; with `with_kwargs` as `hook(module, inputs,
+---   options, ...)`
+---@param prepend? boolean whether it runs before the hooks that are there
+---@param with_kwargs? boolean whether the hook also gets the table of named arguments, or an empty
+---   one
+---@param always_call? boolean whether it also runs when forward failed, then without results
 ---@return table handle
 function Module:register_forward_hook(...)
   return add_forward(self, read_forward(...))
@@ -185,13 +190,18 @@ end
 local PRE = "(function hook, bool prepend=false, bool with_kwargs=false)"
 local read_forward_pre = signature("Module:register_forward_pre_hook" .. PRE)
 
---- `hook(module, ...)` runs before forward with its arguments; what it returns, if anything, takes
---- their position. With `with_kwargs` it is `hook(module, inputs, options)`, where `options` is the
---- table of named arguments at the end, or an empty one, and may return both. Returns a handle:
---- `handle:remove()`.
----@param hook fun(module: table, ...): ...
----@param prepend? boolean
----@param with_kwargs? boolean
+--- Registers a hook that runs before each forward. What the hook returns, if anything, replaces the
+--- arguments. Returns a handle: `handle:remove()`.
+--- > net = ml.nn.ReLU()
+--- > handle = net:register_forward_pre_hook(function(_, x) return -x end)
+--- > net(ml.tensor { -1, 1 })
+---   {1, 0}
+---   Tensor (2,) int64
+---@param hook fun(module: table, ...): ... called as `hook(module, ...)` with the arguments; with
+---   `with_kwargs` as `hook(module, inputs, options)`, of which it may return both
+---@param prepend? boolean whether it runs before the hooks that are there
+---@param with_kwargs? boolean whether the hook also gets the table of named arguments, or an empty
+---   one
 ---@return table handle
 function Module:register_forward_pre_hook(...)
   local hook, prepend, with_kwargs = read_forward_pre(...)
@@ -201,11 +211,18 @@ end
 local read_backward = signature(
   "Module:register_full_backward_hook(function hook, bool prepend=false)")
 
---- `hook(module, grad_inputs, grad_outputs)` runs when backward has computed the gradients of the
---- module's tensor arguments; an array that it returns takes the place of `grad_inputs`. Both are
---- arrays by position, nil for what has no gradient. Returns a handle: `handle:remove()`.
----@param hook fun(module: table, grad_inputs: table, grad_outputs: table): table?
----@param prepend? boolean
+--- Registers a hook that runs when the gradients of the module's tensor arguments are computed. An
+--- array that the hook returns replaces `grad_inputs`. Returns a handle: `handle:remove()`.
+--- > net = ml.nn.Linear(2, 3)
+--- > handle = net:register_full_backward_hook(function(_, grads) return { grads[1] * 0 } end)
+--- > x = ml.ones(1, 2, { requires_grad = true })
+--- > net(x):sum():backward()
+--- > x.grad:abs()
+---   {{0., 0.}}
+---   Tensor (1, 2) float32
+---@param hook fun(module: table, grad_inputs: table, grad_outputs: table): table? called as
+---   `hook(module, grad_inputs, grad_outputs)`, arrays by position, nil for what has no gradient
+---@param prepend? boolean whether it runs before the hooks that are there
 ---@return table handle
 function Module:register_full_backward_hook(...)
   return add(self, "_backward_hooks", read_backward(...))
@@ -214,11 +231,17 @@ end
 local read_backward_pre = signature(
   "Module:register_full_backward_pre_hook(function hook, bool prepend=false)")
 
---- `hook(module, grad_outputs)` runs before backward computes the gradients of the module; an array
---- that it returns takes the place of `grad_outputs`, an array by position. Returns a handle:
---- `handle:remove()`.
----@param hook fun(module: table, grad_outputs: table): table?
----@param prepend? boolean
+--- Registers a hook that runs before the gradients of the module are computed. An array that the
+--- hook returns replaces `grad_outputs`. Returns a handle: `handle:remove()`.
+--- > net = ml.nn.Linear(2, 3)
+--- > handle = net:register_full_backward_pre_hook(function(_, grads) return { grads[1] * 2 } end)
+--- > net(ml.ones(1, 2)):sum():backward()
+--- > net.bias.grad
+---   {2., 2., 2.}
+---   Tensor (3,) float32
+---@param hook fun(module: table, grad_outputs: table): table? called as `hook(module,
+---   grad_outputs)`, an array by position
+---@param prepend? boolean whether it runs before the hooks that are there
 ---@return table handle
 function Module:register_full_backward_pre_hook(...)
   return add(self, "_backward_pre_hooks", read_backward_pre(...))
@@ -227,12 +250,30 @@ end
 local read_all_forward = signature("nn.register_module_forward_hook(function hook, "
   .. "bool with_kwargs=false, bool always_call=false)")
 
---- A forward hook of all modules, which runs before their own: see `Module.register_forward_hook`.
---- Returns a handle: `handle:remove()`.
----@param hook fun(module: table, inputs: table, ...): ...
----@param with_kwargs? boolean
----@param always_call? boolean
+--- Registers a hook that runs after the forward of any module, before the module's own hooks. What
+--- the hook returns, if anything, replaces the results. Returns a handle: `handle:remove()`.
+--- > count = 0
+--- > handle = ml.nn.register_module_forward_hook(function() count = count + 1 end)
+--- > ml.nn.Sequential(ml.nn.ReLU(), ml.nn.Tanh())(ml.ones(2))
+---   {0.7616, 0.7616}
+---   Tensor (2,) float32
+--- > handle:remove()
+--- > count
+---   3
+---@see nn.Module.register_forward_hook
+---@see nn.Module.register_forward_hook
+---@see nn.Module.register_forward_hook
+---@see nn.Module.register_forward_hook
+---@see nn.Module.register_forward_hook
+---@see nn.Module.register_forward_hook
+---@see nn.Module.register_forward_hook
+---@param hook fun(module: table, inputs: table, ...): ... called as `hook(module, inputs, ...)`, as
+---   of `Module:register_forward_hook`
+---@param with_kwargs? boolean whether the hook also gets the table of named arguments, or an empty
+---   one
+---@param always_call? boolean whether it also runs when forward failed, then without results
 ---@return table handle
+---@see nn.Module.register_forward_hook
 function registering.register_module_forward_hook(...)
   local hook, with_kwargs, always_call = read_all_forward(...)
   return add_forward(everywhere, hook, false, with_kwargs, always_call)
@@ -240,28 +281,77 @@ end
 
 local read_all_pre = signature "nn.register_module_forward_pre_hook(function hook)"
 
---- A hook of all modules that runs before forward: see `Module.register_forward_pre_hook`.
----@param hook fun(module: table, ...): ...
+--- Registers a hook that runs before the forward of any module, before the module's own hooks. What
+--- the hook returns, if anything, replaces the arguments. Returns a handle: `handle:remove()`.
+--- > count = 0
+--- > handle = ml.nn.register_module_forward_pre_hook(function() count = count + 1 end)
+--- > ml.nn.Sequential(ml.nn.ReLU(), ml.nn.Tanh())(ml.ones(2))
+---   {0.7616, 0.7616}
+---   Tensor (2,) float32
+--- > handle:remove()
+--- > count
+---   3
+---@see nn.Module.register_forward_pre_hook
+---@see nn.Module.register_forward_pre_hook
+---@see nn.Module.register_forward_pre_hook
+---@see nn.Module.register_forward_pre_hook
+---@see nn.Module.register_forward_pre_hook
+---@see nn.Module.register_forward_pre_hook
+---@see nn.Module.register_forward_pre_hook
+---@param hook fun(module: table, ...): ... called as `hook(module, ...)`, as of
+---   `Module:register_forward_pre_hook`
 ---@return table handle
+---@see nn.Module.register_forward_pre_hook
 function registering.register_module_forward_pre_hook(...)
   return add(everywhere, "_pre_hooks", (read_all_pre(...)))
 end
 
 local read_all_backward = signature "nn.register_module_full_backward_hook(function hook)"
 
---- A backward hook of all modules: see `Module.register_full_backward_hook`.
----@param hook fun(module: table, grad_inputs: table, grad_outputs: table): table?
+--- Registers a hook that runs when the gradients of any module's arguments are computed. Returns a
+--- handle: `handle:remove()`.
+--- > count = 0
+--- > handle = ml.nn.register_module_full_backward_hook(function() count = count + 1 end)
+--- > ml.nn.Linear(2, 1)(ml.ones(2)):sum():backward()
+--- > handle:remove()
+--- > count
+---   1
+---@see nn.Module.register_full_backward_hook
+---@see nn.Module.register_full_backward_hook
+---@see nn.Module.register_full_backward_hook
+---@see nn.Module.register_full_backward_hook
+---@see nn.Module.register_full_backward_hook
+---@see nn.Module.register_full_backward_hook
+---@see nn.Module.register_full_backward_hook
+---@param hook fun(module: table, grad_inputs: table, grad_outputs: table): table? called as
+---   `hook(module, grad_inputs, grad_outputs)`, as of `Module:register_full_backward_hook`
 ---@return table handle
+---@see nn.Module.register_full_backward_hook
 function registering.register_module_full_backward_hook(...)
   return add(everywhere, "_backward_hooks", (read_all_backward(...)))
 end
 
 local read_all_backward_pre = signature "nn.register_module_full_backward_pre_hook(function hook)"
 
---- A hook of all modules that runs before their gradients are computed: see
---- `Module.register_full_backward_pre_hook`.
----@param hook fun(module: table, grad_outputs: table): table?
+--- Registers a hook that runs before the gradients of any module are computed. Returns a handle:
+--- `handle:remove()`.
+--- > count = 0
+--- > handle = ml.nn.register_module_full_backward_pre_hook(function() count = count + 1 end)
+--- > ml.nn.Linear(2, 1)(ml.ones(2)):sum():backward()
+--- > handle:remove()
+--- > count
+---   1
+---@see nn.Module.register_full_backward_pre_hook
+---@see nn.Module.register_full_backward_pre_hook
+---@see nn.Module.register_full_backward_pre_hook
+---@see nn.Module.register_full_backward_pre_hook
+---@see nn.Module.register_full_backward_pre_hook
+---@see nn.Module.register_full_backward_pre_hook
+---@see nn.Module.register_full_backward_pre_hook
+---@param hook fun(module: table, grad_outputs: table): table? called as `hook(module,
+---   grad_outputs)`, as of `Module:register_full_backward_pre_hook`
 ---@return table handle
+---@see nn.Module.register_full_backward_pre_hook
 function registering.register_module_full_backward_pre_hook(...)
   return add(everywhere, "_backward_pre_hooks", (read_all_backward_pre(...)))
 end

@@ -30,11 +30,16 @@ end
 
 local read_fans = signature "nn.init.fans(Tensor tensor)"
 
---- The sizes of the sums that a weight takes part in: inputs and outputs per element, two results.
---- The weight is `(out, in, ...)`, of at least two dimensions.
----@param tensor Tensor
+--- Fan-in and fan-out of a weight: how many inputs each output depends on, and how many outputs
+--- each input reaches. Of a weight (o, i, *), r is the product of the further sizes.
+--- > ml.nn.init.fans(ml.empty(8, 4, 3, 3))
+---   36	72
+---@param tensor Tensor the weight
 ---@return integer fan_in
 ---@return integer fan_out
+---@shape tensor (o, i, *)
+---@formula fan_in = i r, fan_out = o r
+---@error the tensor has fewer than two dimensions
 function init.fans(...)
   return fans("nn.init.fans", (read_fans(...)))
 end
@@ -60,12 +65,19 @@ end
 local read_uniform = signature(
   "nn.init.uniform_(Tensor tensor, number a=0, number b=1, Generator? generator=nil)")
 
---- Draws evenly from `a` to `b`, in place, as all initialisers.
----@param tensor Tensor
----@param a? number (default 0)
----@param b? number (default 1)
----@param generator? Generator
+--- Fills a tensor from the uniform distribution.
+--- > ml.manual_seed(1)
+--- > ml.nn.init.uniform_(ml.empty(3))
+---   {0.8903, 0.8947, 0.5857}
+---   Tensor (3,) float32
+---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
+---@param a? number the lower bound
+---@param b? number the upper bound
+---@param generator? Generator where the random numbers come from: the default generator unless
+---   given
 ---@return Tensor tensor
+---@shape tensor (*) -> (*)
+---@formula x ~ U(a, b)
 function init.uniform_(...)
   return uniform(read_uniform(...))
 end
@@ -73,12 +85,19 @@ end
 local read_normal = signature(
   "nn.init.normal_(Tensor tensor, number mean=0, number>=0 std=1, Generator? generator=nil)")
 
---- Draws from the normal distribution: `nn.init.normal_(w, { std = 0.02 })`.
----@param tensor Tensor
----@param mean? number (default 0)
----@param std? number (default 1)
----@param generator? Generator
+--- Fills a tensor from the normal distribution.
+--- > ml.manual_seed(1)
+--- > ml.nn.init.normal_(ml.empty(3), { std = 0.02 })
+---   { 0.0076, -0.0059, -0.0050}
+---   Tensor (3,) float32
+---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
+---@param mean? number the mean
+---@param std? number the standard deviation, at least 0
+---@param generator? Generator where the random numbers come from: the default generator unless
+---   given
 ---@return Tensor tensor
+---@shape tensor (*) -> (*)
+---@formula x ~ N(mean, std^2)
 function init.normal_(...)
   return normal(read_normal(...))
 end
@@ -126,14 +145,22 @@ local function draw_by_density(tensor, mean, std, low, high, generator)
   return tensor
 end
 
---- Draws from the normal distribution cut off at `a` and `b`.
----@param tensor Tensor
----@param mean? number (default 0)
----@param std? number (default 1)
----@param a? number (default -2)
----@param b? number (default 2)
----@param generator? Generator
+--- Fills a tensor from a normal distribution that is cut off at both sides.
+--- > ml.manual_seed(1)
+--- > ml.nn.init.trunc_normal_(ml.empty(3))
+---   { 0.3804, -0.2963, -0.2492}
+---   Tensor (3,) float32
+---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
+---@param mean? number the mean of the normal distribution
+---@param std? number its standard deviation, at least 0
+---@param a? number the least number
+---@param b? number the greatest number
+---@param generator? Generator where the random numbers come from: the default generator unless
+---   given
 ---@return Tensor tensor
+---@shape tensor (*) -> (*)
+---@formula x ~ N(mean, std^2), given that a <= x <= b
+---@error no part of the distribution lies from `a` to `b`
 function init.trunc_normal_(...)
   local tensor, mean, std, low, high, generator = read_trunc_normal(...)
   -- Bounds in the tensor's own dtype, so that its numbers can lie between them.
@@ -153,37 +180,55 @@ end
 
 local read_constant = signature "nn.init.constant_(Tensor tensor, number val)"
 
---- Sets every element to `val`.
----@param tensor Tensor
----@param val number
+--- Fills a tensor with a number.
+--- > ml.nn.init.constant_(ml.empty(3), 0.3)
+---   {0.3000, 0.3000, 0.3000}
+---   Tensor (3,) float32
+---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
+---@param val number the number
 ---@return Tensor tensor
+---@shape tensor (*) -> (*)
 function init.constant_(...)
   return constant(read_constant(...))
 end
 
 local read_zeros = signature "nn.init.zeros_(Tensor tensor)"
 
---- Sets every element to 0.
----@param tensor Tensor
+--- Fills a tensor with zeros.
+--- > ml.nn.init.zeros_(ml.empty(3))
+---   {0., 0., 0.}
+---   Tensor (3,) float32
+---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
 ---@return Tensor tensor
+---@shape tensor (*) -> (*)
 function init.zeros_(...)
   return constant((read_zeros(...)), 0)
 end
 
 local read_ones = signature "nn.init.ones_(Tensor tensor)"
 
---- Sets every element to 1.
----@param tensor Tensor
+--- Fills a tensor with ones.
+--- > ml.nn.init.ones_(ml.empty(3))
+---   {1., 1., 1.}
+---   Tensor (3,) float32
+---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
 ---@return Tensor tensor
+---@shape tensor (*) -> (*)
 function init.ones_(...)
   return constant((read_ones(...)), 1)
 end
 
 local read_eye = signature "nn.init.eye_(Tensor tensor)"
 
---- Makes a matrix the identity.
----@param tensor Tensor
+--- Makes a matrix the identity: ones on the diagonal, zeros elsewhere.
+--- > ml.nn.init.eye_(ml.empty(2, 3))
+---   {{1., 0., 0.},
+---    {0., 1., 0.}}
+---   Tensor (2, 3) float32
+---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
 ---@return Tensor tensor
+---@shape tensor (m, n) -> (m, n)
+---@error the tensor is no matrix
 function init.eye_(...)
   local tensor = read_eye(...)
   local shape = tensor.shape
@@ -212,11 +257,18 @@ end
 local read_gain = signature(
   "nn.init.calculate_gain(Nonlinearity nonlinearity, number? param=nil)")
 
---- The factor by which weights before `nonlinearity` are scaled; `param` is the slope of
---- "leaky_relu" (0.01).
----@param nonlinearity string
----@param param? number
+--- Recommended factor by which the weights before a nonlinearity are scaled.
+--- > ml.nn.init.calculate_gain("relu")
+---   1.4142135623731
+---@param nonlinearity string "linear", "conv1d" to "conv3d", "conv_transpose1d" to
+---   "conv_transpose3d", "sigmoid", "tanh", "relu", "leaky_relu" or "selu"
+---@param param? number the factor of negative inputs of "leaky_relu": 0.01 unless given
 ---@return number
+---@formula "relu": sqrt(2)
+---@formula "leaky_relu": sqrt(2 / (1 + param^2))
+---@formula "tanh": 5 / 3
+---@formula "selu": 3 / 4
+---@formula others: 1
 function init.calculate_gain(...)
   return gain_of(read_gain(...))
 end
@@ -225,11 +277,23 @@ local XAVIER = "(Tensor tensor, number gain=1, Generator? generator=nil)"
 local read_xavier_uniform = signature("nn.init.xavier_uniform_" .. XAVIER)
 local read_xavier_normal = signature("nn.init.xavier_normal_" .. XAVIER)
 
---- Glorot and Bengio, 2010, evenly distributed.
----@param tensor Tensor
----@param gain? number (default 1)
----@param generator? Generator
+--- Xavier (Glorot) initialisation from the uniform distribution: keeps the variance of activations
+--- and gradients. n_in and n_out are fan-in and fan-out, as of `fans`.
+--- > ml.manual_seed(1)
+--- > ml.nn.init.xavier_uniform_(ml.empty(2, 2))
+---   {{0.9559, 0.9668},
+---    {0.2100, 0.5175}}
+---   Tensor (2, 2) float32
+---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
+---@param gain? number a factor of the result, such as that of `calculate_gain`
+---@param generator? Generator where the random numbers come from: the default generator unless
+---   given
 ---@return Tensor tensor
+---@shape tensor (out, in, *) -> (out, in, *)
+---@formula x ~ U(-k, k), k = gain sqrt(6 / (n_in + n_out))
+---@error the tensor has fewer than two dimensions
+---@source Glorot and Bengio, 2010: Understanding the difficulty of training deep feedforward
+---   networks
 function init.xavier_uniform_(...)
   local tensor, gain, generator = read_xavier_uniform(...)
   local fan_in, fan_out = fans("nn.init.xavier_uniform_", tensor)
@@ -237,11 +301,23 @@ function init.xavier_uniform_(...)
   return uniform(tensor, -bound, bound, generator)
 end
 
---- Glorot and Bengio, 2010, normally distributed.
----@param tensor Tensor
----@param gain? number (default 1)
----@param generator? Generator
+--- Xavier (Glorot) initialisation from the normal distribution: keeps the variance of activations
+--- and gradients. n_in and n_out are fan-in and fan-out, as of `fans`.
+--- > ml.manual_seed(1)
+--- > ml.nn.init.xavier_normal_(ml.empty(2, 2))
+---   {{ 0.2690, -0.2095},
+---    {-0.1762, -0.7098}}
+---   Tensor (2, 2) float32
+---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
+---@param gain? number a factor of the result, such as that of `calculate_gain`
+---@param generator? Generator where the random numbers come from: the default generator unless
+---   given
 ---@return Tensor tensor
+---@shape tensor (out, in, *) -> (out, in, *)
+---@formula x ~ N(0, std^2), std = gain sqrt(2 / (n_in + n_out))
+---@error the tensor has fewer than two dimensions
+---@source Glorot and Bengio, 2010: Understanding the difficulty of training deep feedforward
+---   networks
 function init.xavier_normal_(...)
   local tensor, gain, generator = read_xavier_normal(...)
   local fan_in, fan_out = fans("nn.init.xavier_normal_", tensor)
@@ -259,14 +335,24 @@ local function kaiming_std(where, tensor, slope, mode, nonlinearity)
   return gain_of(nonlinearity, slope) / math.sqrt(fan)
 end
 
---- He et al., 2015, evenly distributed. `a` is the slope of "leaky_relu", `mode` "fan_in" or
---- "fan_out".
----@param tensor Tensor
----@param a? number (default 0)
----@param mode? string (default "fan_in")
----@param nonlinearity? string (default "leaky_relu")
----@param generator? Generator
+--- Kaiming (He) initialisation from the uniform distribution, for weights before a ReLU. n is
+--- fan-in or fan-out, by `mode`; g is the gain of the nonlinearity, as of `calculate_gain`.
+--- > ml.manual_seed(1)
+--- > ml.nn.init.kaiming_uniform_(ml.empty(2, 2), { nonlinearity = "relu" })
+---   {{1.3519, 1.3672},
+---    {0.2970, 0.7319}}
+---   Tensor (2, 2) float32
+---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
+---@param a? number the factor of negative inputs of "leaky_relu"
+---@param mode? string "fan_in" keeps the variance of activations, "fan_out" that of gradients
+---@param nonlinearity? string what follows the weights, as of `calculate_gain`
+---@param generator? Generator where the random numbers come from: the default generator unless
+---   given
 ---@return Tensor tensor
+---@shape tensor (out, in, *) -> (out, in, *)
+---@formula x ~ U(-k, k), k = g sqrt(3 / n)
+---@error the tensor has fewer than two dimensions
+---@source He et al., 2015: Delving deep into rectifiers
 function init.kaiming_uniform_(...)
   local tensor, a, mode, nonlinearity, generator = read_kaiming_uniform(...)
   local bound = math.sqrt(3) * kaiming_std("nn.init.kaiming_uniform_", tensor, a, mode,
@@ -274,13 +360,24 @@ function init.kaiming_uniform_(...)
   return uniform(tensor, -bound, bound, generator)
 end
 
---- He et al., 2015, normally distributed, with the options of `kaiming_uniform_`.
----@param tensor Tensor
----@param a? number (default 0)
----@param mode? string (default "fan_in")
----@param nonlinearity? string (default "leaky_relu")
----@param generator? Generator
+--- Kaiming (He) initialisation from the normal distribution, for weights before a ReLU. n is fan-in
+--- or fan-out, by `mode`; g is the gain of the nonlinearity, as of `calculate_gain`.
+--- > ml.manual_seed(1)
+--- > ml.nn.init.kaiming_normal_(ml.empty(2, 2), { nonlinearity = "relu" })
+---   {{ 0.3804, -0.2963},
+---    {-0.2492, -1.0038}}
+---   Tensor (2, 2) float32
+---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
+---@param a? number the factor of negative inputs of "leaky_relu"
+---@param mode? string "fan_in" keeps the variance of activations, "fan_out" that of gradients
+---@param nonlinearity? string what follows the weights, as of `calculate_gain`
+---@param generator? Generator where the random numbers come from: the default generator unless
+---   given
 ---@return Tensor tensor
+---@shape tensor (out, in, *) -> (out, in, *)
+---@formula x ~ N(0, std^2), std = g / sqrt(n)
+---@error the tensor has fewer than two dimensions
+---@source He et al., 2015: Delving deep into rectifiers
 function init.kaiming_normal_(...)
   local tensor, a, mode, nonlinearity, generator = read_kaiming_normal(...)
   return normal(tensor, 0, kaiming_std("nn.init.kaiming_normal_", tensor, a, mode, nonlinearity),
@@ -289,11 +386,20 @@ end
 
 local read_dirac = signature "nn.init.dirac_(Tensor tensor, int>=1 groups=1)"
 
---- Makes a convolution's weight, of three to five dimensions, the identity: each of the first
---- channels of a group gives its own middle element.
----@param tensor Tensor
----@param groups? integer (default 1)
+--- Makes the weight of a convolution the identity, as far as there are channels. The middle element
+--- of each of the first kernels of a group is 1 for its own channel, all else 0.
+--- > ml.nn.init.dirac_(ml.empty(2, 2, 3))
+---   {{{0., 1., 0.},
+---     {0., 0., 0.}},
+---
+---    {{0., 0., 0.},
+---     {0., 1., 0.}}}
+---   Tensor (2, 2, 3) float32
+---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
+---@param groups? integer how many groups the output channels are divided into
 ---@return Tensor tensor
+---@shape tensor (out, in, k), (out, in, kh, kw) or (out, in, kd, kh, kw) -> as tensor
+---@error the tensor has not three to five dimensions, or the groups do not divide the channels
 function init.dirac_(...)
   local tensor, groups = read_dirac(...)
   local s = tensor.shape
@@ -318,12 +424,21 @@ end
 local read_orthogonal = signature(
   "nn.init.orthogonal_(Tensor tensor, number gain=1, Generator? generator=nil)")
 
---- Makes the rows of a tensor orthogonal, or the columns where there are fewer (Saxe et al., 2013),
---- times `gain`; dimensions from the second on count as one.
----@param tensor Tensor
----@param gain? number (default 1)
----@param generator? Generator
+--- Fills a tensor with a random orthogonal matrix: its rows, or where there are fewer its columns,
+--- are orthogonal. The dimensions from the second on count as one.
+--- > ml.manual_seed(1)
+--- > w = ml.nn.init.orthogonal_(ml.empty(2, 3))
+--- > (w:matmul(w:t()) - ml.eye(2)):abs():max():item() < 1e-5
+---   true
+---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
+---@param gain? number a factor of the result, such as that of `calculate_gain`
+---@param generator? Generator where the random numbers come from: the default generator unless
+---   given
 ---@return Tensor tensor
+---@shape tensor (out, *) -> (out, *)
+---@formula x = gain Q, Q^T Q = I or Q Q^T = I
+---@error the tensor has fewer than two dimensions
+---@source Saxe et al., 2013: Exact solutions to the nonlinear dynamics of learning
 function init.orthogonal_(...)
   local tensor, gain, generator = read_orthogonal(...)
   if tensor.ndim < 2 then
@@ -350,13 +465,21 @@ end
 local read_sparse = signature("nn.init.sparse_(Tensor tensor, number>=0<=1 sparsity, "
   .. "number>=0 std=0.01, Generator? generator=nil)")
 
---- Draws a matrix from the normal distribution and sets the part `sparsity` of each column, at
---- random positions, to zero (Martens, 2010).
----@param tensor Tensor
----@param sparsity number
----@param std? number (default 0.01)
----@param generator? Generator
+--- Fills a matrix from the normal distribution, with zeros at random rows of each column.
+--- > ml.manual_seed(1)
+--- > ml.nn.init.sparse_(ml.empty(4, 3), 0.5):eq(0):sum(1)
+---   {2, 2, 2}
+---   Tensor (3,) int64
+---@param tensor Tensor the tensor to fill, in place; no gradient is recorded
+---@param sparsity number the part of each column that is zero, from 0 to 1
+---@param std? number the standard deviation of the others
+---@param generator? Generator where the random numbers come from: the default generator unless
+---   given
 ---@return Tensor tensor
+---@shape tensor (m, n) -> (m, n)
+---@formula x ~ N(0, std^2)
+---@error the tensor is no matrix
+---@source Martens, 2010: Deep learning via Hessian-free optimization
 function init.sparse_(...)
   local tensor, sparsity, std, generator = read_sparse(...)
   if tensor.ndim ~= 2 then

@@ -47,7 +47,12 @@ local function define(name, cls, parameters, init, sizes)
     end
     return self:forward(x, ...)
   end
-  --- Does nothing while the shapes are not known; the usual layer draws its parameters anew.
+  --- Does nothing while the shapes are unknown; the layer that it becomes draws its parameters
+  --- anew.
+  --- > layer = ml.nn.LazyLinear(3)
+  --- > layer.reset_parameters()
+  --- > ml.nn.is_lazy(layer.weight)
+  ---   true
   function lazy.reset_parameters() end
   return lazy
 end
@@ -56,11 +61,17 @@ local function empty_parameter(o)
   return parameter.uninitialized_parameter { device = o.device, dtype = o.dtype }
 end
 
---- `Linear` whose `in_features` is the last size of its first input. The weight has no shape until
---- then; call the layer once before you make an optimiser or count parameters.
---- > net = ml.nn.Sequential(ml.nn.LazyLinear(4), ml.nn.ReLU(), ml.nn.LazyLinear(1))
---- > net(ml.ones(2, 7))
---- > return net
+--- `Linear` whose `in_features` is taken from its first input. Until then the weight has no shape:
+--- call the layer once before you make an optimiser or count parameters. From its first call on the
+--- layer is a `Linear`.
+--- > ml.nn.LazyLinear(4)(ml.ones(2, 7)).shape
+---   (2, 4)
+---@param out_features the size of the last dimension of the output
+---@param bias whether a bias is added
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape input (*, in_features) -> (*, out_features)
+---@formula y = x W^T + b
 layers.LazyLinear = define("LazyLinear", linear.Linear,
   "int>=0 out_features, bool bias=true" .. layer.factory, function(self, o)
     self.in_features, self.out_features = 0, o.out_features
@@ -103,17 +114,159 @@ local function lazy_conv(kind, dims)
   end)
 end
 
---- `Conv1d` whose `in_channels` are those of its first input.
+--- `Conv1d` whose `in_channels` is taken from its first input. Until then the weight has no shape;
+--- from the first call on the layer is a `Conv1d`.
+--- > ml.nn.LazyConv1d(4, 3)(ml.ones(1, 2, 8)).shape
+---   (1, 4, 6)
+---@see nn.Conv1d
+---@see nn.Conv1d
+---@see nn.Conv1d
+---@see nn.Conv1d
+---@see nn.Conv1d
+---@see nn.Conv1d
+---@see nn.Conv1d
+---@param out_channels how many channels the output has, a multiple of `groups`
+---@param kernel_size the size of the kernels: one number
+---@param stride the distance between the windows of neighbouring outputs
+---@param padding how much to add at every side, "same" to keep the size (stride 1), or "valid" for
+---   0
+---@param dilation the distance between the elements of a kernel
+---@param groups how many groups the channels are divided into
+---@param bias whether a bias is added to each output channel
+---@param padding_mode what the border is: "zeros", "reflect", "replicate" or "circular"
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape input (n, c, l) or (c, l) -> (n, out_channels, l_out) or (out_channels, l_out)
+---@see nn.Conv1d
 layers.LazyConv1d = lazy_conv("Conv", 1)
---- `Conv2d` whose `in_channels` are those of its first input.
+--- `Conv2d` whose `in_channels` is taken from its first input. Until then the weight has no shape;
+--- from the first call on the layer is a `Conv2d`.
+--- > ml.nn.LazyConv2d(4, 3)(ml.ones(1, 2, 8, 8)).shape
+---   (1, 4, 6, 6)
+---@see nn.Conv2d
+---@see nn.Conv2d
+---@see nn.Conv2d
+---@see nn.Conv2d
+---@see nn.Conv2d
+---@see nn.Conv2d
+---@see nn.Conv2d
+---@param out_channels how many channels the output has, a multiple of `groups`
+---@param kernel_size the size of the kernels: one number, or { height, width }
+---@param stride the distance between the windows of neighbouring outputs
+---@param padding how much to add at every side, "same" to keep the size (stride 1), or "valid" for
+---   0
+---@param dilation the distance between the elements of a kernel
+---@param groups how many groups the channels are divided into
+---@param bias whether a bias is added to each output channel
+---@param padding_mode what the border is: "zeros", "reflect", "replicate" or "circular"
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape input (n, c, h, w) or (c, h, w) -> (n, out_channels, h_out, w_out) or (out_channels,
+---   h_out, w_out)
+---@see nn.Conv2d
 layers.LazyConv2d = lazy_conv("Conv", 2)
---- `Conv3d` whose `in_channels` are those of its first input.
+--- `Conv3d` whose `in_channels` is taken from its first input. Until then the weight has no shape;
+--- from the first call on the layer is a `Conv3d`.
+--- > ml.nn.LazyConv3d(4, 3)(ml.ones(1, 2, 4, 8, 8)).shape
+---   (1, 4, 2, 6, 6)
+---@see nn.Conv3d
+---@see nn.Conv3d
+---@see nn.Conv3d
+---@see nn.Conv3d
+---@see nn.Conv3d
+---@see nn.Conv3d
+---@see nn.Conv3d
+---@param out_channels how many channels the output has, a multiple of `groups`
+---@param kernel_size the size of the kernels: one number, or { depth, height, width }
+---@param stride the distance between the windows of neighbouring outputs
+---@param padding how much to add at every side, "same" to keep the size (stride 1), or "valid" for
+---   0
+---@param dilation the distance between the elements of a kernel
+---@param groups how many groups the channels are divided into
+---@param bias whether a bias is added to each output channel
+---@param padding_mode what the border is: "zeros", "reflect", "replicate" or "circular"
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape input (n, c, d, h, w) or (c, d, h, w) -> (n, out_channels, d_out, h_out, w_out) or
+---   (out_channels, d_out, h_out, w_out)
+---@see nn.Conv3d
 layers.LazyConv3d = lazy_conv("Conv", 3)
---- `ConvTranspose1d` whose `in_channels` are those of its first input.
+--- `ConvTranspose1d` whose `in_channels` is taken from its first input. Until then the weight has
+--- no shape; from the first call on the layer is a `ConvTranspose1d`.
+--- > ml.nn.LazyConvTranspose1d(3, 4, { stride = 2 })(ml.ones(1, 8, 7)).shape
+---   (1, 3, 16)
+---@see nn.ConvTranspose1d
+---@see nn.ConvTranspose1d
+---@see nn.ConvTranspose1d
+---@see nn.ConvTranspose1d
+---@see nn.ConvTranspose1d
+---@see nn.ConvTranspose1d
+---@see nn.ConvTranspose1d
+---@param out_channels how many channels the output has, a multiple of `groups`
+---@param kernel_size the size of the kernels: one number
+---@param stride the distance between the windows that neighbouring inputs write to
+---@param padding how much is cut off the output at every side
+---@param output_padding how much is added to the output at the end of each dimension
+---@param groups how many groups the channels are divided into
+---@param bias whether a bias is added to each output channel
+---@param dilation the distance between the elements of a kernel
+---@param padding_mode only "zeros"
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape input (n, c, l) or (c, l) -> (n, out_channels, l_out) or (out_channels, l_out)
+---@see nn.ConvTranspose1d
 layers.LazyConvTranspose1d = lazy_conv("ConvTranspose", 1)
---- `ConvTranspose2d` whose `in_channels` are those of its first input.
+--- `ConvTranspose2d` whose `in_channels` is taken from its first input. Until then the weight has
+--- no shape; from the first call on the layer is a `ConvTranspose2d`.
+--- > ml.nn.LazyConvTranspose2d(3, 4, { stride = 2 })(ml.ones(1, 8, 7, 7)).shape
+---   (1, 3, 16, 16)
+---@see nn.ConvTranspose2d
+---@see nn.ConvTranspose2d
+---@see nn.ConvTranspose2d
+---@see nn.ConvTranspose2d
+---@see nn.ConvTranspose2d
+---@see nn.ConvTranspose2d
+---@see nn.ConvTranspose2d
+---@param out_channels how many channels the output has, a multiple of `groups`
+---@param kernel_size the size of the kernels: one number, or { height, width }
+---@param stride the distance between the windows that neighbouring inputs write to
+---@param padding how much is cut off the output at every side
+---@param output_padding how much is added to the output at the end of each dimension
+---@param groups how many groups the channels are divided into
+---@param bias whether a bias is added to each output channel
+---@param dilation the distance between the elements of a kernel
+---@param padding_mode only "zeros"
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape input (n, c, h, w) or (c, h, w) -> (n, out_channels, h_out, w_out) or (out_channels,
+---   h_out, w_out)
+---@see nn.ConvTranspose2d
 layers.LazyConvTranspose2d = lazy_conv("ConvTranspose", 2)
---- `ConvTranspose3d` whose `in_channels` are those of its first input.
+--- `ConvTranspose3d` whose `in_channels` is taken from its first input. Until then the weight has
+--- no shape; from the first call on the layer is a `ConvTranspose3d`.
+--- > ml.nn.LazyConvTranspose3d(3, 4, { stride = 2 })(ml.ones(1, 8, 7, 7, 7)).shape
+---   (1, 3, 16, 16, 16)
+---@see nn.ConvTranspose3d
+---@see nn.ConvTranspose3d
+---@see nn.ConvTranspose3d
+---@see nn.ConvTranspose3d
+---@see nn.ConvTranspose3d
+---@see nn.ConvTranspose3d
+---@see nn.ConvTranspose3d
+---@param out_channels how many channels the output has, a multiple of `groups`
+---@param kernel_size the size of the kernels: one number, or { depth, height, width }
+---@param stride the distance between the windows that neighbouring inputs write to
+---@param padding how much is cut off the output at every side
+---@param output_padding how much is added to the output at the end of each dimension
+---@param groups how many groups the channels are divided into
+---@param bias whether a bias is added to each output channel
+---@param dilation the distance between the elements of a kernel
+---@param padding_mode only "zeros"
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape input (n, c, d, h, w) or (c, d, h, w) -> (n, out_channels, d_out, h_out, w_out) or
+---   (out_channels, d_out, h_out, w_out)
+---@see nn.ConvTranspose3d
 layers.LazyConvTranspose3d = lazy_conv("ConvTranspose", 3)
 
 -- The lazy class of norms of that kind; `plain` says whether it has parameters and statistics
@@ -147,17 +300,137 @@ local function lazy_norm(kind, dims, plain)
     end)
 end
 
---- `BatchNorm1d` whose `num_features` are those of its first input.
+--- `BatchNorm1d` whose `num_features` is taken from its first input. Until then the parameters and
+--- buffers have no shape; from the first call on the layer is a `BatchNorm1d`.
+--- > ml.nn.LazyBatchNorm1d()(ml.ones(2, 4, 8)).shape
+---   (2, 4, 8)
+---@see nn.BatchNorm1d
+---@see nn.BatchNorm1d
+---@see nn.BatchNorm1d
+---@see nn.BatchNorm1d
+---@see nn.BatchNorm1d
+---@see nn.BatchNorm1d
+---@see nn.BatchNorm1d
+---@param eps what is added to the variance, so that nothing is divided by 0
+---@param momentum the weight of the newest batch in the running statistics; false for the mean of
+---   all batches
+---@param affine whether the results are scaled and shifted by learned parameters
+---@param track_running_stats whether running statistics are kept for eval mode
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@param bias whether the learned shift is there, with `affine`
+---@shape input (n, c) or (n, c, l) -> as input
+---@see nn.BatchNorm1d
 layers.LazyBatchNorm1d = lazy_norm("BatchNorm", 1, true)
---- `BatchNorm2d` whose `num_features` are those of its first input.
+--- `BatchNorm2d` whose `num_features` is taken from its first input. Until then the parameters and
+--- buffers have no shape; from the first call on the layer is a `BatchNorm2d`.
+--- > ml.nn.LazyBatchNorm2d()(ml.ones(2, 4, 8, 8)).shape
+---   (2, 4, 8, 8)
+---@see nn.BatchNorm2d
+---@see nn.BatchNorm2d
+---@see nn.BatchNorm2d
+---@see nn.BatchNorm2d
+---@see nn.BatchNorm2d
+---@see nn.BatchNorm2d
+---@see nn.BatchNorm2d
+---@param eps what is added to the variance, so that nothing is divided by 0
+---@param momentum the weight of the newest batch in the running statistics; false for the mean of
+---   all batches
+---@param affine whether the results are scaled and shifted by learned parameters
+---@param track_running_stats whether running statistics are kept for eval mode
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@param bias whether the learned shift is there, with `affine`
+---@shape input (n, c, h, w) -> as input
+---@see nn.BatchNorm2d
 layers.LazyBatchNorm2d = lazy_norm("BatchNorm", 2, true)
---- `BatchNorm3d` whose `num_features` are those of its first input.
+--- `BatchNorm3d` whose `num_features` is taken from its first input. Until then the parameters and
+--- buffers have no shape; from the first call on the layer is a `BatchNorm3d`.
+--- > ml.nn.LazyBatchNorm3d()(ml.ones(2, 4, 4, 8, 8)).shape
+---   (2, 4, 4, 8, 8)
+---@see nn.BatchNorm3d
+---@see nn.BatchNorm3d
+---@see nn.BatchNorm3d
+---@see nn.BatchNorm3d
+---@see nn.BatchNorm3d
+---@see nn.BatchNorm3d
+---@see nn.BatchNorm3d
+---@param eps what is added to the variance, so that nothing is divided by 0
+---@param momentum the weight of the newest batch in the running statistics; false for the mean of
+---   all batches
+---@param affine whether the results are scaled and shifted by learned parameters
+---@param track_running_stats whether running statistics are kept for eval mode
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@param bias whether the learned shift is there, with `affine`
+---@shape input (n, c, d, h, w) -> as input
+---@see nn.BatchNorm3d
 layers.LazyBatchNorm3d = lazy_norm("BatchNorm", 3, true)
---- `InstanceNorm1d` whose `num_features` are those of its first input.
+--- `InstanceNorm1d` whose `num_features` is taken from its first input. Until then the parameters
+--- and buffers have no shape; from the first call on the layer is a `InstanceNorm1d`.
+--- > ml.nn.LazyInstanceNorm1d()(ml.ones(2, 4, 8)).shape
+---   (2, 4, 8)
+---@see nn.InstanceNorm1d
+---@see nn.InstanceNorm1d
+---@see nn.InstanceNorm1d
+---@see nn.InstanceNorm1d
+---@see nn.InstanceNorm1d
+---@see nn.InstanceNorm1d
+---@see nn.InstanceNorm1d
+---@param eps what is added to the variance, so that nothing is divided by 0
+---@param momentum the weight of the newest batch in the running statistics; false for the mean of
+---   all batches
+---@param affine whether the results are scaled and shifted by learned parameters
+---@param track_running_stats whether running statistics are kept for eval mode
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@param bias whether the learned shift is there, with `affine`
+---@shape input (n, c, l) or (c, l) -> as input
+---@see nn.InstanceNorm1d
 layers.LazyInstanceNorm1d = lazy_norm("InstanceNorm", 1, false)
---- `InstanceNorm2d` whose `num_features` are those of its first input.
+--- `InstanceNorm2d` whose `num_features` is taken from its first input. Until then the parameters
+--- and buffers have no shape; from the first call on the layer is a `InstanceNorm2d`.
+--- > ml.nn.LazyInstanceNorm2d()(ml.ones(2, 4, 8, 8)).shape
+---   (2, 4, 8, 8)
+---@see nn.InstanceNorm2d
+---@see nn.InstanceNorm2d
+---@see nn.InstanceNorm2d
+---@see nn.InstanceNorm2d
+---@see nn.InstanceNorm2d
+---@see nn.InstanceNorm2d
+---@see nn.InstanceNorm2d
+---@param eps what is added to the variance, so that nothing is divided by 0
+---@param momentum the weight of the newest batch in the running statistics; false for the mean of
+---   all batches
+---@param affine whether the results are scaled and shifted by learned parameters
+---@param track_running_stats whether running statistics are kept for eval mode
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@param bias whether the learned shift is there, with `affine`
+---@shape input (n, c, h, w) or (c, h, w) -> as input
+---@see nn.InstanceNorm2d
 layers.LazyInstanceNorm2d = lazy_norm("InstanceNorm", 2, false)
---- `InstanceNorm3d` whose `num_features` are those of its first input.
+--- `InstanceNorm3d` whose `num_features` is taken from its first input. Until then the parameters
+--- and buffers have no shape; from the first call on the layer is a `InstanceNorm3d`.
+--- > ml.nn.LazyInstanceNorm3d()(ml.ones(2, 4, 4, 8, 8)).shape
+---   (2, 4, 4, 8, 8)
+---@see nn.InstanceNorm3d
+---@see nn.InstanceNorm3d
+---@see nn.InstanceNorm3d
+---@see nn.InstanceNorm3d
+---@see nn.InstanceNorm3d
+---@see nn.InstanceNorm3d
+---@see nn.InstanceNorm3d
+---@param eps what is added to the variance, so that nothing is divided by 0
+---@param momentum the weight of the newest batch in the running statistics; false for the mean of
+---   all batches
+---@param affine whether the results are scaled and shifted by learned parameters
+---@param track_running_stats whether running statistics are kept for eval mode
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@param bias whether the learned shift is there, with `affine`
+---@shape input (n, c, d, h, w) or (c, d, h, w) -> as input
+---@see nn.InstanceNorm3d
 layers.LazyInstanceNorm3d = lazy_norm("InstanceNorm", 3, false)
 
 return layers

@@ -8,11 +8,19 @@ local ml = require "moonlet"
 
 local layers = {}
 
---- `x` times the transposed weight plus bias: `(..., in_features)` to `(..., out_features)`.
---- Both start evenly distributed within 1 / sqrt(in_features).
---- > ml.nn.Linear(3, 2)(ml.ones(5, 3))
----@field weight moonlet.Tensor The parameter of shape (out_features, in_features).
----@field bias moonlet.Tensor? The parameter of shape (out_features,); nil with `bias = false`.
+--- Linear (fully connected) layer: an affine map of the last dimension. The weight and the bias
+--- start from the uniform distribution between -k and k with k = 1 / sqrt(in_features).
+--- > ml.nn.Linear(3, 2)(ml.ones(5, 3)).shape
+---   (5, 2)
+---@param in_features the size of the last dimension of the input
+---@param out_features the size of the last dimension of the output
+---@param bias whether a bias is added
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape input (*, in_features) -> (*, out_features)
+---@formula y = x W^T + b
+---@field weight moonlet.Tensor The parameter W of shape (out_features, in_features).
+---@field bias moonlet.Tensor? The parameter b of shape (out_features,); nil with `bias = false`.
 layers.Linear = layer.define("Linear",
   "int>=0 in_features, int>=0 out_features, bool bias=true" .. layer.factory, function(self, o)
     self.in_features, self.out_features = o.in_features, o.out_features
@@ -21,7 +29,7 @@ layers.Linear = layer.define("Linear",
     self:reset_parameters()
   end)
 
---- Draws the weight and bias anew.
+--- Draws the weight and the bias anew, as the constructor does.
 function layers.Linear:reset_parameters()
   local bound = 1 / math.sqrt(math.max(self.in_features, 1))
   init.uniform_(self.weight, -bound, bound)
@@ -37,8 +45,13 @@ function layers.Linear:extra_repr()
     self.bias and "" or ", no bias")
 end
 
---- Gives back what it gets. Its constructor takes any arguments, so that it can stand in the
---- position of any layer.
+--- Identity layer: returns its arguments. The constructor takes any arguments and ignores them, so
+--- that it can replace any layer.
+--- > ml.nn.Identity(54, "unused")(ml.tensor { 1, 2 })
+---   {1, 2}
+---   Tensor (2,) int64
+---@shape input (*) -> (*)
+---@formula y = x
 layers.Identity = class("Identity", Module)
 
 function layers.Identity:init() end

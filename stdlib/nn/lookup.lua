@@ -39,9 +39,14 @@ end
 
 local read_get_submodule = signature "Module:get_submodule(string target)"
 
---- The module with that name in `named_modules`: `net:get_submodule("features.0")`.
----@param target string
+--- The module of a name, as in `named_modules`.
+--- > net = ml.nn.Sequential(ml.nn.Linear(2, 3), ml.nn.ReLU())
+--- > net:get_submodule("0")
+---   Linear(2 -> 3)         9
+---   9 parameters
+---@param target string the name, with dots: "features.0"
 ---@return table
+---@error there is none
 function Module:get_submodule(...)
   return walk(self, "get_submodule", (read_get_submodule(...)))
 end
@@ -49,11 +54,16 @@ end
 local read_set_submodule = signature(
   "Module:set_submodule(string target, Module module, bool strict=false)")
 
---- Puts `module` in the place of the one with that name: `net:set_submodule("features.0",
---- nn.Identity())`. With `strict` there must be one; without, the last name may be new.
----@param target string
----@param module table
----@param strict? boolean
+--- Replaces the module of a name.
+--- > net = ml.nn.Sequential(ml.nn.Linear(2, 3), ml.nn.ReLU())
+--- > net:set_submodule("1", ml.nn.Tanh())
+--- > net[2]
+---   Tanh()
+---   0 parameters
+---@param target string the name, with dots: "features.0"
+---@param module table the new module
+---@param strict? boolean whether there must be one already; without, the last part of the name may
+---   be new
 function Module:set_submodule(...)
   local target, module, strict = read_set_submodule(...)
   if target == "" then fail("set_submodule: 'target' is empty") end
@@ -75,18 +85,26 @@ end
 
 local read_get_parameter = signature "Module:get_parameter(string target)"
 
---- The parameter with that name in `named_parameters`: `net:get_parameter("fc.weight")`.
----@param target string
+--- The parameter of a name, as in `named_parameters`.
+--- > net = ml.nn.Sequential(ml.nn.Linear(2, 3), ml.nn.ReLU())
+--- > net:get_parameter("0.weight").shape
+---   (3, 2)
+---@param target string the name, with dots: "fc.weight"
 ---@return Tensor
+---@error there is none
 function Module:get_parameter(...)
   return tensor_at(self, "get_parameter", "parameter", (read_get_parameter(...)))
 end
 
 local read_get_buffer = signature "Module:get_buffer(string target)"
 
---- The buffer with that name in `named_buffers`: `net:get_buffer("norm.running_mean")`.
----@param target string
+--- The buffer of a name, as in `named_buffers`.
+--- > ml.nn.BatchNorm1d(2):get_buffer("running_mean")
+---   {0., 0.}
+---   Tensor (2,) float32
+---@param target string the name, with dots: "norm.running_mean"
 ---@return Tensor
+---@error there is none
 function Module:get_buffer(...)
   return tensor_at(self, "get_buffer", "buffer", (read_get_buffer(...)))
 end

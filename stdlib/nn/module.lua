@@ -10,19 +10,25 @@ local fail = options.fail
 local is_callable = options.is_callable
 local is_parameter = parameter.is_parameter
 
---- The base of layers and models. A model is a class of its own: `local Net = nn.class("Net")`
+--- Base class of layers and models. A model is a class of its own, `local Net = nn.class("Net")`,
 --- with `Net:init(...)`, which assigns parameters and modules to fields of `self`, and
---- `Net:forward(...)`. They are found by these assignments, in their order. An object is called:
---- `net(x)` runs `forward` with its hooks.
+--- `Net:forward(...)`, which computes. Parameters, buffers and modules are found by these
+--- assignments, in their order. An object is called: `net(x)` runs `forward` with its hooks.
+--- Printing a module shows its tree with the number of parameters.
 --- > Net = ml.nn.class("Net", ml.nn.Module)
 --- > function Net:init(hidden) self.first = ml.nn.Linear(2, hidden) end
 --- > function Net:forward(x) return self.first(x):tanh() end
---- > Net(8)(ml.ones(3, 2))
+--- > Net(8)(ml.ones(3, 2)).shape
+---   (3, 8)
+---@param ... what the `init` of the class takes
+---@shape input and output as `forward` has them
 ---@field training boolean Whether it is in training mode: see `train` and `eval`.
 local Module = class("Module")
 
 --- Whether a value is a module: an object of a class that inherits from `nn.Module`.
----@param value any
+--- > ml.nn.Module.is_module(ml.nn.ReLU())
+---   true
+---@param value any any value
 ---@return boolean
 local function is_module(value)
   return type(value) == "table" and class.is_instance(value, Module)
@@ -131,9 +137,14 @@ local function name_of(key)
   return math.type(key) == "integer" and tostring(key - 1) or key
 end
 
---- Calls `visit(name, value, kind, key)` for each field of this module that holds a "parameter", a
---- "buffer" or a "module", in their order. `name` is that of state dicts, `key` the field's.
----@param visit fun(name: string, value: any, kind: string, key: string|integer)
+--- Calls a function for each field of this module that holds a parameter, a buffer or a module, in
+--- their order.
+--- > kinds = {}
+--- > ml.nn.Linear(2, 3):each_field(function(name, _, kind) kinds[name] = kind end)
+--- > kinds
+---   {bias = "parameter", weight = "parameter"}
+---@param visit fun(name: string, value: any, kind: string, key: string|integer) called as
+---   `visit(name, value, kind, key)`; `name` is that of state dicts, `key` the field's
 local function each_field(self, visit)
   if not is_callable(visit) then
     fail("each_field: a function is expected, got %s", type(visit))
@@ -210,10 +221,11 @@ end
 
 local read_parameters = signature "Module:parameters(bool recurse=true)"
 
---- All parameters, each once, in the order of assignment: an array. With `recurse = false` only
---- those of this module itself.
----@param recurse? boolean (default true)
----@return Tensor[]
+--- All parameters, each once, in the order of assignment.
+--- > #ml.nn.Linear(2, 3):parameters()
+---   2
+---@param recurse? boolean whether those of the modules below are in it
+---@return Tensor[] parameters
 function Module:parameters(...)
   return second_of(collect(self, "parameter", "", read_parameters(...), true))
 end
@@ -221,11 +233,13 @@ end
 local named_options = "(string prefix=\"\", bool recurse=true, bool remove_duplicate=true)"
 local read_named_parameters = signature("Module:named_parameters" .. named_options)
 
---- `for name, parameter in net:named_parameters() do`: the names as in the state dict. `prefix`
---- and a dot come before each; `remove_duplicate = false` gives tied ones under each name.
----@param prefix? string
----@param recurse? boolean (default true)
----@param remove_duplicate? boolean (default true)
+--- Iterator over names and parameters: `for name, parameter in net:named_parameters() do`. The
+--- names are those of the state dict.
+--- > (ml.nn.Linear(2, 3):named_parameters()())
+---   weight
+---@param prefix? string what comes before each name, followed by a dot
+---@param recurse? boolean whether those of the modules below are in it
+---@param remove_duplicate? boolean whether a tensor of several names comes only once
 ---@return fun(): string, Tensor
 function Module:named_parameters(...)
   return iterate(collect(self, "parameter", read_named_parameters(...)))
@@ -233,19 +247,23 @@ end
 
 local read_buffers = signature "Module:buffers(bool recurse=true)"
 
---- All buffers, each once: an array.
----@param recurse? boolean (default true)
----@return Tensor[]
+--- All buffers, each once, in the order of assignment.
+--- > #ml.nn.BatchNorm1d(3):buffers()
+---   3
+---@param recurse? boolean whether those of the modules below are in it
+---@return Tensor[] buffers
 function Module:buffers(...)
   return second_of(collect(self, "buffer", "", read_buffers(...), true))
 end
 
 local read_named_buffers = signature("Module:named_buffers" .. named_options)
 
---- `for name, buffer in net:named_buffers() do`, with the options of `named_parameters`.
----@param prefix? string
----@param recurse? boolean (default true)
----@param remove_duplicate? boolean (default true)
+--- Iterator over names and buffers: `for name, buffer in net:named_buffers() do`.
+--- > (ml.nn.BatchNorm1d(3):named_buffers()())
+---   running_mean
+---@param prefix? string what comes before each name, followed by a dot
+---@param recurse? boolean whether those of the modules below are in it
+---@param remove_duplicate? boolean whether a tensor of several names comes only once
 ---@return fun(): string, Tensor
 function Module:named_buffers(...)
   return iterate(collect(self, "buffer", read_named_buffers(...)))
@@ -253,8 +271,11 @@ end
 
 local read_modules = signature "Module:modules()"
 
---- This module and all below it, each once: an array.
----@return table[]
+--- This module and all below it, each once.
+--- > net = ml.nn.Sequential(ml.nn.Linear(2, 3), ml.nn.ReLU())
+--- > #net:modules()
+---   3
+---@return table[] modules
 function Module:modules(...)
   read_modules(...)
   return second_of(collect_modules(self, "", true, {}, {}))
@@ -263,9 +284,15 @@ end
 local read_named_modules = signature(
   "Module:named_modules(string prefix=\"\", bool remove_duplicate=true)")
 
---- `for name, module in net:named_modules() do`: this module has the name "".
----@param prefix? string
----@param remove_duplicate? boolean (default true)
+--- Iterator over names and modules, this one first, whose name is "": `for name, module in
+--- net:named_modules() do`.
+--- > net = ml.nn.Sequential(ml.nn.Linear(2, 3), ml.nn.ReLU())
+--- > names = {}
+--- > for name in net:named_modules() do names[#names + 1] = name end
+--- > names
+---   {"", "0", "1"}
+---@param prefix? string the name of this module
+---@param remove_duplicate? boolean whether a module of several names comes only once
 ---@return fun(): string, table
 function Module:named_modules(...)
   local prefix, once = read_named_modules(...)
@@ -286,8 +313,11 @@ end
 
 local read_children = signature "Module:children()"
 
---- The modules directly below this one, each once: an array.
----@return table[]
+--- The modules directly below this one, each once.
+--- > net = ml.nn.Sequential(ml.nn.Linear(2, 3), ml.nn.ReLU())
+--- > #net:children()
+---   2
+---@return table[] modules
 function Module:children(...)
   read_children(...)
   return second_of(child_list(self))
@@ -295,7 +325,13 @@ end
 
 local read_named_children = signature "Module:named_children()"
 
---- `for name, module in net:named_children() do`: the first child of a Sequential is named "0".
+--- Iterator over names and modules directly below this one: `for name, module in
+--- net:named_children() do`. The first child of a Sequential is named "0".
+--- > net = ml.nn.Sequential(ml.nn.Linear(2, 3), ml.nn.ReLU())
+--- > net:named_children()()
+---   0
+---   Linear(2 -> 3)         9
+---   9 parameters
 ---@return fun(): string, table
 function Module:named_children(...)
   read_named_children(...)
@@ -305,11 +341,17 @@ end
 local read_register_buffer = signature(
   "Module:register_buffer(string name, Tensor? tensor=nil, bool persistent=true)")
 
---- Makes `tensor` (or nil, for one that comes later) a buffer: saved with the module and moved by
---- `to`, but not trained. With `persistent = false` it is not in the state dict.
----@param name string
----@param tensor? Tensor
----@param persistent? boolean (default true)
+--- Makes a tensor a buffer: part of the module's state, but not trained. Buffers are saved with the
+--- module and moved by `to`.
+--- > net = ml.nn.Module()
+--- > net:register_buffer("steps", ml.zeros(1))
+--- > net.steps
+---   {0.}
+---   Tensor (1,) float32
+---@param name string the field
+---@param tensor? Tensor the buffer; nil for one that comes later
+---@param persistent? boolean whether it is in the state dict
+---@error the name is taken by something else
 function Module:register_buffer(...)
   local name, tensor, persistent = read_register_buffer(...)
   if rawget(self, name) ~= nil and self._registry.kind[name] ~= "buffer" then
@@ -329,9 +371,15 @@ end
 local read_register_parameter = signature(
   "Module:register_parameter(string name, Parameter? param=nil)")
 
---- The same as `self[name] = param`; nil makes a name that may get one later.
----@param name string
----@param param? Tensor
+--- Adds a parameter, as `self[name] = param` does.
+--- > net = ml.nn.Module()
+--- > net:register_parameter("scale", ml.nn.Parameter(ml.ones(2)))
+--- > net.scale
+---   {1., 1.}
+---   Tensor (2,) float32 requires_grad
+---@param name string the field
+---@param param? Tensor the parameter; nil for one that comes later
+---@error the name is taken by something else
 function Module:register_parameter(...)
   local name, param = read_register_parameter(...)
   check_name(self, name)
@@ -341,9 +389,15 @@ end
 
 local read_add_module = signature "Module:add_module(string name, Module? module=nil)"
 
---- The same as `self[name] = module`.
----@param name string
----@param module? table
+--- Adds a module, as `self[name] = module` does.
+--- > net = ml.nn.Module()
+--- > net:add_module("head", ml.nn.Linear(2, 3))
+--- > net.head
+---   Linear(2 -> 3)         9
+---   9 parameters
+---@param name string the field
+---@param module? table the module; nil for one that comes later
+---@error the name is taken by something else
 function Module:add_module(...)
   local name, module = read_add_module(...)
   check_name(self, name)
@@ -351,15 +405,24 @@ function Module:add_module(...)
   self[name] = module
 end
 
---- `add_module` under its other name.
----@param name string
----@param module? table
+--- Adds a module: another name of `add_module`.
+--- > net = ml.nn.Module()
+--- > net:register_module("head", ml.nn.Linear(2, 3))
+--- > net.head
+---   Linear(2 -> 3)         9
+---   9 parameters
+---@param ... the arguments of `add_module`: the name and the module
+---@param name string the field
+---@param module? table the module; nil for one that comes later
 function Module:register_module(...) self:add_module(...) end
 
 local read_train = signature "Module:train(bool mode=true)"
 
---- Sets training mode here and below, for dropout and batch normalisation.
----@param mode? boolean (default true)
+--- Sets training mode here and in all modules below, as dropout and batch normalisation heed.
+--- > net = ml.nn.Sequential(ml.nn.Linear(2, 3), ml.nn.ReLU())
+--- > net:train().training
+---   true
+---@param mode? boolean true for training mode, false for eval mode
 ---@return table self
 function Module:train(...)
   local mode = read_train(...)
@@ -369,7 +432,11 @@ end
 
 local read_eval = signature "Module:eval()"
 
---- The same as `train(false)`.
+--- Sets eval mode here and in all modules below: `train(false)`. It does not stop the recording of
+--- gradients: see `ml.no_grad`.
+--- > net = ml.nn.Sequential(ml.nn.Linear(2, 3), ml.nn.ReLU())
+--- > net:eval().training
+---   false
 ---@return table self
 function Module:eval(...)
   read_eval(...)
@@ -378,8 +445,19 @@ end
 
 local read_apply = signature "Module:apply(function fn)"
 
---- Calls `fn` with each module, those below first.
----@param fn fun(module: table)
+--- Calls a function with each module, those below before those above.
+--- > net = ml.nn.Sequential(ml.nn.Linear(2, 2), ml.nn.ReLU())
+--- > net:apply(function(m) if m.weight then ml.nn.init.ones_(m.weight) end end)
+---   Sequential(                   6
+---     (0): Linear(2 -> 2)         6
+---     (1): ReLU()
+---   )
+---   6 parameters
+--- > net[1].weight
+---   {{1., 1.},
+---    {1., 1.}}
+---   Tensor (2, 2) float32 requires_grad
+---@param fn fun(module: table) called as `fn(module)`
 ---@return table self
 function Module:apply(...)
   local fn = read_apply(...)
@@ -390,16 +468,24 @@ end
 
 local read_zero_grad = signature "Module:zero_grad(bool set_to_none=true)"
 
---- Forgets the gradients of all parameters; with `set_to_none = false` fills them with zeros.
----@param set_to_none? boolean (default true)
+--- Clears the gradients of all parameters.
+--- > net = ml.nn.Linear(2, 1)
+--- > net(ml.ones(1, 2)):sum():backward()
+--- > net:zero_grad()
+--- > net.weight.grad
+---   nil
+---@param set_to_none? boolean whether gradients become nil, which frees their memory, or are filled
+---   with zeros
 function Module:zero_grad(...)
   parameter.clear_gradients(self:parameters(), read_zero_grad(...))
 end
 
 local read_requires_grad = signature "Module:requires_grad_(bool requires_grad=true)"
 
---- Sets whether the parameters ask for gradients: `net.body:requires_grad_(false)` freezes a part.
----@param requires_grad? boolean (default true)
+--- Sets whether the parameters require gradients: `net.body:requires_grad_(false)` freezes a part.
+--- > ml.nn.Linear(2, 1):requires_grad_(false).weight.requires_grad
+---   false
+---@param requires_grad? boolean whether gradients are computed
 ---@return table self
 function Module:requires_grad_(...)
   local value = read_requires_grad(...)
@@ -407,7 +493,11 @@ function Module:requires_grad_(...)
   return self
 end
 
---- What the module computes; every module defines it. `net(x)` calls it.
+--- What the module computes; every module defines it. Call the module itself, `net(x)`, so that
+--- hooks run.
+--- > ml.nn.ReLU():forward(ml.tensor { -1, 1 })
+---   {0, 1}
+---   Tensor (2,) int64
 function Module:forward()
   fail("%s: has no method forward", class.name(class.of(self)))
 end

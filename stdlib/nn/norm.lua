@@ -21,7 +21,7 @@ local function make_statistics(self, count, o)
   self:register_buffer("num_batches_tracked", ml.zeros({}, { dtype = ml.int64, device = o.device }))
 end
 
---- Sets the running statistics to those of no batches.
+--- Sets the running mean to zeros, the running variance to ones and the number of batches to 0.
 local function reset_running_stats(self)
   if not self.track_running_stats then return end
   self.running_mean:zero_()
@@ -29,7 +29,7 @@ local function reset_running_stats(self)
   self.num_batches_tracked:zero_()
 end
 
---- Sets weights to one and biases to zero, and forgets the running statistics.
+--- Sets the weight to ones, the bias to zeros and the running statistics to those of no batches.
 local function reset_parameters(self)
   if self.reset_running_stats then self:reset_running_stats() end
   if self.weight then init.ones_(self.weight) end
@@ -95,31 +95,88 @@ local function define_batch_norm(name, ranks)
   return cls
 end
 
---- Normalises each feature of `(n, features)` or `(n, features, length)` over the batch (Ioffe and
---- Szegedy, 2015); in `eval` mode by the running statistics, which training moves towards those of
---- each batch by `momentum`; with `momentum = false` they are the means over all batches.
----@field weight moonlet.Tensor? The factor of each feature, a parameter; nil with `affine = false`.
----@field bias moonlet.Tensor? What is added to each feature, a parameter.
----@field running_mean moonlet.Tensor? The buffer of means that `eval` uses.
----@field running_var moonlet.Tensor? The buffer of variances that `eval` uses.
+--- Batch normalisation: normalises each feature of (n, features), or each channel of (n, channels,
+--- l) over the batch. In training mode the mean and the variance are those of the batch, and the
+--- running statistics follow them; in eval mode the running statistics are used. The variance of
+--- the normalisation is the biased one, that of the running statistics the unbiased one.
+--- > ml.nn.BatchNorm1d(2)(ml.tensor { { 1.0, 10 }, { 3.0, 30 } })
+---   {{-1.0000, -1.0000},
+---    { 1.0000,  1.0000}}
+---   Tensor (2, 2) float32 grad_fn=NativeBatchNormBackward
+---@param num_features how many features or channels there are, the second size of the input
+---@param eps what is added to the variance, so that nothing is divided by 0
+---@param momentum the weight of the newest batch in the running statistics; false for the mean of
+---   all batches
+---@param affine whether the results are scaled and shifted by learned parameters
+---@param track_running_stats whether running statistics are kept for eval mode
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@param bias whether the learned shift is there, with `affine`
+---@shape input (n, num_features) or (n, num_features, l) -> as input
+---@formula y = weight (x - E[x]) / sqrt(Var[x] + eps) + bias
+---@formula running = (1 - momentum) running + momentum batch
+---@error training on a batch with one value per channel
+---@source Ioffe and Szegedy, 2015: Batch normalization
+---@field weight moonlet.Tensor? The factor of each channel, a parameter; nil with `affine = false`.
+---@field bias moonlet.Tensor? What is added to each channel, a parameter.
+---@field running_mean moonlet.Tensor? The buffer of means that `eval` uses, zeros at first.
+---@field running_var moonlet.Tensor? The buffer of variances that `eval` uses, ones at first.
 layers.BatchNorm1d = define_batch_norm("BatchNorm1d",
   { [2] = true, [3] = true, text = "(n, features) or (n, features, length)" })
 
---- Normalises each channel of `(n, channels, h, w)` over the batch (Ioffe and Szegedy, 2015); in
---- `eval` mode by the running statistics, which training moves towards those of each batch by
---- `momentum`; with `momentum = false` they are the means over all batches.
+--- Batch normalisation: normalises each channel of images over the batch and the pixels. In
+--- training mode the mean and the variance are those of the batch, and the running statistics
+--- follow them; in eval mode the running statistics are used. The variance of the normalisation is
+--- the biased one, that of the running statistics the unbiased one.
+--- > ml.nn.BatchNorm2d(1)(ml.tensor { { { { 1.0, 2 }, { 3.0, 4 } } } })
+---   {{{{-1.3416, -0.4472},
+---      { 0.4472,  1.3416}}}}
+---   Tensor (1, 1, 2, 2) float32 grad_fn=NativeBatchNormBackward
+---@param num_features how many channels there are, the second size of the input
+---@param eps what is added to the variance, so that nothing is divided by 0
+---@param momentum the weight of the newest batch in the running statistics; false for the mean of
+---   all batches
+---@param affine whether the results are scaled and shifted by learned parameters
+---@param track_running_stats whether running statistics are kept for eval mode
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@param bias whether the learned shift is there, with `affine`
+---@shape input (n, num_features, h, w) -> as input
+---@formula y = weight (x - E[x]) / sqrt(Var[x] + eps) + bias
+---@formula running = (1 - momentum) running + momentum batch
+---@error training on a batch with one value per channel
+---@source Ioffe and Szegedy, 2015: Batch normalization
 ---@field weight moonlet.Tensor? The factor of each channel, a parameter; nil with `affine = false`.
 ---@field bias moonlet.Tensor? What is added to each channel, a parameter.
----@field running_mean moonlet.Tensor? The buffer of means that `eval` uses.
----@field running_var moonlet.Tensor? The buffer of variances that `eval` uses.
+---@field running_mean moonlet.Tensor? The buffer of means that `eval` uses, zeros at first.
+---@field running_var moonlet.Tensor? The buffer of variances that `eval` uses, ones at first.
 layers.BatchNorm2d = define_batch_norm("BatchNorm2d",
   { [4] = true, text = "(n, channels, h, w)" })
 
---- Normalises each channel of `(n, channels, d, h, w)` over the batch, as `BatchNorm2d`.
+--- Batch normalisation: normalises each channel of volumes over the batch and the elements. In
+--- training mode the mean and the variance are those of the batch, and the running statistics
+--- follow them; in eval mode the running statistics are used. The variance of the normalisation is
+--- the biased one, that of the running statistics the unbiased one.
+--- > ml.nn.BatchNorm3d(4)(ml.ones(2, 4, 3, 5, 5)).shape
+---   (2, 4, 3, 5, 5)
+---@param num_features how many channels there are, the second size of the input
+---@param eps what is added to the variance, so that nothing is divided by 0
+---@param momentum the weight of the newest batch in the running statistics; false for the mean of
+---   all batches
+---@param affine whether the results are scaled and shifted by learned parameters
+---@param track_running_stats whether running statistics are kept for eval mode
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@param bias whether the learned shift is there, with `affine`
+---@shape input (n, num_features, d, h, w) -> as input
+---@formula y = weight (x - E[x]) / sqrt(Var[x] + eps) + bias
+---@formula running = (1 - momentum) running + momentum batch
+---@error training on a batch with one value per channel
+---@source Ioffe and Szegedy, 2015: Batch normalization
 ---@field weight moonlet.Tensor? The factor of each channel, a parameter; nil with `affine = false`.
 ---@field bias moonlet.Tensor? What is added to each channel, a parameter.
----@field running_mean moonlet.Tensor? The buffer of means that `eval` uses.
----@field running_var moonlet.Tensor? The buffer of variances that `eval` uses.
+---@field running_mean moonlet.Tensor? The buffer of means that `eval` uses, zeros at first.
+---@field running_var moonlet.Tensor? The buffer of variances that `eval` uses, ones at first.
 layers.BatchNorm3d = define_batch_norm("BatchNorm3d",
   { [5] = true, text = "(n, channels, d, h, w)" })
 
@@ -146,19 +203,83 @@ local function define_instance_norm(dims, text)
   return cls
 end
 
---- Normalises each channel of each entry of `(n, channels, length)` or `(channels, length)`
---- (Ulyanov et al., 2016). With `affine` scales and shifts channels; with `track_running_stats`
---- `eval` mode uses running statistics.
+--- Instance normalisation: normalises each channel of each sequence by itself. The mean and the
+--- variance (biased) are those of the channel's own elements, in training and, without
+--- `track_running_stats`, in eval mode too.
+--- > ml.nn.InstanceNorm1d(1)(ml.tensor { { { 1.0, 2, 3 } } })
+---   {{{-1.2247,  0.0000,  1.2247}}}
+---   Tensor (1, 1, 3) float32
+---@param num_features how many channels there are
+---@param eps what is added to the variance, so that nothing is divided by 0
+---@param momentum the weight of the newest batch in the running statistics; false for the mean of
+---   all batches
+---@param affine whether the results are scaled and shifted by learned parameters
+---@param track_running_stats whether running statistics are kept for eval mode
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@param bias whether the learned shift is there, with `affine`
+---@shape input (n, num_features, l) or (num_features, l) -> as input
+---@formula y = weight (x - E[x]) / sqrt(Var[x] + eps) + bias
+---@error training on a channel with one element
+---@source Ulyanov et al., 2016: Instance normalization
 layers.InstanceNorm1d = define_instance_norm(1, "(n, channels, length) or (channels, length)")
---- Normalises each channel of each image of `(n, channels, h, w)` or `(channels, h, w)`, with the
---- options of `InstanceNorm1d`.
+--- Instance normalisation: normalises each channel of each image by itself. The mean and the
+--- variance (biased) are those of the channel's own elements, in training and, without
+--- `track_running_stats`, in eval mode too.
+--- > ml.nn.InstanceNorm2d(1)(ml.tensor { { { { 1.0, 2 }, { 3.0, 4 } } } })
+---   {{{{-1.3416, -0.4472},
+---      { 0.4472,  1.3416}}}}
+---   Tensor (1, 1, 2, 2) float32
+---@param num_features how many channels there are
+---@param eps what is added to the variance, so that nothing is divided by 0
+---@param momentum the weight of the newest batch in the running statistics; false for the mean of
+---   all batches
+---@param affine whether the results are scaled and shifted by learned parameters
+---@param track_running_stats whether running statistics are kept for eval mode
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@param bias whether the learned shift is there, with `affine`
+---@shape input (n, num_features, h, w) or (num_features, h, w) -> as input
+---@formula y = weight (x - E[x]) / sqrt(Var[x] + eps) + bias
+---@error training on a channel with one element
+---@source Ulyanov et al., 2016: Instance normalization
 layers.InstanceNorm2d = define_instance_norm(2, "(n, channels, h, w) or (channels, h, w)")
---- Normalises each channel of each entry of `(n, channels, d, h, w)` or `(channels, d, h, w)`, with
---- the options of `InstanceNorm1d`.
+--- Instance normalisation: normalises each channel of each volume by itself. The mean and the
+--- variance (biased) are those of the channel's own elements, in training and, without
+--- `track_running_stats`, in eval mode too.
+--- > ml.nn.InstanceNorm3d(4)(ml.ones(2, 4, 3, 5, 5)).shape
+---   (2, 4, 3, 5, 5)
+---@param num_features how many channels there are
+---@param eps what is added to the variance, so that nothing is divided by 0
+---@param momentum the weight of the newest batch in the running statistics; false for the mean of
+---   all batches
+---@param affine whether the results are scaled and shifted by learned parameters
+---@param track_running_stats whether running statistics are kept for eval mode
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@param bias whether the learned shift is there, with `affine`
+---@shape input (n, num_features, d, h, w) or (num_features, d, h, w) -> as input
+---@formula y = weight (x - E[x]) / sqrt(Var[x] + eps) + bias
+---@error training on a channel with one element
+---@source Ulyanov et al., 2016: Instance normalization
 layers.InstanceNorm3d = define_instance_norm(3, "(n, channels, d, h, w) or (channels, d, h, w)")
 
---- Normalises each of `num_groups` groups of the `num_channels` channels of each entry of
---- `(n, channels, ...)`, then scales and shifts channels (Wu and He, 2018).
+--- Group normalisation: normalises groups of channels of each entry of the batch. With one group it
+--- normalises over all channels, with as many groups as channels it is instance normalisation. It
+--- does the same in training and eval mode.
+--- > ml.nn.GroupNorm(1, 4)(ml.tensor { { 1.0, 2, 3, 4 } })
+---   {{-1.3416, -0.4472,  0.4472,  1.3416}}
+---   Tensor (1, 4) float32 grad_fn=NativeGroupNormBackward
+---@param num_groups how many groups the channels are divided into; it must divide `num_channels`
+---@param num_channels how many channels there are, the second size of the input
+---@param eps what is added to the variance, so that nothing is divided by 0
+---@param affine whether channels are scaled and shifted by learned parameters
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@param bias whether the learned shift is there, with `affine`
+---@shape input (n, num_channels, *) -> (n, num_channels, *)
+---@formula y = weight (x - E[x]) / sqrt(Var[x] + eps) + bias
+---@source Wu and He, 2018: Group normalization
 ---@field weight moonlet.Tensor? The factor of each channel, a parameter; nil with `affine = false`.
 ---@field bias moonlet.Tensor? What is added to each channel, a parameter.
 layers.GroupNorm = layer.define("GroupNorm", "int>=1 num_groups, int>=1 num_channels, "
@@ -184,8 +305,21 @@ end
 
 local function shape_list(shape) return type(shape) == "table" and shape or { shape } end
 
---- Normalises over the last dimensions, which have the shape given, to mean 0 and variance 1, then
---- scales and shifts each element (Ba et al., 2016). `normalized_shape` is one size or several.
+--- Layer normalisation: normalises over the last dimensions of the input. The mean and the variance
+--- (biased) are those of the last dimensions, whose sizes are `normalized_shape`, of each entry by
+--- itself. It does the same in training and eval mode.
+--- > ml.nn.LayerNorm(4)(ml.tensor { { 1.0, 2, 3, 4 } })
+---   {{-1.3416, -0.4472,  0.4472,  1.3416}}
+---   Tensor (1, 4) float32 grad_fn=NativeLayerNormBackward
+---@param normalized_shape the sizes of the last dimensions: one number, or an array
+---@param eps what is added to the variance, so that nothing is divided by 0
+---@param elementwise_affine whether elements are scaled and shifted by learned parameters
+---@param bias whether the learned shift is there, with `elementwise_affine`
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape input (*, normalized_shape) -> (*, normalized_shape)
+---@formula y = weight (x - E[x]) / sqrt(Var[x] + eps) + bias
+---@source Ba et al., 2016: Layer normalization
 ---@field weight moonlet.Tensor? The factors, a parameter of `normalized_shape`.
 ---@field bias moonlet.Tensor? What is added, a parameter of `normalized_shape`.
 layers.LayerNorm = layer.define("LayerNorm", "int>=1|int[]>=1 normalized_shape, "
@@ -200,9 +334,18 @@ function layers.LayerNorm:forward(x)
   return layer.run(self, ml.layer_norm, x, self.normalized_shape, self.weight, self.bias, self.eps)
 end
 
---- Divides by the root of the mean square over the last dimensions, which have the shape given,
---- then scales each element (Zhang and Sennrich, 2019). `eps` is the dtype's smallest step unless
---- given.
+--- Root mean square normalisation: divides by the root mean square over the last dimensions.
+--- > ml.nn.RMSNorm(4)(ml.tensor { { 1.0, 2, 3, 4 } })
+---   {{0.3651, 0.7303, 1.0954, 1.4606}}
+---   Tensor (1, 4) float32 grad_fn=MulBackward
+---@param normalized_shape the sizes of the last dimensions: one number, or an array
+---@param eps what is added to the mean square: the machine epsilon of the dtype unless given
+---@param elementwise_affine whether elements are scaled by learned parameters
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape input (*, normalized_shape) -> (*, normalized_shape)
+---@formula y = weight x / sqrt(mean(x^2) + eps)
+---@source Zhang and Sennrich, 2019: Root mean square layer normalization
 ---@field weight moonlet.Tensor? The factors, a parameter of `normalized_shape`.
 layers.RMSNorm = layer.define("RMSNorm", "int>=1|int[]>=1 normalized_shape, number>=0? eps=nil, "
   .. "bool elementwise_affine=true" .. layer.factory, function(self, o)
@@ -224,13 +367,34 @@ end
 
 local NEIGHBOURS = "int>=1 size, number alpha=1e-4, number beta=0.75, number k=1.0"
 
---- Divides by a power of the mean square of `size` neighbouring channels of (n, c, ...)
---- (Krizhevsky et al., 2012).
+--- Local response normalisation: divides by a power of the mean square over neighbouring channels.
+--- > ml.nn.LocalResponseNorm(2, { alpha = 1 })(ml.tensor { { { 1.0 }, { 2.0 }, { 3.0 } } })
+---   {{{0.7378},
+---     {0.7816},
+---     {0.6620}}}
+---   Tensor (1, 3, 1) float32
+---@param size how many neighbouring channels take part
+---@param alpha the factor of the mean square
+---@param beta the exponent
+---@param k what is added to the mean square
+---@shape input (n, c, *) -> (n, c, *)
+---@formula y_c = x_c / (k + alpha sum_i x_i^2 / size)^beta
+---@formula i from c - floor(size / 2) to c + floor((size - 1) / 2)
+---@source Krizhevsky et al., 2012: ImageNet classification with deep convolutional neural networks
 layers.LocalResponseNorm = layer.functional("LocalResponseNorm", "local_response_norm", NEIGHBOURS)
 
---- Divides each element of images (n, c, h, w) by `(k + alpha / size * s)^beta`, where s is the sum
---- of squares over the channels that are at most `(size - 1) // 2` away, and, as in PyTorch, that
---- of the first channel for all that are further from it.
+--- Local response normalisation across the channels of images, in the form of Torch7. The sum goes
+--- over the channels that are at most (size - 1) // 2 away; for channels further than that from the
+--- first, PyTorch adds the first channel's square as well, and so does this.
+--- > ml.nn.CrossMapLRN2d(3)(ml.ones(1, 4, 2, 2)).shape
+---   (1, 4, 2, 2)
+---@param size how many neighbouring channels take part
+---@param alpha the factor of the mean square
+---@param beta the exponent
+---@param k what is added to the mean square
+---@shape input (n, c, h, w) -> (n, c, h, w)
+---@formula y_c = x_c / (k + alpha sum_i x_i^2 / size)^beta
+---@source Krizhevsky et al., 2012: ImageNet classification with deep convolutional neural networks
 layers.CrossMapLRN2d = layer.define("CrossMapLRN2d", NEIGHBOURS, function(self, o)
   self.size, self.alpha, self.beta, self.k = o.size, o.alpha, o.beta, o.k
 end)

@@ -26,45 +26,129 @@ local function define(kind, dims, mode, parameters)
   return cls
 end
 
---- A border of `value` at both ends of (..., l): `padding` elements, or { left, right }.
+--- Pads sequences with a constant. Negative padding cuts elements off.
+--- > ml.nn.ConstantPad1d(1, 7)(ml.tensor { { 1, 2, 3 } })
+---   {{7, 1, 2, 3, 7}}
+---   Tensor (1, 5) int64
+---@param padding how much to add at every side, or { left, right }
+---@param value what the border is filled with
+---@shape input (*, l) -> (*, l + left + right)
 layers.ConstantPad1d = define("ConstantPad", 1, "constant", ", number value")
---- A border of `value` around (..., h, w): `padding` elements, or { left, right, top, bottom }.
+--- Pads images with a constant. Negative padding cuts elements off.
+--- > ml.nn.ConstantPad2d(1, 7)(ml.tensor { { { 1, 2 }, { 3, 4 } } })
+---   {{{7, 7, 7, 7},
+---     {7, 1, 2, 7},
+---     {7, 3, 4, 7},
+---     {7, 7, 7, 7}}}
+---   Tensor (1, 4, 4) int64
+---@param padding how much to add at every side, or { left, right, top, bottom }
+---@param value what the border is filled with
+---@shape input (*, h, w) -> (*, h + top + bottom, w + left + right)
 layers.ConstantPad2d = define("ConstantPad", 2, "constant", ", number value")
---- A border of `value` around (..., d, h, w): `padding` elements, or { left, right, top, bottom,
---- front, back }.
+--- Pads volumes with a constant. Negative padding cuts elements off.
+--- > ml.nn.ConstantPad3d(1, 7)(ml.ones(1, 2, 2, 2)).shape
+---   (1, 4, 4, 4)
+---@param padding how much to add at every side, or { left, right, top, bottom, front, back }
+---@param value what the border is filled with
+---@shape input (*, d, h, w) -> (*, d + front + back, h + top + bottom, w + left + right)
 layers.ConstantPad3d = define("ConstantPad", 3, "constant", ", number value")
---- Zeros at both ends of (..., l): `padding` elements, or { left, right }.
+--- Pads sequences with zeros. Negative padding cuts elements off.
+--- > ml.nn.ZeroPad1d(1)(ml.tensor { { 1, 2, 3 } })
+---   {{0, 1, 2, 3, 0}}
+---   Tensor (1, 5) int64
+---@param padding how much to add at every side, or { left, right }
+---@shape input (*, l) -> (*, l + left + right)
 layers.ZeroPad1d = define("ZeroPad", 1, "constant")
---- Zeros around (..., h, w): `padding` elements, or { left, right, top, bottom }.
+--- Pads images with zeros. Negative padding cuts elements off.
+--- > ml.nn.ZeroPad2d(1)(ml.tensor { { { 1, 2 }, { 3, 4 } } })
+---   {{{0, 0, 0, 0},
+---     {0, 1, 2, 0},
+---     {0, 3, 4, 0},
+---     {0, 0, 0, 0}}}
+---   Tensor (1, 4, 4) int64
+---@param padding how much to add at every side, or { left, right, top, bottom }
+---@shape input (*, h, w) -> (*, h + top + bottom, w + left + right)
 layers.ZeroPad2d = define("ZeroPad", 2, "constant")
---- Zeros around (..., d, h, w): `padding` elements, or { left, right, top, bottom, front, back }.
+--- Pads volumes with zeros. Negative padding cuts elements off.
+--- > ml.nn.ZeroPad3d(1)(ml.ones(1, 2, 2, 2)).shape
+---   (1, 4, 4, 4)
+---@param padding how much to add at every side, or { left, right, top, bottom, front, back }
+---@shape input (*, d, h, w) -> (*, d + front + back, h + top + bottom, w + left + right)
 layers.ZeroPad3d = define("ZeroPad", 3, "constant")
---- A border that mirrors (..., c, l) at its ends, which do not come twice: `padding` elements, or
---- { left, right }.
+--- Pads sequences by reflection at the border, whose own elements are not repeated. The padding
+--- must be less than the size that it adds to. Negative padding cuts elements off.
+--- > ml.nn.ReflectionPad1d(1)(ml.tensor { { 1, 2, 3 } })
+---   {{2, 1, 2, 3, 2}}
+---   Tensor (1, 5) int64
+---@param padding how much to add at every side, or { left, right }
+---@shape input (*, c, l) -> (*, c, l + left + right)
 layers.ReflectionPad1d = define("ReflectionPad", 1, "reflect")
---- A border that mirrors (..., c, h, w) at its edges: `padding` elements, or { left, right, top,
---- bottom }.
+--- Pads images by reflection at the border, whose own elements are not repeated. The padding must
+--- be less than the size that it adds to. Negative padding cuts elements off.
+--- > ml.nn.ReflectionPad2d(1)(ml.tensor { { { 1, 2 }, { 3, 4 } } })
+---   {{{4, 3, 4, 3},
+---     {2, 1, 2, 1},
+---     {4, 3, 4, 3},
+---     {2, 1, 2, 1}}}
+---   Tensor (1, 4, 4) int64
+---@param padding how much to add at every side, or { left, right, top, bottom }
+---@shape input (*, c, h, w) -> (*, c, h + top + bottom, w + left + right)
 layers.ReflectionPad2d = define("ReflectionPad", 2, "reflect")
---- A border that mirrors (..., c, d, h, w) at its faces: `padding` elements, or { left, right, top,
---- bottom, front, back }.
+--- Pads volumes by reflection at the border, whose own elements are not repeated. The padding must
+--- be less than the size that it adds to. Negative padding cuts elements off.
+--- > ml.nn.ReflectionPad3d(1)(ml.ones(1, 2, 2, 2)).shape
+---   (1, 4, 4, 4)
+---@param padding how much to add at every side, or { left, right, top, bottom, front, back }
+---@shape input (*, c, d, h, w) -> (*, c, d + front + back, h + top + bottom, w + left + right)
 layers.ReflectionPad3d = define("ReflectionPad", 3, "reflect")
---- A border that repeats the first and the last element of (..., c, l): `padding` elements, or
---- { left, right }.
+--- Pads sequences by replication of the border's elements. Negative padding cuts elements off.
+--- > ml.nn.ReplicationPad1d(1)(ml.tensor { { 1, 2, 3 } })
+---   {{1, 1, 2, 3, 3}}
+---   Tensor (1, 5) int64
+---@param padding how much to add at every side, or { left, right }
+---@shape input (*, c, l) -> (*, c, l + left + right)
 layers.ReplicationPad1d = define("ReplicationPad", 1, "replicate")
---- A border that repeats the edges of (..., c, h, w): `padding` elements, or { left, right, top,
---- bottom }.
+--- Pads images by replication of the border's elements. Negative padding cuts elements off.
+--- > ml.nn.ReplicationPad2d(1)(ml.tensor { { { 1, 2 }, { 3, 4 } } })
+---   {{{1, 1, 2, 2},
+---     {1, 1, 2, 2},
+---     {3, 3, 4, 4},
+---     {3, 3, 4, 4}}}
+---   Tensor (1, 4, 4) int64
+---@param padding how much to add at every side, or { left, right, top, bottom }
+---@shape input (*, c, h, w) -> (*, c, h + top + bottom, w + left + right)
 layers.ReplicationPad2d = define("ReplicationPad", 2, "replicate")
---- A border that repeats the faces of (..., c, d, h, w): `padding` elements, or { left, right, top,
---- bottom, front, back }.
+--- Pads volumes by replication of the border's elements. Negative padding cuts elements off.
+--- > ml.nn.ReplicationPad3d(1)(ml.ones(1, 2, 2, 2)).shape
+---   (1, 4, 4, 4)
+---@param padding how much to add at every side, or { left, right, top, bottom, front, back }
+---@shape input (*, c, d, h, w) -> (*, c, d + front + back, h + top + bottom, w + left + right)
 layers.ReplicationPad3d = define("ReplicationPad", 3, "replicate")
---- A border that goes on with (..., c, l) from its other end: `padding` elements, or { left,
---- right }.
+--- Pads sequences circularly: the border continues with the elements of the opposite side. The
+--- padding must not exceed the size that it adds to. Negative padding cuts elements off.
+--- > ml.nn.CircularPad1d(1)(ml.tensor { { 1, 2, 3 } })
+---   {{3, 1, 2, 3, 1}}
+---   Tensor (1, 5) int64
+---@param padding how much to add at every side, or { left, right }
+---@shape input (*, c, l) -> (*, c, l + left + right)
 layers.CircularPad1d = define("CircularPad", 1, "circular")
---- A border that goes on with (..., c, h, w) from its other edges: `padding` elements, or { left,
---- right, top, bottom }.
+--- Pads images circularly: the border continues with the elements of the opposite side. The padding
+--- must not exceed the size that it adds to. Negative padding cuts elements off.
+--- > ml.nn.CircularPad2d(1)(ml.tensor { { { 1, 2 }, { 3, 4 } } })
+---   {{{4, 3, 4, 3},
+---     {2, 1, 2, 1},
+---     {4, 3, 4, 3},
+---     {2, 1, 2, 1}}}
+---   Tensor (1, 4, 4) int64
+---@param padding how much to add at every side, or { left, right, top, bottom }
+---@shape input (*, c, h, w) -> (*, c, h + top + bottom, w + left + right)
 layers.CircularPad2d = define("CircularPad", 2, "circular")
---- A border that goes on with (..., c, d, h, w) from its other faces: `padding` elements, or
---- { left, right, top, bottom, front, back }.
+--- Pads volumes circularly: the border continues with the elements of the opposite side. The
+--- padding must not exceed the size that it adds to. Negative padding cuts elements off.
+--- > ml.nn.CircularPad3d(1)(ml.ones(1, 2, 2, 2)).shape
+---   (1, 4, 4, 4)
+---@param padding how much to add at every side, or { left, right, top, bottom, front, back }
+---@shape input (*, c, d, h, w) -> (*, c, d + front + back, h + top + bottom, w + left + right)
 layers.CircularPad3d = define("CircularPad", 3, "circular")
 
 return layers

@@ -46,12 +46,14 @@ end
 
 local read_scatter = signature("nn.parallel.scatter(any inputs, table target_gpus, int dim=1)")
 
---- Cuts tensors into parts for several devices, also those inside of tables; what is no tensor is
+--- Splits tensors into parts for several devices, those inside of tables too. What is no tensor is
 --- the same for all. There may be fewer parts than devices.
----@param inputs any
----@param target_gpus (integer|string)[]
----@param dim? integer (default 1)
+--- > ml.nn.parallel.scatter(ml.ones(4, 2), { 0 })[1].shape  -- needs cuda
+---@param inputs any a tensor, a table of tensors, or any value
+---@param target_gpus (integer|string)[] the CUDA devices, or their numbers from 0
+---@param dim? integer the dimension to split, from 1
 ---@return table parts one value for each device
+---@shape inputs (n, *) -> parts of about (n / devices, *)
 function parallel.scatter(...)
   local inputs, devices, dim = read_scatter(...)
   return scattered(inputs, device_names("nn.parallel.scatter", devices), dim)
@@ -100,11 +102,15 @@ end
 local read_gather = signature("nn.parallel.gather(table outputs, "
   .. "int|string target_device, int dim=1)")
 
---- Joins the outputs of several devices: tensors, and those inside of tables.
----@param outputs table one value for each device
----@param target_device integer|string -1 and "cpu" are the CPU
----@param dim? integer (default 1)
+--- Joins the outputs of several devices on one: tensors, and those inside of tables. Scalars become
+--- the elements of a vector.
+--- > ml.nn.parallel.gather({ ml.ones(1, 2):cuda(), ml.zeros(1, 2):cuda() }, 0).shape  -- needs cuda
+---@param outputs table an array with the value of each device
+---@param target_device integer|string the device of the result; -1 and "cpu" are the CPU
+---@param dim? integer the dimension to join, from 1
 ---@return any
+---@shape outputs (n_i, *) -> (sum of n_i, *)
+---@error the outputs differ in kind, or are neither tensors nor tables
 function parallel.gather(...)
   local outputs, target, dim = read_gather(...)
   return gathered(outputs, #outputs, target, dim)
@@ -193,13 +199,13 @@ end
 local read_replicate = signature("nn.parallel.replicate(Module network, table devices, "
   .. "bool detach=false)")
 
---- Copies of a module on several devices, the first of which is its own. Their parameters are
---- recorded as copies, so gradients go to the parameters of the module; `parameters()` of a copy is
---- therefore empty. Buffers on the first device are those of the module. With `detach` no gradients
---- go back.
----@param network table
----@param devices (integer|string)[]
----@param detach? boolean (default false)
+--- Copies of a module on several devices, the first of which is its own. The copies are recorded,
+--- so that gradients go to the parameters of the module; `parameters()` of a copy is therefore
+--- empty. Buffers on the first device are those of the module.
+--- > #ml.nn.parallel.replicate(ml.nn.Linear(2, 1):cuda(), { 0 })  -- needs cuda
+---@param network table the module
+---@param devices (integer|string)[] the devices, or their numbers from 0
+---@param detach? boolean whether no gradients go back
 ---@return table[] replicas
 function parallel.replicate(...)
   local network, devices, detach = read_replicate(...)
@@ -259,13 +265,17 @@ end
 local read_apply = signature("nn.parallel.parallel_apply(table modules, table inputs, "
   .. "table? kwargs_tup=nil, table? devices=nil)")
 
---- Calls each module with its input, on its device. The calls are made one after the other; what
---- they ask of the devices is done at the same time.
----@param modules table[]
+--- Calls each of several modules with its input, on its device. The calls are made one after the
+--- other; the devices work at the same time.
+--- > modules = { ml.nn.ReLU(), ml.nn.Tanh() }
+--- > ml.nn.parallel.parallel_apply(modules, { ml.tensor { -1.0, 1 }, ml.zeros(2) })
+---   {{0., 1.}  Tensor (2,) float32, {0., 0.}  Tensor (2,) float32}
+---@param modules table[] the modules
 ---@param inputs table an array of arguments, or one argument, for each module
 ---@param kwargs_tup? table[] a table of arguments by name for each module
----@param devices? (integer|string)[] those of the inputs unless given
+---@param devices? (integer|string)[] the devices of the calls: those of the inputs unless given
 ---@return any[] outputs the first result of each
+---@error the arrays differ in length
 function parallel.parallel_apply(...)
   local modules, inputs, named, devices = read_apply(...)
   local where, calls = "nn.parallel.parallel_apply", {}
@@ -329,15 +339,19 @@ end
 local read_data_parallel = signature("nn.parallel.data_parallel(Module module, any inputs, "
   .. "table? device_ids=nil, int|string? output_device=nil, int dim=1, dict? module_kwargs=nil)")
 
---- Calls a module on several devices at once, each with a part of the batch: what `nn.DataParallel`
---- does, as a function.
----@param module table with its parameters and buffers on the first device
+--- Calls a module on several devices at once, each with a part of the batch: `nn.DataParallel` as a
+--- function.
+--- > net = ml.nn.Linear(2, 1)
+--- > ml.nn.parallel.data_parallel(net:cuda(), ml.ones(4, 2):cuda()).shape  -- needs cuda
+---@param module table the module, whose parameters and buffers are on the first device
 ---@param inputs any an array of arguments, or one argument
----@param device_ids? (integer|string)[] all unless given
----@param output_device? integer|string the first of these unless given; -1 is the CPU
----@param dim? integer (default 1) the batch's
----@param module_kwargs? table arguments by name
+---@param device_ids? (integer|string)[] the devices, or their numbers from 0: all unless given
+---@param output_device? integer|string the device of the results, the first of these unless given;
+---   -1 is the CPU
+---@param dim? integer the batch's dimension, from 1
+---@param module_kwargs? table arguments of the module by name
 ---@return any ... the module's results
+---@shape inputs (n, *) -> as the module's for the whole batch
 function parallel.data_parallel(...)
   local module, inputs, ids, output, dim, named = read_data_parallel(...)
   local names, target = positions("nn.parallel.data_parallel", ids, output)
@@ -348,19 +362,22 @@ end
 local read_class = signature("nn.DataParallel(Module module, table? device_ids=nil, "
   .. "int|string? output_device=nil, int dim=1)")
 
---- A module that runs another one on several CUDA devices: each gets a part of the batch and a copy
---- of the module, made anew in each call; the results are joined. Tensors in tables are cut too,
---- what is no tensor goes to all. Gradients add up in the module, whose parameters and buffers are
---- on the first device. Without CUDA it runs the module as it is. In the state dict its names begin
---- with "module.".
---- > net = ml.nn.DataParallel(ml.nn.Linear(2, 3))
----@field module table the one that it runs
----@field device_ids string[] the devices
----@field dim integer the batch's dimension
----@param module table
----@param device_ids? (integer|string)[] all unless given
----@param output_device? integer|string the first of these unless given; -1 is the CPU
----@param dim? integer (default 1)
+--- Module that runs another one on several CUDA devices, each with a part of the batch. In each
+--- call the module is copied to the devices, the arguments are split along `dim`, and the results
+--- joined. Tensors in tables are split too; what is no tensor goes to all. Gradients add up in the
+--- module, whose parameters and buffers are on the first device. Without CUDA the module runs as it
+--- is. In state dicts its names begin with "module.".
+--- > ml.nn.DataParallel(ml.nn.Linear(2, 3)).dim
+---   1
+---@param module table the module to run
+---@param device_ids? (integer|string)[] the devices, or their numbers from 0: all unless given
+---@param output_device? integer|string the device of the results, the first of these unless given;
+---   -1 is the CPU
+---@param dim? integer the batch's dimension, from 1
+---@shape inputs (n, *) -> as the module's for the whole batch
+---@field module table The module that it runs.
+---@field device_ids string[] The devices; none without CUDA.
+---@field dim integer The batch's dimension.
 local DataParallel = class("DataParallel", Module)
 parallel.DataParallel = DataParallel
 
@@ -373,7 +390,10 @@ function DataParallel:init(...)
 end
 
 --- The module's results for the whole batch.
----@param ... any its arguments
+--- > ml.nn.DataParallel(ml.nn.ReLU()):forward(ml.tensor { -1.0, 1 }):cpu()
+---   {0., 1.}
+---   Tensor (2,) float32
+---@param ... any the module's arguments
 ---@return any ...
 function DataParallel:forward(...)
   if #self.device_ids == 0 then return self.module(...) end

@@ -12,8 +12,10 @@ local marks = setmetatable({}, { __mode = "k" })
 -- The tensors whose shape is not known yet.
 local shapeless = setmetatable({}, { __mode = "k" })
 
---- Whether `value` was made by `nn.Parameter`.
----@param value any
+--- Whether a value was made a parameter by `nn.Parameter`.
+--- > ml.nn.is_parameter(ml.nn.Linear(2, 3).weight)
+---   true
+---@param value any any value
 ---@return boolean
 function parameter.is_parameter(value)
   return value ~= nil and marks[value] == "parameter"
@@ -40,11 +42,15 @@ end
 
 local read = signature "nn.Parameter(Tensor data, bool requires_grad=true)"
 
---- A parameter on the memory of the tensor `data`, outside its graph: `nn.Parameter(t)`, or
---- `nn.Parameter(t, { requires_grad = false })` for one that is not trained.
----@param data Tensor
----@param requires_grad? boolean (default true)
----@return Tensor
+--- Makes a tensor a parameter: one that modules find and optimisers train. It is on the memory of
+--- `data`, outside of its graph.
+--- > ml.nn.Parameter(ml.ones(2))
+---   {1., 1.}
+---   Tensor (2,) float32 requires_grad
+---@param data Tensor the tensor
+---@param requires_grad? boolean whether gradients are computed for it; false freezes it
+---@return Tensor parameter
+---@shape data (*) -> (*)
 function parameter.new(...)
   local data, requires_grad = read(...)
   return marked(data, "parameter"):requires_grad_(requires_grad)
@@ -52,11 +58,15 @@ end
 
 local read_buffer = signature "nn.Buffer(Tensor data, bool persistent=true)"
 
---- A tensor on the memory of `data` that becomes a buffer of the module to which it is assigned:
---- `self.steps = nn.Buffer(ml.zeros(1))`. With `persistent = false` it is not in the state dict.
----@param data Tensor
----@param persistent? boolean (default true)
----@return Tensor
+--- Makes a tensor a buffer of the module to which it is assigned: state that is saved but not
+--- trained.
+--- > ml.nn.Buffer(ml.zeros(2))
+---   {0., 0.}
+---   Tensor (2,) float32
+---@param data Tensor the tensor, on whose memory the buffer is
+---@param persistent? boolean whether it is in the state dict
+---@return Tensor buffer
+---@shape data (*) -> (*)
 function parameter.buffer(...)
   local data, persistent = read_buffer(...)
   return marked(data, persistent and "buffer" or "transient")
@@ -79,11 +89,15 @@ local function without_shape(result)
   return result
 end
 
---- A parameter whose shape is not known yet: a lazy layer makes it whole at its first call. Until
---- then it has no elements.
----@param requires_grad? boolean (default true)
----@param options? {device?: string, dtype?: string}
----@return Tensor
+--- Parameter whose shape is not known yet, as lazy layers have until their first call. Until then
+--- it has no elements.
+--- > ml.nn.is_lazy(ml.nn.UninitializedParameter())
+---   true
+---@param requires_grad? boolean whether gradients are computed for it
+---@param device where its elements will be: the default device unless given
+---@param dtype the dtype of its elements: the default dtype unless given
+---@return Tensor parameter
+---@shape -> (0), until a layer gives it its shape
 function parameter.uninitialized_parameter(...)
   local requires_grad, device, dtype = read_uninitialized_parameter(...)
   return without_shape(parameter.new(ml.empty({ 0 }, { device = device, dtype = dtype }),
@@ -93,18 +107,24 @@ end
 local read_uninitialized_buffer = signature("nn.UninitializedBuffer(bool persistent=true, "
   .. "string? device=nil, string? dtype=nil)")
 
---- A buffer whose shape is not known yet.
----@param persistent? boolean (default true)
----@param options? {device?: string, dtype?: string}
----@return Tensor
+--- Buffer whose shape is not known yet, as lazy layers have until their first call.
+--- > ml.nn.is_lazy(ml.nn.UninitializedBuffer())
+---   true
+---@param persistent? boolean whether it is in the state dict
+---@param device where its elements will be: the default device unless given
+---@param dtype the dtype of its elements: the default dtype unless given
+---@return Tensor buffer
+---@shape -> (0), until a layer gives it its shape
 function parameter.uninitialized_buffer(...)
   local persistent, device, dtype = read_uninitialized_buffer(...)
   return without_shape(parameter.buffer(ml.empty({ 0 }, { device = device, dtype = dtype }),
     persistent))
 end
 
---- Whether the shape of a parameter or buffer is not known yet.
----@param value any
+--- Whether a value is a parameter or buffer whose shape is not known yet.
+--- > ml.nn.is_lazy(ml.nn.LazyLinear(3).weight)
+---   true
+---@param value any any value
 ---@return boolean
 function parameter.is_uninitialized(value) return value ~= nil and shapeless[value] == true end
 

@@ -65,20 +65,39 @@ local SIZES = "int>=1 input_size, int>=1 hidden_size, int>=1 num_layers=1, "
 local WAYS = "bool bias=true, bool batch_first=false, number>=0<=1 dropout=0.0, "
   .. "bool bidirectional=false"
 
---- What RNN, LSTM and GRU are made of: a recurrent network of the `mode` "RNN_TANH", "RNN_RELU",
---- "LSTM" or "GRU".
+--- Base of the recurrent networks `RNN`, `LSTM` and `GRU`: the network of a given mode.
+--- > ml.nn.RNNBase("GRU", 3, 4)
+---   RNNBase(3 -> 4)       108
+---   108 parameters
+---@param mode "RNN_TANH", "RNN_RELU", "LSTM" "RNN_TANH", "RNN_RELU", "LSTM" or "GRU"
+---@param input_size the size of each step of the input
+---@param hidden_size the size of the hidden state
+---@param num_layers how many layers are stacked: each takes the hidden states of the one below as
+---   its input
+---@param bias whether the gates have biases
+---@param batch_first whether the batch is the first dimension of input and output; not of the
+---   states
+---@param dropout the probability of dropout between layers in training mode, from 0 to 1
+---@param bidirectional whether a second network reads the sequence backwards; outputs are joined
+---@param proj_size of LSTM: the size to which the hidden state is projected after each step; 0 for
+---   none
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape input (steps, n, input_size) -> output (steps, n, D hidden_size), the last states
 local RNNBase = layer.define("RNNBase", "RecurrentMode mode, " .. SIZES .. WAYS
   .. ", int>=0 proj_size=0" .. layer.factory, function(self, o) set_up(self, o.mode, o) end)
 layers.RNNBase = RNNBase
 
---- Draws all weights and biases anew, evenly within 1 / sqrt(hidden_size).
+--- Draws all weights and biases anew, as the constructor does.
 function RNNBase:reset_parameters()
   local bound = 1 / math.sqrt(self.hidden_size)
   for _, name in ipairs(self._names) do init.uniform_(self[name], -bound, bound) end
 end
 
---- For scripts that call it: weights need not lie side by side in memory here, so there is nothing
---- to do.
+--- Does nothing: it is there for scripts that call it. Weights need not lie side by side in memory
+--- here.
+--- > ml.nn.LSTM(2, 3).flatten_parameters() == nil
+---   true
 function RNNBase.flatten_parameters() end
 
 function RNNBase:extra_repr()
@@ -224,30 +243,117 @@ function RNNBase:forward(input, hx)
   return y, self.mode == "LSTM" and left or left[1]
 end
 
---- The network of `h = tanh(w_ih x + b_ih + w_hh h + b_hh)`, or of relu by `nonlinearity` (Elman,
---- 1990): `local y, h_n = rnn(x, h_0)`. `x` is (steps, n, input_size), (n, steps, input_size) with
---- `batch_first`, (steps, input_size), or a PackedSequence; `y` has the hidden states of the last
---- layer, (steps, n, directions * hidden_size), `h_n` the last ones of all layers and directions,
---- (layers * directions, n, hidden_size). `dropout` is between the layers.
+--- Elman recurrent network with a tanh or ReLU nonlinearity. It is called as `local output, h_n =
+--- rnn(input, h_0)`; h_0 is zeros unless given. `output` has the hidden states of the last layer at
+--- all steps, `h_n` the last hidden states of all layers. The input may also be a `PackedSequence`
+--- of sequences of several lengths; then so is the output. The parameters of layer l, counted from
+--- 0, are `weight_ih_l`, `weight_hh_l`, `bias_ih_l` and `bias_hh_l` with l at the end, and
+--- `_reverse` behind it for the second direction. Weights and biases start from the uniform
+--- distribution between -k and k with k = 1 / sqrt(hidden_size).
+--- > ml.nn.RNN(3, 4)(ml.ones(5, 2, 3)).shape
+---   (5, 2, 4)
+---@param input_size the size of each step of the input
+---@param hidden_size the size of the hidden state
+---@param num_layers how many layers are stacked: each takes the hidden states of the one below as
+---   its input
+---@param nonlinearity "tanh" "tanh" or "relu"
+---@param bias whether the gates have biases
+---@param batch_first whether the batch is the first dimension of input and output; not of the
+---   states
+---@param dropout the probability of dropout between layers in training mode, from 0 to 1
+---@param bidirectional whether a second network reads the sequence backwards; outputs are joined
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape input (steps, n, input_size), or (n, steps, input_size) with batch_first, or (steps,
+---   input_size)
+---@shape h_0, h_n (num_layers D, n, hidden_size), or without n; D = 2 with bidirectional, else 1
+---@shape output (steps, n, D hidden_size), or (n, steps, D hidden_size) with batch_first, or
+---   (steps, D hidden_size)
+---@formula h_t = tanh(W_ih x_t + b_ih + W_hh h_(t-1) + b_hh)
+---@source Elman, 1990: Finding structure in time
 layers.RNN = layer.define("RNN", SIZES .. 'RecurrentFunction nonlinearity="tanh", ' .. WAYS
   .. layer.factory, function(self, o)
     self.nonlinearity = o.nonlinearity
     set_up(self, "RNN_" .. o.nonlinearity:upper(), o)
   end, RNNBase)
 
---- A network of long short-term memory (Hochreiter and Schmidhuber, 1997): `local y, state =
---- lstm(x, state)`, where a state is the array of the hidden states and the cells, zeros unless
---- given. Shapes and options are those of `RNN`; `proj_size` makes the hidden states smaller by a
---- product (Sak et al., 2014).
---- > ml.nn.LSTM(3, 4)(ml.ones(5, 2, 3))
----@field weight_ih_l0 moonlet.Tensor The weight of the first layer's input, (4 * hidden_size, ...).
----@field weight_hh_l0 moonlet.Tensor The weight of its hidden state.
+--- Long short-term memory (LSTM) recurrent network. It is called as `local output, state =
+--- lstm(input, state)`, where a state is the array of hidden states and cells, { h, c }, zeros
+--- unless given. `output` has the hidden states of the last layer at all steps, `state` the last
+--- ones of all layers. The gates i, f, g and o (input, forget, cell, output) stand in the weights
+--- in this order. The input may also be a `PackedSequence` of sequences of several lengths; then so
+--- is the output. The parameters of layer l, counted from 0, are `weight_ih_l`, `weight_hh_l`,
+--- `bias_ih_l` and `bias_hh_l` with l at the end, and `_reverse` behind it for the second
+--- direction. With `proj_size` there is `weight_hr_l` too, and hidden states are W_hr h of that
+--- size. Weights and biases start from the uniform distribution between -k and k with k = 1 /
+--- sqrt(hidden_size).
+--- > ml.nn.LSTM(3, 4)(ml.ones(5, 2, 3)).shape
+---   (5, 2, 4)
+---@param input_size the size of each step of the input
+---@param hidden_size the size of the hidden state
+---@param num_layers how many layers are stacked: each takes the hidden states of the one below as
+---   its input
+---@param bias whether the gates have biases
+---@param batch_first whether the batch is the first dimension of input and output; not of the
+---   states
+---@param dropout the probability of dropout between layers in training mode, from 0 to 1
+---@param bidirectional whether a second network reads the sequence backwards; outputs are joined
+---@param proj_size the size to which the hidden state is projected after each step; 0 for none
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape input (steps, n, input_size), or (n, steps, input_size) with batch_first, or (steps,
+---   input_size)
+---@shape h_0, h_n (num_layers D, n, H), or without n; D = 2 with bidirectional, else 1
+---@shape output (steps, n, D H), or (n, steps, D H) with batch_first, or (steps, D H)
+---@shape c_0, c_n (num_layers D, n, hidden_size), or without n; H = proj_size if above 0, else
+---   hidden_size
+---@formula i_t = sigmoid(W_ii x_t + b_ii + W_hi h_(t-1) + b_hi)
+---@formula f_t = sigmoid(W_if x_t + b_if + W_hf h_(t-1) + b_hf)
+---@formula g_t = tanh(W_ig x_t + b_ig + W_hg h_(t-1) + b_hg)
+---@formula o_t = sigmoid(W_io x_t + b_io + W_ho h_(t-1) + b_ho)
+---@formula c_t = f_t * c_(t-1) + i_t * g_t
+---@formula h_t = o_t * tanh(c_t)
+---@source Hochreiter and Schmidhuber, 1997: Long short-term memory
+---@source Sak et al., 2014, for proj_size: Long short-term memory based recurrent neural network
+---   architectures
+---@field weight_ih_l0 moonlet.Tensor W_ii, W_if, W_ig, W_io of the first layer, (4 * hidden_size,
+---   input_size).
+---@field weight_hh_l0 moonlet.Tensor W_hi, W_hf, W_hg, W_ho of the first layer, (4 * hidden_size,
+---   H).
 layers.LSTM = layer.define("LSTM", SIZES .. WAYS .. ", int>=0 proj_size=0" .. layer.factory,
   function(self, o) set_up(self, "LSTM", o) end, RNNBase)
 
---- A network of gated recurrent units (Cho et al., 2014): `local y, h_n = gru(x, h_0)`. Shapes and
---- options are those of `RNN`.
---- > ml.nn.GRU(3, 4)(ml.ones(5, 2, 3))
+--- Gated recurrent unit (GRU) network. It is called as `local output, h_n = gru(input, h_0)`; h_0
+--- is zeros unless given. `output` has the hidden states of the last layer at all steps, `h_n` the
+--- last hidden states of all layers. The gates r, z and n (reset, update, new) stand in the weights
+--- in this order. The input may also be a `PackedSequence` of sequences of several lengths; then so
+--- is the output. The parameters of layer l, counted from 0, are `weight_ih_l`, `weight_hh_l`,
+--- `bias_ih_l` and `bias_hh_l` with l at the end, and `_reverse` behind it for the second
+--- direction. Weights and biases start from the uniform distribution between -k and k with k = 1 /
+--- sqrt(hidden_size).
+--- > ml.nn.GRU(3, 4)(ml.ones(5, 2, 3)).shape
+---   (5, 2, 4)
+---@param input_size the size of each step of the input
+---@param hidden_size the size of the hidden state
+---@param num_layers how many layers are stacked: each takes the hidden states of the one below as
+---   its input
+---@param bias whether the gates have biases
+---@param batch_first whether the batch is the first dimension of input and output; not of the
+---   states
+---@param dropout the probability of dropout between layers in training mode, from 0 to 1
+---@param bidirectional whether a second network reads the sequence backwards; outputs are joined
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape input (steps, n, input_size), or (n, steps, input_size) with batch_first, or (steps,
+---   input_size)
+---@shape h_0, h_n (num_layers D, n, hidden_size), or without n; D = 2 with bidirectional, else 1
+---@shape output (steps, n, D hidden_size), or (n, steps, D hidden_size) with batch_first, or
+---   (steps, D hidden_size)
+---@formula r_t = sigmoid(W_ir x_t + b_ir + W_hr h_(t-1) + b_hr)
+---@formula z_t = sigmoid(W_iz x_t + b_iz + W_hz h_(t-1) + b_hz)
+---@formula n_t = tanh(W_in x_t + b_in + r_t * (W_hn h_(t-1) + b_hn))
+---@formula h_t = (1 - z_t) * n_t + z_t * h_(t-1)
+---@source Cho et al., 2014: Learning phrase representations using RNN encoder-decoder
 layers.GRU = layer.define("GRU", SIZES .. WAYS .. layer.factory,
   function(self, o) set_up(self, "GRU", o) end, RNNBase)
 
@@ -276,7 +382,7 @@ local function define_cell(name, gates, extra, choose)
     end)
   local states = name == "LSTMCell" and 2 or 1
 
-  --- Draws all weights and biases anew, evenly within 1 / sqrt(hidden_size).
+  --- Draws all weights and biases anew, as the constructor does.
   function cls:reset_parameters()
     local bound = 1 / math.sqrt(self.hidden_size)
     for _, p in ipairs(self:parameters()) do init.uniform_(p, -bound, bound) end
@@ -318,16 +424,61 @@ local function define_cell(name, gates, extra, choose)
   return cls
 end
 
---- One step of `RNN`: `h = cell(x, h)`, with `x` (n, input_size) or (input_size) and the state
---- (n, hidden_size) or (hidden_size), zeros unless given.
+--- One step of an Elman recurrent network. It is called as `h = cell(x, h)`; the state is zeros
+--- unless given. The parameters are `weight_ih`, `weight_hh`, `bias_ih` and `bias_hh`. Weights and
+--- biases start from the uniform distribution between -k and k with k = 1 / sqrt(hidden_size).
+--- > ml.nn.RNNCell(3, 4)(ml.ones(2, 3)).shape
+---   (2, 4)
+---@param input_size the size of the input
+---@param hidden_size the size of the hidden state
+---@param bias whether the gates have biases
+---@param nonlinearity "tanh" "tanh" or "relu"
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape input (n, input_size) or (input_size), h (n, hidden_size) or (hidden_size) -> h
+---@formula h' = tanh(W_ih x + b_ih + W_hh h + b_hh)
+---@source Elman, 1990: Finding structure in time
 layers.RNNCell = define_cell("RNNCell", 1, ', RecurrentFunction nonlinearity="tanh"',
   function(self) return ml["rnn_" .. self.nonlinearity .. "_cell"] end)
 
---- One step of `LSTM`: `h, c = cell(x, { h, c })`, with `x` (n, input_size) or (input_size) and
---- states (n, hidden_size) or (hidden_size), zeros unless given.
+--- One step of a long short-term memory (LSTM) network. It is called as `h, c = cell(x, { h, c })`;
+--- the states are zeros unless given. The gates i, f, g and o stand in the weights in this order.
+--- The parameters are `weight_ih`, `weight_hh`, `bias_ih` and `bias_hh`. Weights and biases start
+--- from the uniform distribution between -k and k with k = 1 / sqrt(hidden_size).
+--- > ml.nn.LSTMCell(3, 4)(ml.ones(2, 3)).shape
+---   (2, 4)
+---@param input_size the size of the input
+---@param hidden_size the size of the hidden state
+---@param bias whether the gates have biases
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape input (n, input_size) or (input_size), h, c (n, hidden_size) or (hidden_size) -> h, c
+---@formula i_t = sigmoid(W_ii x_t + b_ii + W_hi h_(t-1) + b_hi)
+---@formula f_t = sigmoid(W_if x_t + b_if + W_hf h_(t-1) + b_hf)
+---@formula g_t = tanh(W_ig x_t + b_ig + W_hg h_(t-1) + b_hg)
+---@formula o_t = sigmoid(W_io x_t + b_io + W_ho h_(t-1) + b_ho)
+---@formula c_t = f_t * c_(t-1) + i_t * g_t
+---@formula h_t = o_t * tanh(c_t)
+---@source Hochreiter and Schmidhuber, 1997: Long short-term memory
 layers.LSTMCell = define_cell("LSTMCell", 4, "", function() return ml.lstm_cell end)
 
---- One step of `GRU`: `h = cell(x, h)`, with shapes as those of `RNNCell`.
+--- One step of a gated recurrent unit (GRU) network. It is called as `h = cell(x, h)`; the state is
+--- zeros unless given. The gates r, z and n stand in the weights in this order. The parameters are
+--- `weight_ih`, `weight_hh`, `bias_ih` and `bias_hh`. Weights and biases start from the uniform
+--- distribution between -k and k with k = 1 / sqrt(hidden_size).
+--- > ml.nn.GRUCell(3, 4)(ml.ones(2, 3)).shape
+---   (2, 4)
+---@param input_size the size of the input
+---@param hidden_size the size of the hidden state
+---@param bias whether the gates have biases
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape input (n, input_size) or (input_size), h (n, hidden_size) or (hidden_size) -> h
+---@formula r_t = sigmoid(W_ir x_t + b_ir + W_hr h_(t-1) + b_hr)
+---@formula z_t = sigmoid(W_iz x_t + b_iz + W_hz h_(t-1) + b_hz)
+---@formula n_t = tanh(W_in x_t + b_in + r_t * (W_hn h_(t-1) + b_hn))
+---@formula h_t = (1 - z_t) * n_t + z_t * h_(t-1)
+---@source Cho et al., 2014: Learning phrase representations using RNN encoder-decoder
 layers.GRUCell = define_cell("GRUCell", 3, "", function() return ml.gru_cell end)
 
 return layers

@@ -19,12 +19,16 @@ local function count(parameters)
 end
 
 --- What stands between the brackets when the module prints; classes override it.
+--- > ml.nn.Linear(2, 3):extra_repr()
+---   2 -> 3
 ---@return string
 function Module:extra_repr() return "" end
 
 local extra_of = numbers.wrap(function(self) return self:extra_repr() end)
 
---- "Linear(64 -> 10)": how errors name the module.
+--- The class and its options, by which errors name the module.
+--- > ml.nn.Linear(2, 3):describe()
+---   Linear(2 -> 3)
 ---@return string
 function Module:describe()
   local extra = extra_of(self)

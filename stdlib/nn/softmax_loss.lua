@@ -22,11 +22,28 @@ local function check_cutoffs(o)
   if before == 0 then options.fail("nn.AdaptiveLogSoftmaxWithLoss: 'cutoffs' is empty") end
 end
 
---- The softmax over many classes, of which few are frequent (Grave et al., 2016). Classes count
---- from 1 and are sorted by how often they come: the first `cutoffs[1]` have scores of their own,
---- and those up to each further cutoff share a cluster, whose features are `div_value` times fewer
---- each. Called with `input` (n, in_features) and `target` (n), or without n, it gives the log
---- probabilities of the targets and their mean loss.
+--- Adaptive softmax: an approximation of the softmax over many classes of which few are frequent.
+--- Classes count from 1 and are sorted by how often they come. The first cutoffs[1] have scores of
+--- their own in the head, together with one score for each cluster; the classes up to each further
+--- cutoff are a cluster, whose features are `div_value` times fewer than those of the cluster
+--- before. Called with `input` and `target` it returns the log probability of each target, and the
+--- mean loss.
+--- > ml.nn.AdaptiveLogSoftmaxWithLoss(8, 20, { 5, 10 }):log_prob(ml.ones(2, 8)).shape
+---   (2, 20)
+---@param in_features the size of the last dimension of the input
+---@param n_classes how many classes there are
+---@param cutoffs the last class of each part but the last, growing, below `n_classes`
+---@param div_value the factor by which the features of a cluster are fewer than those of the one
+---   before
+---@param head_bias whether the head has a bias
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape input (n, in_features), target (n) -> log probabilities (n), loss ()
+---@formula log p(y) = log softmax(head)_y for frequent classes
+---@formula log p(y) = log softmax(head)_cluster + log softmax(tail)_y for others
+---@formula loss = -mean(log p(y))
+---@error a target below 1 or above `n_classes`
+---@source Grave et al., 2016: Efficient softmax approximation for GPUs
 ---@field head moonlet.nn.Linear Scores of the frequent classes and of the clusters.
 ---@field tail moonlet.nn.ModuleList Scores within each cluster.
 layers.AdaptiveLogSoftmaxWithLoss = layer.define("AdaptiveLogSoftmaxWithLoss",
@@ -109,17 +126,24 @@ local function all_classes(self, input, head)
   return ml.cat(parts, 2)
 end
 
---- The log probabilities of all classes: (n, in_features) to (n, n_classes).
----@param input moonlet.Tensor
+--- Log probabilities of all classes.
+--- > ml.nn.AdaptiveLogSoftmaxWithLoss(8, 20, { 5, 10 }):log_prob(ml.ones(2, 8)):exp():sum(2)
+---   {1., 1.}
+---   Tensor (2,) float32 grad_fn=SumBackward
+---@param input moonlet.Tensor the features
 ---@return moonlet.Tensor
+---@shape input (n, in_features) -> (n, n_classes)
 function Adaptive:log_prob(input)
   return all_classes(self, input, layer.run(self, self.head, input))
 end
 
---- The most probable class of each row, from 1; clusters are looked into only where they may have
---- it.
----@param input moonlet.Tensor
+--- The most probable class of each row, from 1. Clusters are evaluated only for rows where they may
+--- have it.
+--- > ml.nn.AdaptiveLogSoftmaxWithLoss(8, 20, { 5, 10 }):predict(ml.ones(2, 8)).shape
+---   (2,)
+---@param input moonlet.Tensor the features
 ---@return moonlet.Tensor
+---@shape input (n, in_features) -> (n) int64
 function Adaptive:predict(input)
   local head = layer.run(self, self.head, input)
   local output = head:argmax(2)
@@ -134,9 +158,22 @@ function Adaptive:extra_repr()
     table.concat(self.cutoffs, ", ", 1, self.n_clusters))
 end
 
---- The cross entropy of the scores that a layer of its own gives: called with `input` (n,
---- in_features) and a target (n) of classes from 1, or (n, ...) with the sizes `out_features`.
---- `weight` has a factor for each class. All scores are in memory at once.
+--- Cross entropy loss with the linear layer of the scores in it. All scores are in memory at once.
+--- With `out_features` there is a distribution of classes for each of these further sizes.
+--- > ml.nn.LinearCrossEntropyLoss(4, 3)(ml.ones(2, 4), ml.tensor { 1, 3 }).shape
+---   ()
+---@param in_features the size of the last dimension of the input
+---@param num_classes how many classes there are
+---@param out_features further sizes of the scores after the classes
+---@param bias whether the layer has a bias
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@param reduction "mean" "mean" of the losses, their "sum", or "none" for each of them
+---@param weight a factor for each class, (num_classes,): 1 unless given
+---@param ignore_index a target that takes no part
+---@param label_smoothing which part of the target is spread evenly over all classes, from 0 to 1
+---@shape input (n, in_features), target (n, *out_features) -> (), or (n, *out_features)
+---@formula loss = cross_entropy(x W^T + b, y)
 ---@field linear moonlet.nn.Linear The layer of the scores.
 layers.LinearCrossEntropyLoss = layer.define("LinearCrossEntropyLoss", "int>=1 in_features, "
   .. "int>=1 num_classes, int[]>=1 out_features={}, bool bias=false" .. layer.factory .. ", "

@@ -17,15 +17,29 @@ local function class_name(self) return class.name(class.of(self)) end
 -- Whether the module says itself what more its state is.
 local function has_extra(self, method) return class.lookup(self, method) ~= Module[method] end
 
---- What belongs to the state besides parameters and buffers: modules that have something define it,
---- together with `set_extra_state`. It stands in the state dict under "_extra_state".
+--- The state of this module beside parameters and buffers; modules that have such state define it,
+--- with `set_extra_state`. What it returns stands in the state dict under "_extra_state".
+--- > Counter = ml.nn.class "Counter"
+--- > function Counter:get_extra_state() return 42 end
+--- > Counter():state_dict()
+---   {_extra_state = 42}
 ---@return any
+---@error the class does not define it
 function Module:get_extra_state()
   fail("%s: has no method get_extra_state", class_name(self))
 end
 
---- Takes what `get_extra_state` gave.
----@param state any
+--- Takes the state that `get_extra_state` gave; modules that have such state define it.
+--- > Counter = ml.nn.class "Counter"
+--- > function Counter:get_extra_state() return self.count or 0 end
+--- > function Counter:set_extra_state(state) self.count = state end
+--- > counter = Counter()
+--- > counter:load_state_dict { _extra_state = 42 }
+---   <All keys matched successfully>
+--- > counter.count
+---   42
+---@param state any what `get_extra_state` returned
+---@error the class does not define it
 function Module:set_extra_state(state)
   fail("%s: has no method set_extra_state, got %s", class_name(self), signature.describe(state))
 end
@@ -72,14 +86,17 @@ end
 local read_state_dict = signature(
   "Module:state_dict(string prefix=\"\", bool keep_vars=false, dict? destination=nil)")
 
---- All parameters and persistent buffers by name ("fc.weight"), sharing memory with the module. The
---- names are PyTorch's: what stands at position 1 of a Sequential or a list is named "0". `prefix`
---- comes before each name; with `keep_vars` the values are the parameters themselves. They are put
---- into `destination`, a new table unless given. `ml.items(state)` goes through them in the order
---- of the modules, and `ml.save` to a `.pt` file keeps it.
----@param prefix? string
----@param keep_vars? boolean
----@param destination? table
+--- All parameters and persistent buffers by name, on the memory of the module. The names are
+--- PyTorch's: the first module of a Sequential is named "0". `ml.items(state)` goes through them in
+--- the order of the modules, and `ml.save` to a `.pt` file keeps it.
+--- > ml.nn.Linear(2, 1):state_dict()
+---   name    shape   dtype
+---   bias    (1,)    float32
+---   weight  (1, 2)  float32
+---@param prefix? string what comes before each name
+---@param keep_vars? boolean whether the values are the parameters themselves, which require
+---   gradients
+---@param destination? table the table to put them into, a new one unless given
 ---@return table<string, Tensor>
 function Module:state_dict(...)
   local prefix, keep_vars, destination = read_state_dict(...)
@@ -247,16 +264,19 @@ end
 local read_load = signature(
   "Module:load_state_dict(dict state_dict, bool strict=true, bool assign=false)")
 
---- Copies the tensors of `state_dict` into the module's own, converting their dtype and device;
---- with `assign` they take the place of the module's own, as they are. Keys that are missing,
---- unexpected or of another shape are an error that lists them all, and nothing is loaded; `{
---- strict = false }` accepts missing and unexpected ones, whose names are in the result, which
---- prints itself. To load a part, as for a network with a new last layer, set the other keys of
---- `state_dict` to nil first.
----@param state_dict table<string, Tensor>
----@param strict? boolean (default true)
----@param assign? boolean
+--- Loads parameters and buffers from a state dict. Tensors are copied into the module's own, which
+--- keep their dtype and device. Keys that are missing, unexpected or of another shape are an error
+--- that lists them all, and nothing is loaded. To load a part, as for a network with a new last
+--- layer, set the other keys of `state_dict` to nil and `strict` to false.
+--- > net = ml.nn.Linear(2, 1)
+--- > net:load_state_dict(ml.nn.Linear(2, 1):state_dict())
+---   <All keys matched successfully>
+---@param state_dict table<string, Tensor> tensors by name
+---@param strict? boolean whether missing and unexpected keys are an error; their names are in the
+---   result
+---@param assign? boolean whether the tensors take the place of the module's own, as they are
 ---@return table { missing_keys = string[], unexpected_keys = string[] }
+---@error keys do not fit, or a tensor has another shape
 function Module:load_state_dict(...)
   local state, strict, assign = read_load(...)
   local report = { strict = strict, assign = assign, plan = {}, missing = {}, unexpected = {},
@@ -288,36 +308,59 @@ end
 
 local add_pre = registrar("register_state_dict_pre_hook", "_state_dict_pre_hooks")
 
---- `hook(module, prefix, keep_vars)` runs before the module's part of a state dict is gathered.
---- Returns a handle: `handle:remove()`.
----@param hook fun(module: table, prefix: string, keep_vars: boolean)
+--- Registers a hook that runs before this module's part of a state dict is gathered. Returns a
+--- handle: `handle:remove()`.
+--- > net = ml.nn.Linear(2, 3)
+--- > handle = net:register_state_dict_pre_hook(function(module) module.bias = nil end)
+--- > net:state_dict()
+---   name    shape   dtype
+---   weight  (3, 2)  float32
+---@param hook fun(module: table, prefix: string, keep_vars: boolean) called as `hook(module,
+---   prefix, keep_vars)`
 ---@return table handle
 function Module:register_state_dict_pre_hook(...) return add_pre(self, ...) end
 
 local add_post = registrar("register_state_dict_post_hook", "_state_dict_hooks")
 
---- `hook(module, state_dict, prefix, local_metadata)` runs when the state dict has the module's
---- part and those below it; it may change the state dict. Returns a handle: `handle:remove()`.
----@param hook fun(module: table, state_dict: table, prefix: string, local_metadata: table)
+--- Registers a hook that runs when a state dict has this module's part and those below it. The hook
+--- may change the state dict. Returns a handle: `handle:remove()`.
+--- > net = ml.nn.Linear(2, 3)
+--- > handle = net:register_state_dict_post_hook(function(_, state) state.bias = nil end)
+--- > net:state_dict()
+---   name    shape   dtype
+---   weight  (3, 2)  float32
+---@param hook fun(module: table, state_dict: table, prefix: string, local_metadata: table) called
+---   as `hook(module, state_dict, prefix, local_metadata)`
 ---@return table handle
 function Module:register_state_dict_post_hook(...) return add_post(self, ...) end
 
 local add_load_pre = registrar("register_load_state_dict_pre_hook", "_load_state_dict_pre_hooks")
 
---- `hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
---- error_msgs)` runs before a state is loaded into the module; it may change the state dict, a copy
---- of the one given. Returns a handle: `handle:remove()`.
----@param hook fun(module: table, state_dict: table, ...)
+--- Registers a hook that runs before a state dict is loaded into this module. The hook may change
+--- the state dict, a copy of the one given. Returns a handle: `handle:remove()`.
+--- > net = ml.nn.Linear(2, 3)
+--- > handle = net:register_load_state_dict_pre_hook(function(_, state) state.old = nil end)
+--- > state = net:state_dict()
+--- > state.old = ml.zeros(1)
+--- > net:load_state_dict(state)
+---   <All keys matched successfully>
+---@param hook fun(module: table, state_dict: table, ...) called as `hook(module, state_dict,
+---   prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)`
 ---@return table handle
 function Module:register_load_state_dict_pre_hook(...) return add_load_pre(self, ...) end
 
 local add_load_post = registrar("register_load_state_dict_post_hook",
   "_load_state_dict_post_hooks")
 
---- `hook(module, incompatible_keys)` runs when it is known which keys do not fit; it may take names
---- out of the arrays `missing_keys` and `unexpected_keys`, so that they are no errors. Returns a
+--- Registers a hook that runs when it is known which keys do not fit. The hook may remove names
+--- from the arrays `missing_keys` and `unexpected_keys`, so that they are no errors. Returns a
 --- handle: `handle:remove()`.
----@param hook fun(module: table, incompatible_keys: table)
+--- > net = ml.nn.Linear(2, 3)
+--- > forgive = function(_, keys) keys.missing_keys = {} end
+--- > handle = net:register_load_state_dict_post_hook(forgive)
+--- > handle:remove()
+---@param hook fun(module: table, incompatible_keys: table) called as `hook(module,
+---   incompatible_keys)`
 ---@return table handle
 function Module:register_load_state_dict_post_hook(...) return add_load_post(self, ...) end
 

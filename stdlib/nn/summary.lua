@@ -153,10 +153,18 @@ end
 
 local read = signature "Module:summary(any... inputs)"
 
---- Calls the network once with the inputs, in eval mode and off the tape, and gives a table of its
---- layers: what each gives, its own parameters, how many multiplications (each with an addition)
---- its products and convolutions take, and the memory of what it gives. It prints in the terminal.
---- > print(ml.nn.Sequential(ml.nn.Linear(4, 8), ml.nn.ReLU()):summary(ml.ones(2, 4)))
+--- Table of the layers with the sizes of what they give, their parameters, multiplications and
+--- memory. The network is called once with the inputs, in eval mode and off the tape. A
+--- multiplication counts with its addition. The table prints in the terminal.
+--- > ml.nn.Sequential(ml.nn.Linear(4, 8), ml.nn.ReLU()):summary(ml.ones(2, 4))
+---   layer        output  parameters  mult-adds  memory
+---   --------------------------------------------------
+---   Sequential   (2, 8)
+---     0: Linear  (2, 8)          40        64     64 B
+---     1: ReLU    (2, 8)                           64 B
+---   --------------------------------------------------
+---   40 parameters (160 B), 40 of them trained
+---   64 mult-adds, 128 B of results
 ---@param ... any the arguments of forward
 ---@return moonlet.Summary
 function Module:summary(...)

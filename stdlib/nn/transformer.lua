@@ -68,11 +68,28 @@ local function feed_forward(self, x)
   return self.linear2(self.dropout(self.activation(self.linear1(x))))
 end
 
---- A layer of the encoder: attention to itself, then two products, each with what comes in added
---- and normalised after (or before, by `norm_first`). Called with `src` (l, n, d_model), or
---- (n, l, d_model) with `batch_first`, and the masks `src_mask` and `src_key_padding_mask` of
---- `MultiheadAttention`. `activation` is "relu", "gelu" or a function.
+--- Layer of a transformer's encoder: self-attention, then a feed-forward network. It is called as
+--- `layer(src, options)` with the options `src_mask`, `src_key_padding_mask` and `is_causal`, as of
+--- `MultiheadAttention`.
 --- > ml.nn.TransformerEncoderLayer(8, 2, { dim_feedforward = 16 })(ml.ones(5, 3, 8)).shape
+---   (5, 3, 8)
+---@param d_model the size of each position, a multiple of `nhead`
+---@param nhead how many heads attention has
+---@param dim_feedforward the size between the two linear layers
+---@param dropout the probability of dropout in training mode, from 0 to 1
+---@param activation "relu", "gelu" "relu", "gelu" or a function of a tensor, between the two linear
+---   layers
+---@param layer_norm_eps what the layer norms add to the variance
+---@param batch_first whether the batch is the first dimension
+---@param norm_first whether norms stand before attention and linear layers, or after the sum
+---@param bias whether linear layers and norms have biases
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape src (l, n, d_model), or (n, l, d_model) with batch_first -> as src
+---@formula x = norm1(x + attention(x, x, x))
+---@formula x = norm2(x + W_2 activation(W_1 x + b_1) + b_2)
+---@formula norm_first: x = x + attention(norm1(x)), x = x + feedforward(norm2(x))
+---@source Vaswani et al., 2017: Attention is all you need
 layers.TransformerEncoderLayer = layer.define("TransformerEncoderLayer", LAYER, function(self, o)
   set_up(self, "nn.TransformerEncoderLayer", o, { "self_attn" })
 end)
@@ -89,10 +106,30 @@ function layers.TransformerEncoderLayer:forward(...)
   return residual(self, 2, x, feed_forward)
 end
 
---- A layer of the decoder: attention to itself, then to `memory`, what the encoder gives, then two
---- products. Called with `tgt`, `memory` and the masks `tgt_mask`, `memory_mask`,
---- `tgt_key_padding_mask` and `memory_key_padding_mask`. The options are those of
---- `TransformerEncoderLayer`.
+--- Layer of a transformer's decoder: self-attention, attention to the encoder's output, then a
+--- feed-forward network. It is called as `layer(tgt, memory, options)` with the options `tgt_mask`,
+--- `memory_mask`, `tgt_key_padding_mask`, `memory_key_padding_mask`, `tgt_is_causal` and
+--- `memory_is_causal`, as of `MultiheadAttention`.
+--- > ml.nn.TransformerDecoderLayer(8, 2, { dim_feedforward = 16 })(ml.ones(4, 3, 8),
+---   ml.ones(5, 3, 8)).shape
+---   (4, 3, 8)
+---@param d_model the size of each position, a multiple of `nhead`
+---@param nhead how many heads attention has
+---@param dim_feedforward the size between the two linear layers
+---@param dropout the probability of dropout in training mode, from 0 to 1
+---@param activation "relu", "gelu" "relu", "gelu" or a function of a tensor, between the two linear
+---   layers
+---@param layer_norm_eps what the layer norms add to the variance
+---@param batch_first whether the batch is the first dimension
+---@param norm_first whether norms stand before attention and linear layers, or after the sum
+---@param bias whether linear layers and norms have biases
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape tgt (t, n, d_model), memory (s, n, d_model) -> (t, n, d_model); n first with batch_first
+---@formula x = norm1(x + attention(x, x, x))
+---@formula x = norm2(x + attention(x, memory, memory))
+---@formula x = norm3(x + W_2 activation(W_1 x + b_1) + b_2)
+---@source Vaswani et al., 2017: Attention is all you need
 layers.TransformerDecoderLayer = layer.define("TransformerDecoderLayer", LAYER, function(self, o)
   set_up(self, "nn.TransformerDecoderLayer", o, { "self_attn", "multihead_attn" })
 end)
@@ -129,12 +166,22 @@ local function leaves_out(first)
     and first.norm1.eps == first.norm2.eps and own.num_heads % 2 == 0
 end
 
---- `num_layers` copies of a layer one after the other, then `norm`, a layer, where given. Called
---- with `src` and the masks `mask` and `src_key_padding_mask`. In eval mode, where no gradient is
---- recorded, positions that the padding mask hides come out of the layers as zeros, as in PyTorch:
---- of layers with the batch first that are normalised after, in a batch without `mask` that is
---- hidden from some position on (with `mask_check`, anywhere without it). `enable_nested_tensor =
---- false` turns this off. Attention is the fused one, which makes no weights, in all modes.
+--- Encoder of a transformer: a stack of copies of a layer. It is called as `encoder(src, options)`
+--- with the options `mask`, `src_key_padding_mask` and `is_causal`. In eval mode, where no gradient
+--- is recorded, positions that the padding mask hides come out of the layers as zeros, as in
+--- PyTorch: for layers with the batch first and norms after the sums, without `mask`, where each
+--- sequence is hidden from some position on.
+--- > layer = ml.nn.TransformerEncoderLayer(8, 2, { dim_feedforward = 16 })
+--- > ml.nn.TransformerEncoder(layer, 2)(ml.ones(5, 3, 8)).shape
+---   (5, 3, 8)
+---@param encoder_layer the layer that is copied
+---@param num_layers how many copies there are
+---@param norm a layer for the result, such as a `LayerNorm`
+---@param enable_nested_tensor whether hidden positions may come out as zeros in eval mode
+---@param mask_check whether that needs each sequence to be hidden from some position on, or not
+---@shape src (l, n, d_model), or (n, l, d_model) with batch_first -> as src
+---@formula y = norm(layer_N(... layer_1(src)))
+---@source Vaswani et al., 2017: Attention is all you need
 ---@field layers moonlet.nn.ModuleList The copies.
 layers.TransformerEncoder = layer.define("TransformerEncoder", "Module encoder_layer, "
   .. "int>=0 num_layers, Module? norm=nil, bool enable_nested_tensor=true, bool mask_check=true",
@@ -188,8 +235,17 @@ function layers.TransformerEncoder:forward(...)
   return self.norm and self.norm(x) or x
 end
 
---- `num_layers` copies of a layer one after the other, then `norm`, a layer, where given. Called as
---- `TransformerDecoderLayer` is.
+--- Decoder of a transformer: a stack of copies of a layer. It is called as `decoder(tgt, memory,
+--- options)`, as a `TransformerDecoderLayer` is.
+--- > layer = ml.nn.TransformerDecoderLayer(8, 2, { dim_feedforward = 16 })
+--- > ml.nn.TransformerDecoder(layer, 2)(ml.ones(4, 3, 8), ml.ones(5, 3, 8)).shape
+---   (4, 3, 8)
+---@param decoder_layer the layer that is copied
+---@param num_layers how many copies there are
+---@param norm a layer for the result, such as a `LayerNorm`
+---@shape tgt (t, n, d_model), memory (s, n, d_model) -> (t, n, d_model); n first with batch_first
+---@formula y = norm(layer_N(... layer_1(tgt, memory), memory))
+---@source Vaswani et al., 2017: Attention is all you need
 ---@field layers moonlet.nn.ModuleList The copies.
 layers.TransformerDecoder = layer.define("TransformerDecoder", "Module decoder_layer, "
   .. "int>=0 num_layers, Module? norm=nil", function(self, o)
@@ -219,14 +275,34 @@ local function make_stack(o, kind, count)
   return layers["Transformer" .. kind](first, count, last)
 end
 
---- The encoder and the decoder of Vaswani et al., 2017, without embeddings: `net(src, tgt)` with
---- `src` (s, n, d_model) and `tgt` (t, n, d_model), with the batch first by `batch_first`, gives
---- (t, n, d_model). Masks by name: `src_mask`, `tgt_mask`, `memory_mask`, `src_key_padding_mask`,
---- `tgt_key_padding_mask`, `memory_key_padding_mask`. Modules of your own take the place of both
---- stacks by `custom_encoder` and `custom_decoder`.
+--- Transformer: an encoder and a decoder, without embeddings and positions. It is called as
+--- `net(src, tgt, options)` with the options `src_mask`, `tgt_mask`, `memory_mask`,
+--- `src_key_padding_mask`, `tgt_key_padding_mask`, `memory_key_padding_mask`, `src_is_causal`,
+--- `tgt_is_causal` and `memory_is_causal`, as of `MultiheadAttention`. Weights start by Xavier's
+--- uniform initialisation.
 --- > net = ml.nn.Transformer(8, 2, 1, 1, 16)
 --- > mask = ml.nn.Transformer.generate_square_subsequent_mask(4)
---- > return net(ml.ones(5, 3, 8), ml.ones(4, 3, 8), { tgt_mask = mask }).shape
+--- > net(ml.ones(5, 3, 8), ml.ones(4, 3, 8), { tgt_mask = mask }).shape
+---   (4, 3, 8)
+---@param d_model the size of each position, a multiple of `nhead`
+---@param nhead how many heads attention has
+---@param num_encoder_layers how many layers the encoder has
+---@param num_decoder_layers how many layers the decoder has
+---@param dim_feedforward the size between the two linear layers
+---@param dropout the probability of dropout in training mode, from 0 to 1
+---@param activation "relu", "gelu" "relu", "gelu" or a function of a tensor, between the two linear
+---   layers
+---@param custom_encoder a module in the place of the encoder
+---@param custom_decoder a module in the place of the decoder
+---@param layer_norm_eps what the layer norms add to the variance
+---@param batch_first whether the batch is the first dimension
+---@param norm_first whether norms stand before attention and linear layers, or after the sum
+---@param bias whether linear layers and norms have biases
+---@param device where the parameters and buffers are made: the default device unless given
+---@param dtype the dtype of the parameters and buffers: the default dtype unless given
+---@shape src (s, n, d_model), tgt (t, n, d_model) -> (t, n, d_model); n first with batch_first
+---@formula y = decoder(tgt, encoder(src))
+---@source Vaswani et al., 2017: Attention is all you need
 layers.Transformer = layer.define("Transformer", "int>=1 d_model=512, int>=1 nhead=8, "
   .. "int>=0 num_encoder_layers=6, int>=0 num_decoder_layers=6, int>=1 dim_feedforward=2048, "
   .. "number>=0<=1 dropout=0.1, string|function activation=\"relu\", Module? custom_encoder=nil, "
@@ -248,11 +324,17 @@ end
 local read_mask = signature("nn.Transformer.generate_square_subsequent_mask(int>=1 sz, "
   .. "string? device=nil, string? dtype=nil)")
 
---- The mask (sz, sz) by which no position sees those after it: minus infinity above the diagonal,
---- zero elsewhere.
----@param sz integer
----@param options? {device?: string, dtype?: string}
+--- Causal mask by which no position attends to those after it: minus infinity above the diagonal, 0
+--- elsewhere.
+--- > ml.nn.Transformer.generate_square_subsequent_mask(3)
+---   {{  0., -inf, -inf},
+---    {  0.,   0., -inf},
+---    {  0.,   0.,   0.}}
+---   Tensor (3, 3) float32
+---@param ... by name: `device`, and `dtype` of the mask
+---@param sz integer how many positions there are
 ---@return moonlet.Tensor
+---@shape -> (sz, sz)
 function Transformer.generate_square_subsequent_mask(...)
   local size, device, dtype = read_mask(...)
   return attention._causal_mask(size, { device = device, dtype = dtype })

@@ -93,16 +93,28 @@ end
 local read_clip_norm = signature("nn.utils.clip_grad_norm_(Module|Tensor|Tensor[] parameters, "
   .. "number>=0 max_norm, number norm_type=2, bool error_if_nonfinite=false, bool? foreach=nil)")
 
---- Scales the gradients of a module, an array of parameters or one parameter together so that their
---- norm is at most `max_norm`. Returns the norm before, a tensor; nothing waits for the device.
---- `norm_type` may be `math.huge`: the greatest absolute value. All tensors of a device and dtype
---- are taken in one pass unless `foreach` is false.
----@param parameters table|Tensor|Tensor[]
----@param max_norm number
----@param norm_type? number (default 2)
----@param error_if_nonfinite? boolean an error, instead of gradients that are not finite either
----@param foreach? boolean
+--- Clips the norm of all gradients together, in place. The gradients are taken as one vector; where
+--- its norm exceeds `max_norm` all are scaled by the same factor. The result is the norm before, a
+--- tensor; nothing waits for the device.
+--- > w = ml.nn.Parameter(ml.tensor { 3.0, 4 })
+--- > w:pow(2):sum():backward()
+--- > ml.nn.utils.clip_grad_norm_(w, 1)
+---   10.  Tensor () float32
+--- > w.grad
+---   {0.6000, 0.8000}
+---   Tensor (2,) float32
+---@param parameters table|Tensor|Tensor[] a module, an array of parameters, or one parameter
+---@param max_norm number the greatest norm that is allowed
+---@param norm_type? number the exponent p of the norm; `math.huge` takes the greatest absolute
+---   value
+---@param error_if_nonfinite? boolean whether a norm that is not finite is an error
+---@param foreach? boolean false to take one tensor after the other: all of a device and dtype are
+---   taken at once unless given
 ---@return Tensor
+---@shape parameters (*), ... -> ()
+---@formula g = g min(1, max_norm / (||g||_p + 1e-6))
+---@error the norm is not finite and `error_if_nonfinite` is true
+---@source Pascanu et al., 2013: On the difficulty of training recurrent neural networks
 function utils.clip_grad_norm_(...)
   local parameters, max_norm, norm_type, error_if_nonfinite, foreach = read_clip_norm(...)
   local gradients = gradients_of(parameters)
@@ -116,12 +128,20 @@ local read_clip_with = signature("nn.utils.clip_grads_with_norm_("
   .. "Module|Tensor|Tensor[] parameters, number>=0 max_norm, Tensor total_norm, "
   .. "bool? foreach=nil)")
 
---- Scales the gradients as `clip_grad_norm_` does, with a norm that is known: that of
---- `get_total_norm`.
----@param parameters table|Tensor|Tensor[]
----@param max_norm number
----@param total_norm Tensor
----@param foreach? boolean
+--- Scales gradients as `clip_grad_norm_` does, by a norm that is known already.
+--- > w = ml.nn.Parameter(ml.tensor { 3.0, 4 })
+--- > w:pow(2):sum():backward()
+--- > ml.nn.utils.clip_grads_with_norm_(w, 1, ml.tensor(10.0))
+--- > w.grad
+---   {0.6000, 0.8000}
+---   Tensor (2,) float32
+---@param parameters table|Tensor|Tensor[] a module, an array of parameters, or one parameter
+---@param max_norm number the greatest norm that is allowed
+---@param total_norm Tensor the norm of the gradients, as `get_total_norm` gives it
+---@param foreach? boolean false to take one tensor after the other: all of a device and dtype are
+---   taken at once unless given
+---@shape parameters (*), ..., total_norm ()
+---@formula g = g min(1, max_norm / (total_norm + 1e-6))
 function utils.clip_grads_with_norm_(...)
   local parameters, max_norm, total, foreach = read_clip_with(...)
   local _ <close> = ml.no_grad()
@@ -132,10 +152,19 @@ local read_clip_value = signature(
   "nn.utils.clip_grad_value_(Module|Tensor|Tensor[] parameters, number>=0 clip_value, "
   .. "bool? foreach=nil)")
 
---- Limits every element of the gradients to -clip_value .. clip_value.
----@param parameters table|Tensor|Tensor[]
----@param clip_value number
----@param foreach? boolean false: one tensor after the other
+--- Clips every element of the gradients to a range, in place.
+--- > w = ml.nn.Parameter(ml.tensor { 3.0, 4 })
+--- > w:pow(2):sum():backward()
+--- > ml.nn.utils.clip_grad_value_(w, 7)
+--- > w.grad
+---   {6., 7.}
+---   Tensor (2,) float32
+---@param parameters table|Tensor|Tensor[] a module, an array of parameters, or one parameter
+---@param clip_value number the greatest absolute value that is allowed
+---@param foreach? boolean false to take one tensor after the other: all of a device and dtype are
+---   taken at once unless given
+---@shape parameters (*), ...
+---@formula g = min(max(g, -clip_value), clip_value)
 function utils.clip_grad_value_(...)
   local parameters, clip_value, foreach = read_clip_value(...)
   local _ <close> = ml.no_grad()
@@ -147,12 +176,18 @@ end
 local read_total_norm = signature("nn.utils.get_total_norm(Tensor|Tensor[] tensors, "
   .. "number norm_type=2, bool error_if_nonfinite=false, bool? foreach=nil)")
 
---- The norm of all tensors as one vector; it is not recorded.
----@param tensors Tensor|Tensor[]
----@param norm_type? number (default 2)
----@param error_if_nonfinite? boolean
----@param foreach? boolean
+--- Norm of several tensors as one vector; it is not recorded.
+--- > ml.nn.utils.get_total_norm { ml.tensor { 3.0 }, ml.tensor { 4.0 } }
+---   5.  Tensor () float32
+---@param tensors Tensor|Tensor[] an array of tensors, or one
+---@param norm_type? number the exponent p of the norm; `math.huge` takes the greatest absolute
+---   value
+---@param error_if_nonfinite? boolean whether a norm that is not finite is an error
+---@param foreach? boolean false to take one tensor after the other: all of a device and dtype are
+---   taken at once unless given
 ---@return Tensor
+---@shape tensors (*), ... -> ()
+---@formula y = (sum_i |x_i|^p)^(1/p)
 function utils.get_total_norm(...)
   local tensors, norm_type, error_if_nonfinite, foreach = read_total_norm(...)
   local _ <close> = ml.no_grad()
@@ -164,8 +199,12 @@ local read_to_vector = signature(
   "nn.utils.parameters_to_vector(Module|Tensor|Tensor[] parameters)")
 
 --- All parameters one after the other in one vector, on the tape.
----@param parameters table|Tensor|Tensor[]
+--- > ml.nn.utils.parameters_to_vector { ml.ones(2), ml.zeros(1, 2) }
+---   {1., 1., 0., 0.}
+---   Tensor (4,) float32
+---@param parameters table|Tensor|Tensor[] a module, an array of parameters, or one parameter
 ---@return Tensor
+---@shape parameters (*), ... -> (sum of their elements)
 function utils.parameters_to_vector(...)
   local parts = {}
   for i, p in ipairs(parameters_of((read_to_vector(...)))) do parts[i] = p:reshape(-1) end
@@ -175,9 +214,16 @@ end
 local read_from_vector = signature(
   "nn.utils.vector_to_parameters(Tensor vec, Module|Tensor|Tensor[] parameters)")
 
---- Copies the elements of a vector into the parameters, one after the other.
----@param vec Tensor
----@param parameters table|Tensor|Tensor[]
+--- Copies the elements of a vector into parameters, one after the other.
+--- > w = ml.nn.Parameter(ml.ones(2))
+--- > ml.nn.utils.vector_to_parameters(ml.tensor { 3.0, 4 }, w)
+--- > w
+---   {3., 4.}
+---   Tensor (2,) float32 requires_grad
+---@param vec Tensor the vector
+---@param parameters table|Tensor|Tensor[] a module, an array of parameters, or one parameter
+---@shape vec (sum of the parameters' elements)
+---@error the vector has too few elements or too many
 function utils.vector_to_parameters(...)
   local vec, given = read_from_vector(...)
   local parameters, count, at = parameters_of(given), 0, 1
@@ -195,11 +241,13 @@ end
 
 local read_skip_init = signature "nn.utils.skip_init(any module_cls, any... args)"
 
---- An object of a class of modules whose parameters are not set: `nn.utils.skip_init(nn.Linear, 3,
---- 4)`, for one whose weights are loaded next. The initialisers of nn.init do nothing meanwhile, so
---- no random numbers are drawn.
----@param module_cls table
----@param ... any the constructor's arguments
+--- Module whose parameters are not initialised, for one whose weights are loaded next. The
+--- functions of nn.init do nothing meanwhile, so that no random numbers are drawn.
+--- > ml.nn.utils.skip_init(ml.nn.Linear, 3, 4)
+---   Linear(3 -> 4)        16
+---   16 parameters
+---@param module_cls table the class
+---@param ... any the arguments of its constructor
 ---@return table module
 function utils.skip_init(module_cls, ...)
   read_skip_init(module_cls)
@@ -231,11 +279,14 @@ end
 local FORMAT = "(Module module, string memory_format)"
 local read_format2 = signature("nn.utils.convert_conv2d_weight_memory_format" .. FORMAT)
 
---- Puts the weights of all two-dimensional convolutions of a module into a memory format:
---- "channels_last".
----@param module table
----@param memory_format string
+--- Converts the weights of all two-dimensional convolutions of a module to a memory format.
+--- > net = ml.nn.Conv2d(2, 3, 3)
+--- > ml.nn.utils.convert_conv2d_weight_memory_format(net, "channels_last").weight:stride()
+---   (18, 1, 6, 2)
+---@param module table the module
+---@param memory_format string "channels_last" or "contiguous_format"
 ---@return table module
+---@shape weights (o, c, kh, kw), whose shapes stay
 function utils.convert_conv2d_weight_memory_format(...)
   local module, format = read_format2(...)
   return convert_weights(module, 4, format)
@@ -243,11 +294,14 @@ end
 
 local read_format3 = signature("nn.utils.convert_conv3d_weight_memory_format" .. FORMAT)
 
---- Puts the weights of all three-dimensional convolutions of a module into a memory format:
---- "channels_last_3d".
----@param module table
----@param memory_format string
+--- Converts the weights of all three-dimensional convolutions of a module to a memory format.
+--- > net = ml.nn.Conv3d(2, 3, 3)
+--- > ml.nn.utils.convert_conv3d_weight_memory_format(net, "channels_last_3d").weight:stride()
+---   (54, 1, 18, 6, 2)
+---@param module table the module
+---@param memory_format string "channels_last_3d" or "contiguous_format"
 ---@return table module
+---@shape weights (o, c, kd, kh, kw), whose shapes stay
 function utils.convert_conv3d_weight_memory_format(...)
   local module, format = read_format3(...)
   return convert_weights(module, 5, format)
@@ -256,10 +310,16 @@ end
 local read_consume = signature(
   "nn.utils.consume_prefix_in_state_dict_if_present(table state_dict, string prefix)")
 
---- Takes `prefix` off the names in a state dict that begin with it, in place: "module." off those
+--- Removes a prefix from the names of a state dict that have it, in place. "module." is the one
 --- that `DataParallel` and PyTorch's `DistributedDataParallel` save.
----@param state_dict table<string, Tensor>
----@param prefix string
+--- > state = { ["module.weight"] = ml.ones(2) }
+--- > ml.nn.utils.consume_prefix_in_state_dict_if_present(state, "module.")
+--- > state
+---   name    shape  dtype
+---   weight  (2,)   float32
+---@param state_dict table<string, Tensor> the state dict
+---@param prefix string what is removed
+---@shape state_dict (*), ..., whose tensors stay
 function utils.consume_prefix_in_state_dict_if_present(...)
   local state, prefix = read_consume(...)
   for _, key in ipairs(notes.keys(state)) do

@@ -15,12 +15,32 @@ signature.add_type("Epsilons", "two numbers of at least 0, of which the first ma
     return fits and { value[1] or false, value[2] } or nil
   end, true)
 
---- Adafactor (Shazeer and Stern, 2018), which keeps of a matrix's squared gradients the sums of
---- rows and columns only: `optim.Adafactor(net:parameters(), { lr = 0.01 })`. Options: `lr` (0.01,
---- the largest relative step), `beta2_decay` (-0.8), `eps` ({false, 1e-3}: the least variance, by
---- default that of the dtype, and the least size of a parameter), `d` (1, where updates are
---- clipped), `weight_decay` (0, decoupled), `maximize` (go up the gradient). Its steps are
---- not elementwise: with `foreach` or without, parameters move one after the other.
+--- Adafactor: keeps of a matrix's squared gradients only the means of rows and columns. Parameters
+--- with fewer than two dimensions keep all squares. The parameters move one after the other.
+--- > w = ml.nn.Parameter(ml.tensor { 1.0, 2 })
+--- > opt = ml.optim.Adafactor({ w }, { lr = 0.1 })
+--- > w:pow(2):sum():backward() opt:step()
+--- > w
+---   {0.8419, 1.8419}
+---   Tensor (2,) float32 requires_grad
+---@param params an array of parameters, or of groups { params = ..., lr = ... } with options of
+---   their own
+---@param lr the greatest relative step
+---@param beta2_decay the exponent of the decay of the running means, at most 0
+---@param eps the least root of the variance, the machine epsilon if false, and the least size of a
+---   parameter
+---@param d from which root mean square on updates are clipped, at least 1
+---@param weight_decay the factor by which parameters shrink in each step, times `lr`
+---@param foreach of no effect: parameters move one after the other
+---@param maximize whether the objective is maximised: gradients count with the opposite sign
+---@formula rho_t = min(lr, 1 / sqrt(t)), alpha_t = max(eps[2], r(theta)) rho_t
+---@formula theta = theta - lr weight_decay theta, b = 1 - t^beta2_decay
+---@formula R = b R + (1 - b) mean of g^2 over columns, C = b C + (1 - b) mean of g^2 over rows
+---@formula V = R C / max(mean(R), eps[1])
+---@formula u = g / max(sqrt(V), eps[1])
+---@formula theta = theta - alpha_t u / max(1, r(u) / d), where r(x) = sqrt(mean(x^2))
+---@error a parameter is complex
+---@source Shazeer and Stern, 2018: Adafactor: adaptive learning rates with sublinear memory cost
 local Adafactor = define.own("Adafactor", "number>=0|OneNumber lr=0.01, "
   .. "number<=0 beta2_decay=-0.8, Epsilons eps={false, 0.001}, number>=1 d=1.0, "
   .. "number>=0 weight_decay=0, bool? foreach=nil, bool maximize=false")
@@ -69,11 +89,18 @@ local function estimate(gradient, state, rate, eps)
   return state.row_var:matmul(state.col_var):div_(scale)
 end
 
---- Changes one parameter by its gradient, with the state kept for it and the options of its group.
----@param p Tensor
----@param gradient Tensor
----@param state table
----@param group table
+--- Changes one parameter by its gradient, in place.
+--- > opt = ml.optim.Adafactor({ ml.nn.Parameter(ml.ones(2)) })
+--- > w = ml.ones(2)
+--- > ml.no_grad(opt.update, opt, w, ml.ones(2), {}, opt.param_groups[1])
+--- > w
+---   {0.9900, 0.9900}
+---   Tensor (2,) float32
+---@param p Tensor the parameter
+---@param gradient Tensor its gradient
+---@param state table what is kept of the parameter
+---@param group table the options of its group
+---@shape p (*), gradient (*)
 function Adafactor:update(p, gradient, state, group)
   if p:is_complex() then options.fail("%s does not support complex parameters", self.name) end
   if not state.step then begin(state, p) end

@@ -10,13 +10,32 @@ local NAME = "CyclicLR"
 signature.add_choice("CycleMode", { "triangular", "triangular2", "exp_range" })
 signature.add_choice("ScaleMode", { "cycle", "iterations" })
 
---- `CyclicLR(optimizer, base_lr, max_lr, { step_size_up = 2000 })`: up from `base_lr` to `max_lr`
---- in `step_size_up` steps and down in `step_size_down` (as many), again and again (Smith, 2017). A
---- step is that of a batch. `mode` "triangular" keeps the height of the cycles, "triangular2"
---- halves it each time, "exp_range" has it fall by `gamma` each step; or `scale_fn(x)` gives it,
---- where x is the cycle, from 1, or with `scale_mode = "iterations"` the step. With
---- `cycle_momentum` (true) the momentum goes from `max_momentum` (0.9) to `base_momentum` (0.8) as
---- the rate goes up.
+--- Cyclic rates: up and down between two bounds, with a step after each batch. With
+--- `cycle_momentum` the momentum, or the first of the betas, moves the other way. a and b are the
+--- bounds, h is the height of the cycle, and p rises from 0 to 1 and falls to 0.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1, momentum = 0.9 })
+--- > scheduler = ml.optim.lr_scheduler.CyclicLR(opt, 0.1, 1, { step_size_up = 2 })
+--- > rates = {}
+--- > for i = 1, 5 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
+--- > rates
+---   {0.1, 0.55, 1.0, 0.55, 0.1}
+---@param optimizer the optimiser whose rates are set
+---@param base_lr the lower bound: a number, or one for each group
+---@param max_lr the upper bound, if the height of cycles is 1: a number, or one for each group
+---@param step_size_up how many steps the rise takes
+---@param step_size_down how many steps the fall takes: as many unless given
+---@param mode "triangular" "triangular" for cycles of the same height, "triangular2" halves it each
+---   time, "exp_range" multiplies it by `gamma` each step
+---@param gamma the factor of "exp_range"
+---@param scale_fn gives the height of a cycle, of which 1 is all; `mode` is then ignored
+---@param scale_mode what `scale_fn` gets: "cycle" the cycle, from 1, "iterations" the step
+---@param cycle_momentum whether the momentum moves too
+---@param base_momentum its lower bound: a number, or one for each group
+---@param max_momentum its upper bound: a number, or one for each group
+---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
+---@formula lr = a + (b - a) h p
+---@error `cycle_momentum` for an optimiser without a momentum or betas
+---@source Smith, 2017: Cyclical learning rates for training neural networks
 local CyclicLR = schedule.define(NAME)
 
 CyclicLR.unset = { "_scale_fn_custom" }
@@ -59,7 +78,11 @@ function CyclicLR:init(...)
 end
 
 --- The height of a cycle, of which 1 is all.
----@param x number the cycle, from 1, or the step
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { momentum = 0.9 })
+--- > scheduler = ml.optim.lr_scheduler.CyclicLR(opt, 0.1, 1, { mode = "triangular2" })
+--- > scheduler:scale_fn(3)
+---   0.25
+---@param x number the cycle, from 1, or with the scale mode "iterations" the step
 ---@return number
 function CyclicLR:scale_fn(x)
   if self.scale_function then

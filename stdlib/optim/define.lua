@@ -33,10 +33,7 @@ local function first_value(group, initial)
   return number_of(group[initial])
 end
 
---- What a state begins with beside tensors of zeros.
----@param state table
----@param p Tensor
----@param group table
+-- What a state begins with beside tensors of zeros.
 function Elementwise:begin(state, p, group)
   local row = self.row
   for _, name in ipairs(row.counted) do state[name] = first_value(group, row.initial[name] or 0) end
@@ -194,15 +191,13 @@ local function collect(self, group)
   return work
 end
 
---- Raises an error where a gradient that is a tensor cannot be taken.
+-- Raises an error where a gradient that is a tensor cannot be taken.
 function Elementwise:check_dense() end
 
---- Whether a step with the options of a group reaches rows that a sparse gradient has not.
----@return boolean
+-- Whether a step with the options of a group reaches rows that a sparse gradient has not.
 function Elementwise:wants_dense() return false end
 
---- Raises an error where a sparse gradient cannot be taken with the options of a group.
----@param group table
+-- Raises an error where a sparse gradient cannot be taken with the options of a group.
 function Elementwise:check_rows(group)
   if group.weight_decay and group.weight_decay ~= 0 then
     options.fail("%s: 'weight_decay' is not for sparse gradients", self.name)
@@ -310,8 +305,7 @@ function Elementwise:_check_state(_, state, group)
   end
 end
 
---- Checks that `betas` are two numbers from 0 to below 1, or two tensors of one.
----@param group table
+-- Checks that `betas` are two numbers from 0 to below 1, or two tensors of one.
 function Elementwise:check_betas(group)
   for i = 1, 2 do
     local beta = number_of(group.betas[i])
@@ -322,8 +316,7 @@ function Elementwise:check_betas(group)
   end
 end
 
---- Checks a group's options; subclasses may extend it.
----@param group table
+-- Checks a group's options; subclasses may extend it.
 function Elementwise:check(group)
   if group.betas then self:check_betas(group) else Optimizer.check(self, group) end
 end

@@ -10,12 +10,40 @@ local signature = require "moonlet.signature"
 local strong_wolfe = require "moonlet.optim.strong_wolfe"
 local fail = options.fail
 
---- L-BFGS (Liu and Nocedal, 1989), which learns the curvature from the last gradients. Its `step`
---- wants a closure that computes the loss and its gradients, and calls it several times:
---- `optim.LBFGS(net:parameters(), { line_search_fn = "strong_wolfe" })`. There is one group.
---- Options: `lr` (1), `max_iter` (20) and `max_eval` (5/4 of it) in a step, `tolerance_grad`
---- (1e-7), `tolerance_change` (1e-9), `history_size` (100), `line_search_fn` ("strong_wolfe", or
---- nothing), `maximize`.
+--- L-BFGS: a quasi-Newton method that learns the curvature from the last gradients. `step` needs a
+--- closure that clears the gradients, computes the loss and calls backward; it is called several
+--- times in a step. There is one group of parameters. H approximates the inverse Hessian by the
+--- last differences of parameters and gradients; t is `lr`, in the first iteration times min(1, 1 /
+--- ||g||_1), or found by the line search.
+--- > w = ml.nn.Parameter(ml.tensor { 1.0, 2 })
+--- > opt = ml.optim.LBFGS({ w }, { line_search_fn = "strong_wolfe" })
+--- > function closure()
+---     opt:zero_grad()
+---     local loss = (w - ml.tensor { 3.0, 4 }):pow(2):sum()
+---     loss:backward()
+---     return loss
+---   end
+--- > opt:step(closure):item()
+---   8.0
+--- > w
+---   {3., 4.}
+---   Tensor (2,) float32 requires_grad
+---@param params an array of parameters, or of groups { params = ..., lr = ... } with options of
+---   their own
+---@param lr the step along the direction
+---@param max_iter how many iterations a step makes at most
+---@param max_eval how often the closure is called in a step: 5 / 4 of `max_iter` unless given
+---@param tolerance_grad where the greatest element of the gradient is at most this, the step ends
+---@param tolerance_change where loss or parameters change by less than this, the step ends
+---@param history_size how many pairs are kept
+---@param line_search_fn "strong_wolfe" "strong_wolfe" for a line search by the strong Wolfe
+---   conditions, or nil for none
+---@param maximize whether the objective is maximised: gradients count with the opposite sign
+---@formula d = -H g
+---@formula theta = theta + t d
+---@error a step without a closure
+---@error more than one group of parameters
+---@source Liu and Nocedal, 1989: On the limited memory BFGS method for large scale optimization
 local LBFGS = define.own("LBFGS", "number>=0|OneNumber lr=1.0, int>=0 max_iter=20, "
   .. "int>=0? max_eval=nil, number tolerance_grad=1e-7, number tolerance_change=1e-9, "
   .. "int>=0 history_size=100, "
@@ -40,8 +68,12 @@ function LBFGS:check(group)
   end
 end
 
---- Takes one group of parameters.
----@param param_group table
+--- Adds the one group of parameters.
+--- > w = ml.nn.Parameter(ml.ones(2))
+--- > #ml.optim.LBFGS({ w }).param_groups
+---   1
+---@param param_group table the group: { params = ... }
+---@error there is a group already
 function LBFGS:add_param_group(...)
   if #self.param_groups > 0 then
     fail("%s: takes one group of parameters, with the same options for all", self.name)

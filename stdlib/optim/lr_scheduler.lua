@@ -36,7 +36,19 @@ local function from_base(self, value)
   return out
 end
 
---- `StepLR(optimizer, step_size, { gamma = 0.1 })`: times gamma every `step_size` epochs.
+--- Step decay: multiplies the rates by `gamma` every `step_size` epochs. lr_0 is the first rate and
+--- t the epoch, from 0.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.lr_scheduler.StepLR(opt, 2)
+--- > rates = {}
+--- > for i = 1, 5 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
+--- > rates
+---   {1, 1, 0.1, 0.1, 0.01}
+---@param optimizer the optimiser whose rates are set
+---@param step_size how many epochs lie between decays
+---@param gamma the factor
+---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
+---@formula lr = lr_0 gamma^(floor(t / step_size))
 local StepLR = define("StepLR", "int>=1 step_size, number gamma=0.1")
 lr_scheduler.StepLR = StepLR
 
@@ -45,15 +57,31 @@ function StepLR:get_lr()
   return times(self, function() return self.gamma end)
 end
 
---- The rates at `last_epoch` from the base rates alone: an array.
----@return number[]
+--- The rates of the present epoch from the first ones alone.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.lr_scheduler.StepLR(opt, 2)
+--- > scheduler:get_closed_form_lr()
+---   {1.0}
+---@return number[] rates
 function StepLR:get_closed_form_lr()
   return from_base(self, function(base)
     return base * self.gamma ^ (self.last_epoch // self.step_size)
   end)
 end
 
---- `MultiStepLR(optimizer, { 30, 80 }, { gamma = 0.1 })`: times gamma at each of the epochs.
+--- Step decay at given epochs: multiplies the rates by `gamma` at each milestone. n is the number
+--- of milestones up to the epoch; lr_0 is the first rate and t the epoch, from 0.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.lr_scheduler.MultiStepLR(opt, { 1, 3 })
+--- > rates = {}
+--- > for i = 1, 5 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
+--- > rates
+---   {1, 0.1, 0.1, 0.01, 0.01}
+---@param optimizer the optimiser whose rates are set
+---@param milestones the epochs
+---@param gamma the factor
+---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
+---@formula lr = lr_0 gamma^n
 local MultiStepLR = define("MultiStepLR", "int[] milestones, number gamma=0.1", function(o)
   local counts = {}
   for _, milestone in ipairs(o.milestones) do counts[milestone] = (counts[milestone] or 0) + 1 end
@@ -61,8 +89,12 @@ local MultiStepLR = define("MultiStepLR", "int[] milestones, number gamma=0.1", 
 end)
 lr_scheduler.MultiStepLR = MultiStepLR
 
---- How many milestones `matches` says yes to.
----@param matches fun(milestone: integer): boolean
+--- How many milestones a condition holds for.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.lr_scheduler.MultiStepLR(opt, { 1, 3 })
+--- > scheduler:count(function(milestone) return milestone <= 2 end)
+---   1
+---@param matches fun(milestone: integer): boolean the condition, a function of the milestone
 ---@return integer
 function MultiStepLR:count(matches)
   local n = 0
@@ -78,15 +110,30 @@ function MultiStepLR:get_lr()
   return times(self, function() return self.gamma ^ n end)
 end
 
---- The rates at `last_epoch` from the base rates alone: an array.
----@return number[]
+--- The rates of the present epoch from the first ones alone.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.lr_scheduler.MultiStepLR(opt, { 1, 3 })
+--- > scheduler:get_closed_form_lr()
+---   {1.0}
+---@return number[] rates
 function MultiStepLR:get_closed_form_lr()
   local n = self:count(function(milestone) return milestone <= self.last_epoch end)
   return from_base(self, function(base) return base * self.gamma ^ n end)
 end
 
---- `ConstantLR(optimizer, { factor = 1 / 3, total_iters = 5 })`: times `factor` for the first
---- epochs.
+--- Multiplies the rates by a factor for the first epochs. lr_0 is the first rate and t the epoch,
+--- from 0.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.lr_scheduler.ConstantLR(opt, { factor = 0.5, total_iters = 2 })
+--- > rates = {}
+--- > for i = 1, 5 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
+--- > rates
+---   {0.5, 0.5, 1.0, 1.0, 1.0}
+---@param optimizer the optimiser whose rates are set
+---@param factor the factor, from 0 to 1
+---@param total_iters for how many epochs
+---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
+---@formula lr = lr_0 factor if t < total_iters, else lr_0
 local ConstantLR = define("ConstantLR", "number>=0<=1 factor=1/3, int>=0 total_iters=5")
 lr_scheduler.ConstantLR = ConstantLR
 
@@ -96,15 +143,31 @@ function ConstantLR:get_lr()
   return times(self, function() return 1 / self.factor end)
 end
 
---- The rates at `last_epoch` from the base rates alone: an array.
----@return number[]
+--- The rates of the present epoch from the first ones alone.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.lr_scheduler.ConstantLR(opt)
+--- > scheduler:get_closed_form_lr()
+---   {0.33333333333333}
+---@return number[] rates
 function ConstantLR:get_closed_form_lr()
   local factor = self.last_epoch >= self.total_iters and 1 or self.factor
   return from_base(self, function(base) return base * factor end)
 end
 
---- `LinearLR(optimizer, { start_factor = 1 / 3, end_factor = 1, total_iters = 5 })`: times a factor
---- that goes from one to the other, as a warm-up.
+--- Linear warm-up or decay: multiplies the rates by a factor that changes evenly. lr_0 is the first
+--- rate and t the epoch, from 0.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.lr_scheduler.LinearLR(opt, { start_factor = 0.25, total_iters = 3 })
+--- > rates = {}
+--- > for i = 1, 5 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
+--- > rates
+---   {0.25, 0.5, 0.75, 1.0, 1.0}
+---@param optimizer the optimiser whose rates are set
+---@param start_factor the factor of the first epoch, above 0 and at most 1
+---@param end_factor the factor from `total_iters` on, from 0 to 1
+---@param total_iters how many epochs the change takes
+---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
+---@formula lr = lr_0 (start_factor + (end_factor - start_factor) min(1, t / total_iters))
 local LinearLR = define("LinearLR",
   "number>0<=1 start_factor=1/3, number>=0<=1 end_factor=1.0, int>=1 total_iters=5")
 lr_scheduler.LinearLR = LinearLR
@@ -117,8 +180,12 @@ function LinearLR:get_lr()
   return times(self, function() return 1 + rise / before end)
 end
 
---- The rates at `last_epoch` from the base rates alone: an array.
----@return number[]
+--- The rates of the present epoch from the first ones alone.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.lr_scheduler.LinearLR(opt)
+--- > scheduler:get_closed_form_lr()
+---   {0.33333333333333}
+---@return number[] rates
 function LinearLR:get_closed_form_lr()
   local part = math.min(self.total_iters, self.last_epoch) / self.total_iters
   return from_base(self, function(base)
@@ -126,7 +193,18 @@ function LinearLR:get_closed_form_lr()
   end)
 end
 
---- `ExponentialLR(optimizer, gamma)`: times gamma every epoch.
+--- Exponential decay: multiplies the rates by `gamma` every epoch. lr_0 is the first rate and t the
+--- epoch, from 0.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.lr_scheduler.ExponentialLR(opt, 0.5)
+--- > rates = {}
+--- > for i = 1, 5 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
+--- > rates
+---   {1, 0.5, 0.25, 0.125, 0.0625}
+---@param optimizer the optimiser whose rates are set
+---@param gamma the factor
+---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
+---@formula lr = lr_0 gamma^t
 local ExponentialLR = define("ExponentialLR", "number gamma")
 lr_scheduler.ExponentialLR = ExponentialLR
 
@@ -135,14 +213,28 @@ function ExponentialLR:get_lr()
   return times(self, function() return self.gamma end)
 end
 
---- The rates at `last_epoch` from the base rates alone: an array.
----@return number[]
+--- The rates of the present epoch from the first ones alone.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.lr_scheduler.ExponentialLR(opt, 0.5)
+--- > scheduler:get_closed_form_lr()
+---   {1.0}
+---@return number[] rates
 function ExponentialLR:get_closed_form_lr()
   return from_base(self, function(base) return base * self.gamma ^ self.last_epoch end)
 end
 
---- `PolynomialLR(optimizer, { total_iters = 5, power = 1 })`: down to 0 in `total_iters` epochs,
---- along a power of what is left of them.
+--- Polynomial decay to 0. lr_0 is the first rate and t the epoch, from 0.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.lr_scheduler.PolynomialLR(opt, { total_iters = 4 })
+--- > rates = {}
+--- > for i = 1, 5 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
+--- > rates
+---   {1, 0.75, 0.5, 0.25, 0.0}
+---@param optimizer the optimiser whose rates are set
+---@param total_iters how many epochs the decay takes
+---@param power the exponent
+---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
+---@formula lr = lr_0 (1 - min(1, t / total_iters))^power
 local PolynomialLR = define("PolynomialLR", "int>=1 total_iters=5, number power=1.0")
 lr_scheduler.PolynomialLR = PolynomialLR
 
@@ -152,15 +244,31 @@ function PolynomialLR:get_lr()
   return times(self, function() return left ^ self.power end)
 end
 
---- The rates at `last_epoch` from the base rates alone: an array.
----@return number[]
+--- The rates of the present epoch from the first ones alone.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.lr_scheduler.PolynomialLR(opt)
+--- > scheduler:get_closed_form_lr()
+---   {1.0}
+---@return number[] rates
 function PolynomialLR:get_closed_form_lr()
   local left = 1 - math.min(self.total_iters, self.last_epoch) / self.total_iters
   return from_base(self, function(base) return base * left ^ self.power end)
 end
 
---- `CosineAnnealingLR(optimizer, T_max, { eta_min = 0 })`: down along half a cosine in `T_max`
---- epochs, then up again (Loshchilov and Hutter, 2017).
+--- Cosine annealing: down along half a cosine in `T_max` epochs, then up again. lr_0 is the first
+--- rate and t the epoch, from 0.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.lr_scheduler.CosineAnnealingLR(opt, 4)
+--- > rates = {}
+--- > for i = 1, 5 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
+--- > rates
+---   {1, 0.85355339059327, 0.5, 0.14644660940673, 0.0}
+---@param optimizer the optimiser whose rates are set
+---@param T_max half of the period, in epochs
+---@param eta_min the least rate
+---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
+---@formula lr = eta_min + (lr_0 - eta_min) (1 + cos(pi t / T_max)) / 2
+---@source Loshchilov and Hutter, 2017: SGDR: stochastic gradient descent with warm restarts
 local CosineAnnealingLR = define("CosineAnnealingLR", "int>=1 T_max, number eta_min=0.0")
 lr_scheduler.CosineAnnealingLR = CosineAnnealingLR
 
@@ -180,8 +288,12 @@ function CosineAnnealingLR:get_lr()
   return from_base(self, function(_, i) return ratio * (rate(i) - low) + low end)
 end
 
---- The rates at `last_epoch` from the base rates alone: an array.
----@return number[]
+--- The rates of the present epoch from the first ones alone.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.lr_scheduler.CosineAnnealingLR(opt, 4)
+--- > scheduler:get_closed_form_lr()
+---   {1.0}
+---@return number[] rates
 function CosineAnnealingLR:get_closed_form_lr()
   return from_base(self, function(base)
     return self.eta_min + (base - self.eta_min) * cosine(self, self.last_epoch) / 2
@@ -220,8 +332,18 @@ local function define_lambda(name)
   return cls
 end
 
---- `LambdaLR(optimizer, f)`: the first rate times `f(epoch)`; an array has a function for each
---- group.
+--- Multiplies the first rates by a function of the epoch. lr_0 is the first rate and t the epoch,
+--- from 0.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.lr_scheduler.LambdaLR(opt, function(epoch) return 1 / (1 + epoch) end)
+--- > rates = {}
+--- > for i = 1, 5 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
+--- > rates
+---   {1.0, 0.5, 0.33333333333333, 0.25, 0.2}
+---@param optimizer the optimiser whose rates are set
+---@param lr_lambda the function of the epoch, from 0, or an array with one for each group
+---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
+---@formula lr = lr_0 f(t)
 local LambdaLR = define_lambda("LambdaLR")
 lr_scheduler.LambdaLR = LambdaLR
 
@@ -229,8 +351,18 @@ function LambdaLR:get_lr()
   return from_base(self, function(base, i) return base * self.function_of(i)(self.last_epoch) end)
 end
 
---- `MultiplicativeLR(optimizer, f)`: times `f(epoch)` every epoch; an array has a function for each
---- group.
+--- Multiplies the rates by a function of the epoch, every epoch. lr_0 is the first rate and t the
+--- epoch, from 0.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.lr_scheduler.MultiplicativeLR(opt, function() return 0.5 end)
+--- > rates = {}
+--- > for i = 1, 5 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
+--- > rates
+---   {1, 0.5, 0.25, 0.125, 0.0625}
+---@param optimizer the optimiser whose rates are set
+---@param lr_lambda the function of the epoch, from 1, or an array with one for each group
+---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
+---@formula lr = lr_0 prod_{k = 1}^t f(k)
 local MultiplicativeLR = define_lambda("MultiplicativeLR")
 lr_scheduler.MultiplicativeLR = MultiplicativeLR
 

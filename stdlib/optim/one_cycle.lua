@@ -9,13 +9,34 @@ local NAME = "OneCycleLR"
 
 signature.add_choice("Anneal", { "cos", "linear" })
 
---- `OneCycleLR(optimizer, max_lr, { total_steps = 1000 })`: up from `max_lr / div_factor` (25) to
---- `max_lr` in the first part `pct_start` (0.3) of the steps, then down to the first rate divided
---- by `final_div_factor` (1e4), along a cosine or a line (`anneal_strategy` "cos" or "linear")
---- (Smith and Topin, 2018). The steps, those of batches, are `total_steps` or `epochs` times
---- `steps_per_epoch`; more are an error. With `three_phase` it goes down as it went up, then lower.
---- With `cycle_momentum` (true) the momentum goes from `max_momentum` (0.95) to `base_momentum`
---- (0.85) as the rate goes up, and back.
+--- One-cycle policy: up to the greatest rate once, then down, with a step after each batch. The
+--- rates rise from max_lr / div_factor to max_lr and fall to max_lr / (div_factor
+--- final_div_factor). With `cycle_momentum` the momentum, or the first of the betas, moves the
+--- other way. a and b are the rates at the ends of a phase, of which the part p is over.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1, momentum = 0.9 })
+--- > scheduler = ml.optim.lr_scheduler.OneCycleLR(opt, 1, { total_steps = 5 })
+--- > rates = {}
+--- > for i = 1, 5 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
+--- > rates
+---   {0.04, 0.95048463201347, 0.61126202193629, 0.18825834605024, 4e-06}
+---@param optimizer the optimiser whose rates are set
+---@param max_lr the greatest rate: a number, or one for each group
+---@param total_steps how many steps there are; more are an error
+---@param epochs with `steps_per_epoch` in the stead of `total_steps`
+---@param steps_per_epoch how many steps an epoch has
+---@param pct_start the part of the steps in which the rate rises, from 0 to 1
+---@param anneal_strategy "cos" "cos" or "linear"
+---@param cycle_momentum whether the momentum moves too
+---@param base_momentum its lower bound: a number, or one for each group
+---@param max_momentum its upper bound: a number, or one for each group
+---@param div_factor by which factor the first rate is below `max_lr`
+---@param final_div_factor by which factor the last rate is below the first
+---@param three_phase whether the rate falls as it rose, and then lower
+---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
+---@formula "cos": lr = b + (a - b) (1 + cos(pi p)) / 2
+---@formula "linear": lr = a + (b - a) p
+---@error neither `total_steps` nor `epochs` with `steps_per_epoch`, or a step beyond the last
+---@source Smith and Topin, 2018: Super-convergence
 local OneCycleLR = schedule.define(NAME)
 
 local read = signature("optim.lr_scheduler.OneCycleLR(Optimizer optimizer, "

@@ -11,18 +11,31 @@ local parameter = require "moonlet.nn.parameter"
 local signature = require "moonlet.signature"
 local fail = options.fail
 
---- The base of optimisers. They take an array of parameters, or an array of groups of them with
---- options of their own: `optim.SGD({ { params = body, lr = 0.01 }, { params = head } }, 0.1)`. A
---- parameter without a gradient is left out of a step.
+--- Base class of optimisers. `params` is an array of parameters, or an array of groups of them with
+--- options of their own: `optim.SGD({ { params = body, lr = 0.01 }, { params = head } }, { lr = 0.1
+--- })`. A parameter without a gradient is left out of a step.
 ---
---- Options that most have: `foreach` and `fused` (true, or nothing: all parameters move in one
---- pass; false: one by one), `differentiable` (the tape records the step), `capturable` (what is
---- counted is a tensor on the parameter's CUDA device). `lr` may be a tensor of one element.
+--- Options that most have: `foreach` and `fused` (true or nil: all parameters change in one pass;
+--- false: one by one), `differentiable` (the tape records the step), `capturable` (what is counted
+--- is a tensor on the parameters' CUDA device), `maximize`. `lr` may be a tensor of one element.
 ---
 --- A subclass has `defaults`, a table of options, or calls `Optimizer.init(self, params, options)`
 --- with all of them; it may have `check(group)`, which raises an error for bad ones; and has
 --- `update(p, gradient, state, group)`, which changes `p`, and where it takes `SparseRows` too,
 --- `update_rows` of these.
+--- > class = require "moonlet.class"
+--- > Descent = class("Descent", ml.optim.Optimizer)
+--- > Descent.defaults = { lr = 0.1 }
+--- > function Descent:update(p, gradient, _, group) p:sub_(gradient * group.lr) end
+--- > w = ml.nn.Parameter(ml.ones(2))
+--- > opt = Descent { w }
+--- > w:sum():backward() opt:step()
+--- > w
+---   {0.9000, 0.9000}
+---   Tensor (2,) float32 requires_grad
+---@param params an array of parameters, or of groups { params = ..., lr = ... } with options of
+---   their own
+---@param given the options of all groups
 ---@field param_groups table[] The groups: each has `params` and its options, which can be assigned.
 ---@field state table What is kept of each parameter, such as a momentum, by the parameter.
 local Optimizer = class("Optimizer")
@@ -38,8 +51,13 @@ local function hint_of_group(self, name)
   end
 end
 
---- Makes a class of optimisers strict (`class.strict`).
----@param cls table
+--- Makes a class of optimisers strict: fields that its objects lack are errors, as `class.strict`
+--- has it.
+--- > class = require "moonlet.class"
+--- > Mine = ml.optim.Optimizer.strict(class("Mine", ml.optim.Optimizer))
+--- > Mine
+---   class Mine
+---@param cls table the class
 ---@return table cls
 function Optimizer.strict(cls) return class.strict(cls, { "held" }, hint_of_group) end
 
@@ -181,16 +199,27 @@ end
 local read_common = signature("Optimizer:common(number>=0|OneNumber? lr=nil, "
   .. "number>=0|OneNumber? weight_decay=nil)")
 
---- Checks a group's options; subclasses extend it.
----@param group table
+--- Raises an error for bad options of a group; subclasses extend it.
+--- > w = ml.nn.Parameter(ml.tensor { 1.0, 2 })
+--- > opt = ml.optim.SGD({ w }, { lr = 0.1 })
+--- > (pcall(ml.optim.Optimizer.check, opt, { lr = -1 }))
+---   false
+---@param group table the group
 function Optimizer:check(group)
   read_common:subset(self.name, { lr = group.lr, weight_decay = group.weight_decay })
 end
 
 local read_add_group = signature "Optimizer:add_param_group(dict param_group)"
 
---- Adds parameters with options of their own: `{ params = .., lr = .. }`.
----@param param_group table
+--- Adds a group of parameters with options of their own.
+--- > w = ml.nn.Parameter(ml.tensor { 1.0, 2 })
+--- > opt = ml.optim.SGD({ w }, { lr = 0.1 })
+--- > opt:add_param_group { params = { ml.nn.Parameter(ml.ones(1)) }, lr = 0.01 }
+--- > opt.param_groups[2].lr
+---   0.01
+---@param param_group table the group: { params = ..., lr = ... }; options that it lacks are the
+---   optimiser's
+---@error a parameter is in a group already, or no leaf
 function Optimizer:add_param_group(...)
   local group = read_add_group(...)
   if not is_group(group) then fail("%s: a group is a table with a field params", self.name) end
@@ -219,8 +248,15 @@ end
 
 local read_zero_grad = signature "Optimizer:zero_grad(bool set_to_none=true)"
 
---- Forgets the gradients; with `set_to_none = false` fills them with zeros.
----@param set_to_none? boolean (default true)
+--- Clears the gradients of all parameters.
+--- > w = ml.nn.Parameter(ml.tensor { 1.0, 2 })
+--- > opt = ml.optim.SGD({ w }, { lr = 0.1 })
+--- > w:sum():backward()
+--- > opt:zero_grad()
+--- > w.grad
+---   nil
+---@param set_to_none? boolean whether gradients become nil, which frees their memory, or are filled
+---   with zeros
 function Optimizer:zero_grad(...)
   local set_to_none = read_zero_grad(...)
   for _, group in ipairs(self.param_groups) do
@@ -269,9 +305,14 @@ end
 
 local read_step = signature "Optimizer:step(function? closure=nil)"
 
---- Changes every parameter that has a gradient. `closure`, if given, computes the loss and its
---- gradients first; its result is returned.
----@param closure? fun(): any
+--- Makes a step: changes every parameter that has a gradient, in place.
+--- > w = ml.nn.Parameter(ml.tensor { 1.0, 2 })
+--- > opt = ml.optim.SGD({ w }, { lr = 0.1 })
+--- > w:sum():backward() opt:step()
+--- > w
+---   {0.9000, 1.9000}
+---   Tensor (2,) float32 requires_grad
+---@param closure? fun(): any computes the loss and its gradients first; its result is returned
 ---@return any
 function Optimizer:step(...)
   local closure = read_step(...)
@@ -283,8 +324,15 @@ end
 
 local read_pre_hook = signature "Optimizer:register_step_pre_hook(function hook)"
 
---- `hook(optimizer, closure)` runs before each step. Returns a handle: `handle:remove()`.
----@param hook fun(optimizer: table, closure?: function)
+--- Registers a hook that runs before each step. Returns a handle: `handle:remove()`.
+--- > w = ml.nn.Parameter(ml.tensor { 1.0, 2 })
+--- > opt = ml.optim.SGD({ w }, { lr = 0.1 })
+--- > steps = 0
+--- > handle = opt:register_step_pre_hook(function() steps = steps + 1 end)
+--- > for _ = 1, 3 do opt:step() end
+--- > steps
+---   3
+---@param hook fun(optimizer: table, closure?: function) called as `hook(optimizer, closure)`
 ---@return table handle
 function Optimizer:register_step_pre_hook(...)
   return hooks.add(self, "_pre_hooks", (read_pre_hook(...)))
@@ -292,8 +340,15 @@ end
 
 local read_post_hook = signature "Optimizer:register_step_post_hook(function hook)"
 
---- `hook(optimizer, closure)` runs after each step. Returns a handle: `handle:remove()`.
----@param hook fun(optimizer: table, closure?: function)
+--- Registers a hook that runs after each step. Returns a handle: `handle:remove()`.
+--- > w = ml.nn.Parameter(ml.tensor { 1.0, 2 })
+--- > opt = ml.optim.SGD({ w }, { lr = 0.1 })
+--- > steps = 0
+--- > handle = opt:register_step_post_hook(function() steps = steps + 1 end)
+--- > for _ = 1, 3 do opt:step() end
+--- > steps
+---   3
+---@param hook fun(optimizer: table, closure?: function) called as `hook(optimizer, closure)`
 ---@return table handle
 function Optimizer:register_step_post_hook(...)
   return hooks.add(self, "_post_hooks", (read_post_hook(...)))

@@ -14,10 +14,23 @@ signature.add_type("Metric", "a number or a tensor of one element", function(val
   return type(value) == "number" and value or nil
 end)
 
---- `ReduceLROnPlateau(optimizer, { mode = "min", factor = 0.1, patience = 10 })`: times `factor`
---- when the value given to `step` has not got better for more than `patience` epochs. Better is by
---- `threshold`, relative ("rel") or absolute ("abs", `threshold_mode`). `cooldown` epochs after a
---- change do not count; no rate falls below `min_lr`, or by less than `eps`.
+--- Multiplies the rates by a factor when a metric stops improving. The rates change when `step` was
+--- given no better value for more than `patience` epochs.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.lr_scheduler.ReduceLROnPlateau(opt, { patience = 1 })
+--- > for _, loss in ipairs { 0.5, 0.5, 0.5 } do scheduler:step(loss) end
+--- > opt.param_groups[1].lr
+---   0.1
+---@param optimizer the optimiser whose rates are set
+---@param mode "min" "min" if less is better, "max" if more is
+---@param factor what the rates are multiplied by
+---@param patience how many epochs without improvement are waited for
+---@param threshold by how much a value must be better
+---@param threshold_mode "rel" "rel" for a part of the best value, "abs" for a difference
+---@param cooldown how many epochs after a change do not count
+---@param min_lr the least rate: a number, or one for each group
+---@param eps changes of a rate by less are not made
+---@formula lr = max(lr factor, min_lr)
 local ReduceLROnPlateau = class.strict(class("ReduceLROnPlateau", schedule.LRScheduler))
 
 local read = signature("optim.lr_scheduler.ReduceLROnPlateau(Optimizer optimizer, "
@@ -42,6 +55,12 @@ function ReduceLROnPlateau:init(...)
 end
 
 --- Notes the rates of the groups for `get_last_lr`.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.lr_scheduler.ReduceLROnPlateau(opt)
+--- > opt.param_groups[1].lr = 0.5
+--- > scheduler:note_rates()
+--- > scheduler:get_last_lr()
+---   {0.5}
 function ReduceLROnPlateau:note_rates()
   self._last_lr = schedule.rates_of(self.optimizer)
 end
@@ -67,9 +86,14 @@ end
 local read_step = signature(
   "ReduceLROnPlateau:step(Metric metrics, int>=0? epoch=nil)")
 
---- Goes on by one epoch whose value, such as the loss on a test set, is `metrics`.
----@param metrics number|Tensor
----@param epoch? integer
+--- Goes on by one epoch.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.lr_scheduler.ReduceLROnPlateau(opt)
+--- > scheduler:step(0.5)
+--- > scheduler.best
+---   0.5
+---@param metrics number|Tensor the value of the epoch, such as the loss on a validation set
+---@param epoch? integer the number of the epoch: the next one unless given
 function ReduceLROnPlateau:step(...)
   local value, epoch = read_step(...)
   self.last_epoch = epoch or self.last_epoch + 1

@@ -15,9 +15,20 @@ local schedule = {}
 -- Fields of schedules that some have.
 local NILS = { "base_lrs", "base_momentums", "max_momentums", "use_beta" }
 
---- The base of schedules. A subclass has `get_lr()`, which gives the next rates, an array with one
---- for each group, from `self.last_epoch`, `self.base_lrs` (the first ones) and the groups' rates;
---- and calls `LRScheduler.init(self, optimizer, last_epoch)`.
+--- Base class of schedules of the learning rate. A subclass has `get_lr()`, which gives the next
+--- rates, an array with one for each group, from `self.last_epoch`, `self.base_lrs` (the first
+--- ones) and the groups' rates, and calls `LRScheduler.init(self, optimizer, last_epoch)`. Call
+--- `step` after the optimiser's.
+--- > class = require "moonlet.class"
+--- > Halving = class("Halving", ml.optim.lr_scheduler.LRScheduler)
+--- > function Halving:get_lr() return { self.base_lrs[1] / 2 ^ self.last_epoch } end
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = Halving(opt)
+--- > opt:step() scheduler:step()
+--- > opt.param_groups[1].lr
+---   0.5
+---@param optimizer the optimiser whose rates are set
+---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
 local LRScheduler = class.strict(class("LRScheduler"), NILS)
 schedule.LRScheduler = LRScheduler
 
@@ -107,16 +118,28 @@ function LRScheduler:init(...)
   schedule.begin(self)
 end
 
---- The next rates of the groups; every schedule defines it.
----@return number[]
+--- The next rates of the groups; every schedule defines it. `step` calls it; scripts read
+--- `get_last_lr`.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.lr_scheduler.ExponentialLR(opt, 0.5)
+--- > opt:step() scheduler:step()
+--- > scheduler:get_lr()
+---   {0.25}
+---@return number[] rates
 function LRScheduler:get_lr()
   fail("%s: has no method get_lr", class.name(class.of(self)))
 end
 
 local read_step = signature "LRScheduler:step(int>=0? epoch=nil)"
 
---- Goes on by one epoch, or to the epoch given, whose rates follow from the first ones.
----@param epoch? integer
+--- Goes on by one epoch, or to a given one.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.lr_scheduler.ExponentialLR(opt, 0.5)
+--- > opt:step() scheduler:step()
+--- > opt.param_groups[1].lr
+---   0.5
+---@param epoch? integer the epoch to go to, from 0, whose rates follow from the first ones: the
+---   next unless given
 function LRScheduler:step(...)
   local epoch = read_step(...)
   self._step_count = self._step_count + 1
@@ -125,9 +148,12 @@ end
 
 local read_last = signature "LRScheduler:get_last_lr()"
 
---- The rates of the groups that the last step gave: an array of numbers, and of copies where a
---- group's rate is a tensor.
----@return (number|Tensor)[]
+--- The rates of the groups that the last step gave.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.lr_scheduler.ExponentialLR(opt, 0.5)
+--- > scheduler:get_last_lr()
+---   {1}
+---@return (number|Tensor)[] rates numbers, and copies where a group's rate is a tensor
 function LRScheduler:get_last_lr(...)
   read_last(...)
   local out = {}
@@ -163,8 +189,11 @@ local function states_of(schedulers)
   return out
 end
 
---- What it takes to go on in another run, under PyTorch's names: all fields but the optimiser and
---- functions.
+--- State of the schedule, under PyTorch's names: all fields but the optimiser and functions.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.lr_scheduler.ExponentialLR(opt, 0.5)
+--- > scheduler:state_dict().last_epoch
+---   0
 ---@return table
 function LRScheduler:state_dict(...)
   read_state(...)
@@ -182,8 +211,13 @@ end
 
 local read_load = signature "LRScheduler:load_state_dict(dict state_dict)"
 
---- Takes over what `state_dict` gave. The rates themselves come back with the optimiser's state.
----@param state_dict table
+--- Loads a state that `state_dict` gave. The rates themselves come back with the optimiser's state.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.lr_scheduler.ExponentialLR(opt, 0.5)
+--- > scheduler:load_state_dict { last_epoch = 3 }
+--- > scheduler.last_epoch
+---   3
+---@param state_dict table the state
 function LRScheduler:load_state_dict(...)
   local state = read_load(...)
   if self.last_epoch ~= nil and math.type(state.last_epoch) ~= "integer" then

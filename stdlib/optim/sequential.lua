@@ -6,8 +6,22 @@ local schedule = require "moonlet.optim.schedule"
 local signature = require "moonlet.signature"
 local fail = options.fail
 
---- `SequentialLR(optimizer, { warmup, decay }, { 5 })`: the first schedule up to epoch 5, then the
---- second, which begins with its epoch 0 there; `milestones` has an epoch for each but the first.
+--- Schedules one after the other, each up to a milestone. Each begins with its epoch 0 at its
+--- milestone.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > lrs = ml.optim.lr_scheduler
+--- > warmup, decay = lrs.ConstantLR(opt, { factor = 0.5 }), lrs.ExponentialLR(opt, 0.5)
+--- > scheduler = lrs.SequentialLR(opt, { warmup, decay }, { 2 })
+--- > rates = {}
+--- > for i = 1, 5 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
+--- > rates
+---   {0.5, 0.5, 1.0, 0.5, 0.25}
+---@param optimizer the optimiser whose rates are set
+---@param schedulers the schedules in their order
+---@param milestones the epochs at which each but the first begins
+---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
+---@error the schedules belong to another optimiser, or there are not one milestone less than
+---   schedules
 local SequentialLR = class.strict(class("SequentialLR", schedule.LRScheduler))
 
 local read = signature("optim.lr_scheduler.SequentialLR(Optimizer optimizer, "
@@ -46,7 +60,14 @@ local function schedule_at(self, epoch)
   return at
 end
 
---- Sets the rates that the first schedule begins with, or one whose milestone is 0.
+--- Sets the rates that the first schedule begins with, or that whose milestone is 0.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > lrs = ml.optim.lr_scheduler
+--- > warmup, decay = lrs.ConstantLR(opt, { factor = 0.5 }), lrs.ExponentialLR(opt, 0.5)
+--- > scheduler = lrs.SequentialLR(opt, { warmup, decay }, { 2 })
+--- > scheduler:begin()
+--- > opt.param_groups[1].lr
+---   0.5
 function SequentialLR:begin()
   local first = self._schedulers[schedule_at(self, 0)]
   if first.begin then first:begin() else schedule.begin(first) end
@@ -56,6 +77,13 @@ end
 local read_step = signature "SequentialLR:step()"
 
 --- Goes on by one epoch.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > lrs = ml.optim.lr_scheduler
+--- > warmup, decay = lrs.ConstantLR(opt, { factor = 0.5 }), lrs.ExponentialLR(opt, 0.5)
+--- > scheduler = lrs.SequentialLR(opt, { warmup, decay }, { 1 })
+--- > opt:step() scheduler:step()
+--- > opt.param_groups[1].lr
+---   1.0
 function SequentialLR:step(...)
   read_step(...)
   self.last_epoch = self.last_epoch + 1

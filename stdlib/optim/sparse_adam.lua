@@ -5,10 +5,30 @@ local ml = require "moonlet"
 local numbers = require "moonlet.optim.numbers"
 local options = require "moonlet.options"
 
---- Adam for weights whose gradients are all sparse, as those of `nn.Embedding(n, d, { sparse = true
---- })`: a step changes the rows that were used, and their moments, and leaves the others alone.
---- `optim.SparseAdam(embedding:parameters(), { lr = 1e-3 })`; options: `lr` (0.001), `betas` ({0.9,
---- 0.999}), `eps` (1e-8), `maximize` (go up the gradient).
+--- Adam for sparse gradients: a step changes the rows that were used, and their means. Such
+--- gradients have the weights of `nn.Embedding` with `sparse = true`. The rows that were not used
+--- keep their means as they are.
+--- > table = ml.nn.Embedding.from_pretrained(ml.ones(3, 2), { freeze = false, sparse = true })
+--- > opt = ml.optim.SparseAdam(table:parameters(), { lr = 0.1 })
+--- > table(ml.tensor { 2 }):sum():backward() opt:step()
+--- > table.weight
+---   {{1.0000, 1.0000},
+---    {0.9000, 0.9000},
+---    {1.0000, 1.0000}}
+---   Tensor (3, 2) float32 requires_grad
+---@param params an array of parameters, or of groups { params = ..., lr = ... } with options of
+---   their own
+---@param lr the learning rate, above 0: a number, or a tensor of one element
+---@param betas the decay rates beta_1 and beta_2 of the running means of the gradient and its
+---   square
+---@param eps what is added to the denominator, so that nothing is divided by 0
+---@param maximize whether the objective is maximised: gradients count with the opposite sign
+---@formula m = beta_1 m + (1 - beta_1) g
+---@formula v = beta_2 v + (1 - beta_2) g^2
+---@formula m' = m / (1 - beta_1^t), v' = v / (1 - beta_2^t)
+---@formula theta = theta - lr m' / (sqrt(v') + eps)
+---@error a gradient is dense, or a parameter is complex
+---@source Kingma and Ba, 2015: Adam: a method for stochastic optimization
 local SparseAdam = define.elementwise("SparseAdam", "number>0|OneNumber lr=0.001, "
   .. "number[2]>=0 betas={0.9, 0.999}, number>0 eps=1e-8, bool maximize=false",
   "adam")
@@ -27,17 +47,13 @@ function SparseAdam:init(...)
   end
 end
 
---- Refuses a gradient that is a tensor.
+-- Refuses a gradient that is a tensor.
 function SparseAdam:check_dense()
   options.fail("%s does not support dense gradients, please consider Adam instead", self.name)
 end
 
---- Changes the rows of one parameter that its gradient has, with the state kept for it and the
---- options of its group.
----@param p Tensor
----@param gradient SparseRows
----@param state table
----@param group table
+-- Changes the rows of one parameter that its gradient has, with the state kept for it and the
+-- options of its group.
 function SparseAdam:update_rows(p, gradient, state, group)
   if not state.step then
     state.step = 0

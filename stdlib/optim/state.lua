@@ -113,12 +113,15 @@ local function read_hook(name)
   return signature(("Optimizer:%s(function hook, bool prepend=false)"):format(name))
 end
 
-local function add_hooks(Optimizer)
+local function add_saving_hooks(Optimizer)
   local read = read_hook "register_state_dict_pre_hook"
-  --- `hook(optimizer)` runs before `state_dict`; with `prepend` before the others. Returns a
-  --- handle: `handle:remove()`.
-  ---@param hook fun(optimizer: table)
-  ---@param prepend? boolean (default false)
+  --- Registers a hook that runs before the state is gathered. Returns a handle: `handle:remove()`.
+  --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(2)) }, { lr = 0.1 })
+  --- > handle = opt:register_state_dict_pre_hook(function(o) o.param_groups[1].lr = 1 end)
+  --- > opt:state_dict().param_groups[1].lr
+  ---   1
+  ---@param hook fun(optimizer: table) called as `hook(optimizer)`
+  ---@param prepend? boolean whether it runs before the hooks that are there
   ---@return table handle
   function Optimizer:register_state_dict_pre_hook(...)
     local hook, prepend = read(...)
@@ -126,21 +129,32 @@ local function add_hooks(Optimizer)
   end
 
   local read_post = read_hook "register_state_dict_post_hook"
-  --- `hook(optimizer, state_dict)` runs after `state_dict`; a table that it returns takes the place
-  --- of the state. Returns a handle: `handle:remove()`.
-  ---@param hook fun(optimizer: table, state_dict: table): table?
-  ---@param prepend? boolean (default false)
+  --- Registers a hook that runs after the state is gathered. A table that the hook returns replaces
+  --- the state. Returns a handle: `handle:remove()`.
+  --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(2)) }, { lr = 0.1 })
+  --- > handle = opt:register_state_dict_post_hook(function(_, state) state.epoch = 3 end)
+  --- > opt:state_dict().epoch
+  ---   3
+  ---@param hook fun(optimizer: table, state_dict: table): table? called as `hook(optimizer,
+  ---   state_dict)`
+  ---@param prepend? boolean whether it runs before the hooks that are there
   ---@return table handle
   function Optimizer:register_state_dict_post_hook(...)
     local hook, prepend = read_post(...)
     return hooks.add(self, "_state_post_hooks", hook, prepend)
   end
+end
 
+local function add_loading_hooks(Optimizer)
   local read_load_pre = read_hook "register_load_state_dict_pre_hook"
-  --- `hook(optimizer, state_dict)` runs before `load_state_dict`; a table that it returns is loaded
+  --- Registers a hook that runs before a state is loaded. A table that the hook returns is loaded
   --- instead. Returns a handle: `handle:remove()`.
-  ---@param hook fun(optimizer: table, state_dict: table): table?
-  ---@param prepend? boolean (default false)
+  --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(2)) }, { lr = 0.1 })
+  --- > handle = opt:register_load_state_dict_pre_hook(function(_, state) state.epoch = nil end)
+  --- > opt:load_state_dict(opt:state_dict())
+  ---@param hook fun(optimizer: table, state_dict: table): table? called as `hook(optimizer,
+  ---   state_dict)`
+  ---@param prepend? boolean whether it runs before the hooks that are there
   ---@return table handle
   function Optimizer:register_load_state_dict_pre_hook(...)
     local hook, prepend = read_load_pre(...)
@@ -148,9 +162,14 @@ local function add_hooks(Optimizer)
   end
 
   local read_load_post = read_hook "register_load_state_dict_post_hook"
-  --- `hook(optimizer)` runs after `load_state_dict`. Returns a handle: `handle:remove()`.
-  ---@param hook fun(optimizer: table)
-  ---@param prepend? boolean (default false)
+  --- Registers a hook that runs after a state is loaded. Returns a handle: `handle:remove()`.
+  --- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(2)) }, { lr = 0.1 })
+  --- > handle = opt:register_load_state_dict_post_hook(function(o) o.param_groups[1].lr = 1 end)
+  --- > opt:load_state_dict(opt:state_dict())
+  --- > opt.param_groups[1].lr
+  ---   1
+  ---@param hook fun(optimizer: table) called as `hook(optimizer)`
+  ---@param prepend? boolean whether it runs before the hooks that are there
   ---@return table handle
   function Optimizer:register_load_state_dict_post_hook(...)
     local hook, prepend = read_load_post(...)
@@ -168,8 +187,13 @@ end
 local function add_saving(Optimizer, deep_copy)
   local read = signature "Optimizer:state_dict()"
 
-  --- The options of the groups and the state of the parameters, which are numbered from 0 through
-  --- all groups: `{ state = { [i] = .. }, param_groups = { { params = { i, .. }, lr = .. } } }`.
+  --- State of the optimiser: the options of its groups and what is kept of the parameters.
+  --- Parameters are numbered from 0 through all groups: `{ state = { [i] = ... }, param_groups = {
+  --- { params = { i, ... }, lr = ... } } }`, as PyTorch does.
+  --- > w = ml.nn.Parameter(ml.tensor { 1.0, 2 })
+  --- > opt = ml.optim.SGD({ w }, { lr = 0.1 })
+  --- > opt:state_dict().param_groups[1].lr
+  ---   0.1
   ---@return table
   function Optimizer:state_dict(...)
     read(...)
@@ -239,9 +263,15 @@ end
 local function add_loading(Optimizer)
   local read = signature "Optimizer:load_state_dict(dict state_dict)"
 
-  --- Takes over what `state_dict` gave, in another run or here, or what PyTorch's optimiser of the
-  --- same name wrote. Nothing changes on an error.
-  ---@param state_dict table
+  --- Loads a state that `state_dict` gave, or that PyTorch's optimiser of the same name wrote.
+  --- Nothing changes on an error.
+  --- > w = ml.nn.Parameter(ml.tensor { 1.0, 2 })
+  --- > opt = ml.optim.SGD({ w }, { lr = 0.1 })
+  --- > opt:load_state_dict(ml.optim.SGD({ w }, { lr = 0.5 }):state_dict())
+  --- > opt.param_groups[1].lr
+  ---   0.5
+  ---@param state_dict table the state
+  ---@error groups, parameters or shapes do not fit
   function Optimizer:load_state_dict(...)
     local given, dict = read(...), {}
     for key, value in pairs(given) do dict[key] = value end
@@ -268,7 +298,8 @@ return function(Optimizer, deep_copy)
   function Optimizer:_state_sizes(p) return p.shape end
   function Optimizer:_check_state() end
   function Optimizer:_note_state() end
-  add_hooks(Optimizer)
+  add_saving_hooks(Optimizer)
+  add_loading_hooks(Optimizer)
   add_saving(Optimizer, deep_copy)
   add_loading(Optimizer)
 end

@@ -4,9 +4,22 @@ local numbers = require "moonlet.optim.numbers"
 local schedule = require "moonlet.optim.schedule"
 local signature = require "moonlet.signature"
 
---- `SWALR(optimizer, swa_lr, { anneal_epochs = 10 })`: from the rate that a group has to `swa_lr`,
---- a number or one for each group, in `anneal_epochs` epochs, along a cosine or a line
---- (`anneal_strategy` "cos" or "linear"); then it stays.
+--- Anneals the rates to a constant one for stochastic weight averaging. lr_0 is the rate that a
+--- group has, lr_n is `swa_lr`, t the epoch and n is `anneal_epochs`.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.swa_utils.SWALR(opt, 0.1,
+---   { anneal_epochs = 4, anneal_strategy = "linear" })
+--- > rates = {}
+--- > for i = 1, 6 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
+--- > rates
+---   {1.0, 0.775, 0.55, 0.325, 0.1, 0.1}
+---@param optimizer the optimiser whose rates are set
+---@param swa_lr the rate to reach: a number, or one for each group
+---@param anneal_epochs how many epochs it takes
+---@param anneal_strategy "cos" "cos" along a cosine, or "linear"
+---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
+---@formula lr = lr_n + (lr_0 - lr_n) (1 + cos(pi min(1, t / n))) / 2
+---@source Izmailov et al., 2018: Averaging weights leads to wider optima and better generalization
 local SWALR = schedule.define("SWALR")
 
 local read = signature("optim.swa_utils.SWALR(Optimizer optimizer, number|number[] swa_lr, "

@@ -17,8 +17,15 @@ local function is_inexact(x) return x:is_floating_point() or x:is_complex() end
 
 local read_swa_multi = signature "optim.swa_utils.get_swa_multi_avg_fn()"
 
---- A function for the `multi_avg_fn` of `AveragedModel`: the mean of all weights that came.
+--- Mean of all weights for the `multi_avg_fn` of `AveragedModel`.
+--- > average, x = ml.optim.swa_utils.get_swa_multi_avg_fn(), ml.ones(2)
+--- > average({ x }, { ml.zeros(2) }, ml.tensor(1))
+--- > x
+---   {0.5000, 0.5000}
+---   Tensor (2,) float32
 ---@return fun(averages: Tensor[], weights: Tensor[], num_averaged: Tensor)
+---@shape averages (*), ..., weights (*), ..., num_averaged ()
+---@formula average = average + (weight - average) / (n_averaged + 1)
 function swa_utils.get_swa_multi_avg_fn(...)
   read_swa_multi(...)
   return function(averages, weights, num_averaged)
@@ -32,8 +39,14 @@ end
 
 local read_swa = signature "optim.swa_utils.get_swa_avg_fn()"
 
---- A function for the `avg_fn` of `AveragedModel`: the mean of all weights that came.
+--- Mean of all weights for the `avg_fn` of `AveragedModel`.
+--- > average = ml.optim.swa_utils.get_swa_avg_fn()
+--- > average(ml.ones(2), ml.zeros(2), ml.tensor(1))
+---   {0.5000, 0.5000}
+---   Tensor (2,) float32
 ---@return fun(average: Tensor, weight: Tensor, num_averaged: Tensor): Tensor
+---@shape average (*), weight (*), num_averaged () -> (*)
+---@formula average = average + (weight - average) / (n_averaged + 1)
 function swa_utils.get_swa_avg_fn(...)
   read_swa(...)
   return function(average, weight, num_averaged)
@@ -44,10 +57,16 @@ end
 
 local read_ema_multi = signature "optim.swa_utils.get_ema_multi_avg_fn(number>=0<=1 decay=0.999)"
 
---- A function for the `multi_avg_fn` of `AveragedModel`: the moving average, of which a step keeps
---- the part `decay`.
----@param decay? number (default 0.999)
+--- Exponential moving average for the `multi_avg_fn` of `AveragedModel`.
+--- > average, x = ml.optim.swa_utils.get_ema_multi_avg_fn(0.9), ml.ones(2)
+--- > average({ x }, { ml.zeros(2) }, ml.tensor(1))
+--- > x
+---   {0.9000, 0.9000}
+---   Tensor (2,) float32
+---@param decay? number the part of the average that a step keeps, from 0 to 1
 ---@return fun(averages: Tensor[], weights: Tensor[], num_averaged: Tensor)
+---@shape averages (*), ..., weights (*), ..., num_averaged ()
+---@formula average = decay average + (1 - decay) weight
 function swa_utils.get_ema_multi_avg_fn(...)
   local decay = read_ema_multi(...)
   return function(averages, weights)
@@ -61,10 +80,15 @@ end
 
 local read_ema = signature "optim.swa_utils.get_ema_avg_fn(number>=0<=1 decay=0.999)"
 
---- A function for the `avg_fn` of `AveragedModel`: the moving average, of which a step keeps the
---- part `decay`.
----@param decay? number (default 0.999)
+--- Exponential moving average for the `avg_fn` of `AveragedModel`.
+--- > average = ml.optim.swa_utils.get_ema_avg_fn(0.9)
+--- > average(ml.ones(2), ml.zeros(2), ml.tensor(1))
+---   {0.9000, 0.9000}
+---   Tensor (2,) float32
+---@param decay? number the part of the average that a step keeps, from 0 to 1
 ---@return fun(average: Tensor, weight: Tensor, num_averaged: Tensor): Tensor
+---@shape average (*), weight (*), num_averaged () -> (*)
+---@formula average = decay average + (1 - decay) weight
 function swa_utils.get_ema_avg_fn(...)
   local decay = read_ema(...)
   return function(average, weight)
@@ -73,12 +97,21 @@ function swa_utils.get_ema_avg_fn(...)
   end
 end
 
---- A copy of a model whose weights are averages of those that `update_parameters(model)` was called
---- with: `swa_utils.AveragedModel(net, { avg_fn = swa_utils.get_ema_avg_fn(0.99) })`. Without
---- `avg_fn(average, weight, count)`, which gives the next average, or `multi_avg_fn(averages,
---- weights, count)`, which changes all in place, it is the mean. `device` is where the copy lives;
---- with `use_buffers` buffers are averaged too, else they are those of the model. It is called like
---- the model, which is its field `module`.
+--- Copy of a model whose weights are averages of those that it was updated with. The average is the
+--- mean, or what `avg_fn` or `multi_avg_fn` makes it. It is called as the model is.
+--- > net = ml.nn.Linear(2, 1)
+--- > averaged = ml.optim.swa_utils.AveragedModel(net)
+--- > averaged:update_parameters(net)
+--- > averaged.n_averaged
+---   1  Tensor () int64
+---@param model the model, which is copied
+---@param device where the copy lives: where the model does unless given
+---@param avg_fn `avg_fn(average, weight, count)` gives the next average of a parameter
+---@param multi_avg_fn `multi_avg_fn(averages, weights, count)` changes all averages in place
+---@param use_buffers whether buffers are averaged too, or are those of the model
+---@shape input as the model takes it -> as the model gives it
+---@formula average = average + (weight - average) / (n_averaged + 1)
+---@source Izmailov et al., 2018: Averaging weights leads to wider optima and better generalization
 ---@field module table The copy of the model.
 ---@field n_averaged Tensor How many models it is the average of.
 local AveragedModel = class("AveragedModel", Module)
@@ -99,7 +132,11 @@ function AveragedModel:init(...)
 end
 
 --- Calls the averaged model.
----@param ... any
+--- > net = ml.nn.ReLU()
+--- > ml.optim.swa_utils.AveragedModel(net):forward(ml.tensor { -1, 1 })
+---   {0, 1}
+---   Tensor (2,) int64
+---@param ... any the model's arguments
 ---@return any
 function AveragedModel:forward(...) return self.module(...) end
 
@@ -133,8 +170,13 @@ end
 
 local read_update = signature "AveragedModel:update_parameters(Module model)"
 
---- Takes the weights of the model into the average; the first time it is they.
----@param model table
+--- Takes the weights of a model into the average; the first time the average is they.
+--- > net = ml.nn.Linear(2, 1)
+--- > averaged = ml.optim.swa_utils.AveragedModel(net)
+--- > averaged:update_parameters(net)
+--- > averaged.module.weight:eq(net.weight):all()
+---   true  Tensor () bool
+---@param model table the model
 function AveragedModel:update_parameters(...)
   local model = read_update(...)
   local _ <close> = ml.no_grad()
@@ -208,12 +250,19 @@ end
 
 local read_bn = signature "optim.swa_utils.update_bn(any loader, Module model, any? device=nil)"
 
---- Makes the running statistics of the model's batch normalisation those of the data: the means
---- over all batches. `loader` is an array of batches or what `for` takes, such as a data loader;
---- the input of a batch is the batch itself or its first part.
----@param loader any
----@param model table
----@param device? any where the inputs go first
+--- Sets the running statistics of a model's batch normalisation to the means over all batches of
+--- data. The model is called with each batch in training mode, without gradients; its mode and
+--- momenta stay.
+--- > net = ml.nn.BatchNorm1d(1)
+--- > ml.optim.swa_utils.update_bn({ ml.tensor { { 1.0 }, { 3.0 } },
+---   ml.tensor { { 5.0 }, { 7.0 } } }, net)
+--- > net.running_mean
+---   {4.}
+---   Tensor (1,) float32
+---@param loader any an array of batches, or what `for` takes, such as a data loader; the input of a
+---   batch is the batch itself or its first item
+---@param model table the model
+---@param device? any where the inputs go first: they stay unless given
 function swa_utils.update_bn(...)
   local loader, model, device = read_bn(...)
   local is_list = type(loader) == "table" and getmetatable(loader) == nil

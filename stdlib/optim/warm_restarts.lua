@@ -3,9 +3,21 @@
 local schedule = require "moonlet.optim.schedule"
 local signature = require "moonlet.signature"
 
---- `CosineAnnealingWarmRestarts(optimizer, T_0, { T_mult = 1, eta_min = 0 })`: down along half a
---- cosine in `T_0` epochs, then from the top again, each time `T_mult` times as long (Loshchilov
---- and Hutter, 2017).
+--- Cosine annealing with warm restarts: down along half a cosine, then from the top again. lr_0 is
+--- the first rate, t the epoch in the cycle and n its length.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.lr_scheduler.CosineAnnealingWarmRestarts(opt, 2)
+--- > rates = {}
+--- > for i = 1, 5 do rates[i] = opt.param_groups[1].lr opt:step() scheduler:step() end
+--- > rates
+---   {1.0, 0.5, 1.0, 0.5, 1.0}
+---@param optimizer the optimiser whose rates are set
+---@param T_0 how many epochs the first cycle has
+---@param T_mult by which factor each cycle is longer than the one before
+---@param eta_min the least rate
+---@param last_epoch the epoch to go on from, with groups of a saved state; -1 starts anew
+---@formula lr = eta_min + (lr_0 - eta_min) (1 + cos(pi t / n)) / 2
+---@source Loshchilov and Hutter, 2017: SGDR: stochastic gradient descent with warm restarts
 local CosineAnnealingWarmRestarts = schedule.define("CosineAnnealingWarmRestarts")
 
 local read = signature("optim.lr_scheduler.CosineAnnealingWarmRestarts(Optimizer optimizer, "
@@ -39,9 +51,14 @@ end
 
 local read_step = signature "CosineAnnealingWarmRestarts:step(number>=0? epoch=nil)"
 
---- Goes on by one epoch, or to the epoch given, which may have a part: `step(epoch + batch /
---- count)`.
----@param epoch? number
+--- Goes on by one epoch, or to a given one, which may be a fraction: `step(epoch + batch /
+--- batches)`.
+--- > opt = ml.optim.SGD({ ml.nn.Parameter(ml.ones(1)) }, { lr = 1 })
+--- > scheduler = ml.optim.lr_scheduler.CosineAnnealingWarmRestarts(opt, 2)
+--- > opt:step() scheduler:step(0.5)
+--- > opt.param_groups[1].lr
+---   0.85355339059327
+---@param epoch? number the epoch to go to, from 0: the next unless given
 function CosineAnnealingWarmRestarts:step(...)
   local epoch = read_step(...)
   schedule.note_bases(self)

@@ -7,8 +7,24 @@ local options = require "moonlet.options"
 
 local attention = {}
 
---- `softmax(query key^T * scale + attn_mask) value`: attention. With `enable_gqa` several heads of
---- the query share one of the keys and values.
+--- Scaled dot-product attention: means of the values, weighted by the softmax of query-key
+--- products.
+--- > ml.nn.functional.scaled_dot_product_attention(ml.zeros(1, 1, 2), ml.ones(1, 2, 2),
+---   ml.tensor { { { 1.0 }, { 3.0 } } })
+---   {{{2.}}}
+---   Tensor (1, 1, 1) float32
+---@param query the queries
+---@param key the keys
+---@param value the values
+---@param attn_mask boolean, true boolean, true where a key takes part, or a tensor that is added to
+---   the scores
+---@param dropout_p the probability of dropout on the weights, from 0 to 1
+---@param is_causal whether each position attends only to keys up to its own
+---@param scale the factor of the scores: 1 / sqrt(e) unless given
+---@param enable_gqa whether several heads of the query share one head of keys and values
+---@shape query (*, l, e), key (*, s, e), value (*, s, v), attn_mask (l, s) -> (*, l, v)
+---@formula y = softmax(scale Q K^T + mask) V
+---@source Vaswani et al., 2017: Attention is all you need
 attention.scaled_dot_product_attention = declare.op("scaled_dot_product_attention(Tensor query, "
   .. "Tensor key, Tensor value, Tensor? attn_mask=nil, number>=0<=1 dropout_p=0, "
   .. "bool is_causal=false, number? scale=nil, bool enable_gqa=false)")
@@ -182,14 +198,51 @@ local read_forward = declare.reader("multi_head_attention_forward(Tensor query, 
   .. "Tensor? v_proj_weight=nil, Tensor? static_k=nil, Tensor? static_v=nil, "
   .. "bool average_attn_weights=true, bool is_causal=false)")
 
---- Multi-head attention with given weights (Vaswani et al. 2017, "Attention Is All You Need"):
---- `query` (l, n, e), `key` and `value` (s, n, e), or without n; the result is (l, n, e), and with
---- `need_weights` the attention weights (n, l, s) are the second one, (n, heads, l, s) without
---- `average_attn_weights`. A bool mask is true where nothing may be seen, another one is added:
---- `attn_mask` (l, s) or (n * heads, l, s), `key_padding_mask` (n, s). `is_causal` only says what
---- the mask is.
+--- Multi-head attention with given weights: what `nn.MultiheadAttention` computes. Boolean masks
+--- are true where a key is hidden, other masks are added to the scores. All arguments may be given
+--- by name.
+--- > x, w = ml.ones(3, 1, 4), ml.eye(4)
+--- > ml.nn.functional.multi_head_attention_forward { query = x, key = x, value = x,
+---   embed_dim_to_check = 4, num_heads = 2, in_proj_weight = ml.cat { w, w, w },
+---   add_zero_attn = false, dropout_p = 0, out_proj_weight = w, need_weights = false }
+---   {{{1., 1., 1., 1.}},
+---
+---    {{1., 1., 1., 1.}},
+---
+---    {{1., 1., 1., 1.}}}
+---   Tensor (3, 1, 4) float32
+---@param query the queries
+---@param key the keys
+---@param value the values
+---@param embed_dim_to_check the size that the last dimension of the query must have
+---@param num_heads how many heads there are, a divisor of that size
+---@param in_proj_weight the projections of query, key and value on top of each other, (3 e, e)
+---@param in_proj_bias their biases, (3 e)
+---@param bias_k a key that is appended, (1, 1, e)
+---@param bias_v its value, (1, 1, e)
+---@param add_zero_attn whether a key and value of zeros are appended
+---@param dropout_p the probability of dropout on the weights, from 0 to 1
+---@param out_proj_weight the projection of the heads' results, (e, e)
+---@param out_proj_bias its bias, (e)
+---@param training whether there is dropout
+---@param key_padding_mask which keys are hidden, (n, s)
+---@param need_weights whether the attention weights are a second result
+---@param attn_mask which query sees which key, (l, s) or (n num_heads, l, s)
+---@param use_separate_proj_weight whether the three projections are given one by one
+---@param q_proj_weight the projection of the query, (e, e)
+---@param k_proj_weight the projection of the key, (e, k)
+---@param v_proj_weight the projection of the value, (e, v)
+---@param static_k keys by head in the place of projected ones, (n num_heads, s, e / num_heads)
+---@param static_v values by head in the place of projected ones, (n num_heads, s, e / num_heads)
+---@param average_attn_weights whether the weights are means over the heads
+---@param is_causal says that `attn_mask` is causal
 ---@return Tensor output
 ---@return Tensor? weights
+---@shape query (l, n, e), key and value (s, n, e) -> (l, n, e); or all without n
+---@shape weights (n, l, s), or (n, num_heads, l, s) without average_attn_weights
+---@formula y = concat(head_1, ..., head_h) W_o^T + b_o
+---@formula head_i = softmax(Q_i K_i^T / sqrt(e / h)) V_i
+---@source Vaswani et al., 2017: Attention is all you need
 function attention.multi_head_attention_forward(...) return forward(read_forward:table(...)) end
 
 return attention

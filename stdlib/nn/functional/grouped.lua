@@ -74,15 +74,22 @@ local function products(a, b, offs)
   return joined(parts, a.ndim == 3 and 2 or 1, size - last, a, b)
 end
 
---- The products of groups whose sizes differ: `offs` holds the position at which each group ends.
---- `mat_a` (rows, k) and `mat_b` (groups, k, n): each group of rows by a matrix of its own, (rows,
---- n). (groups, m, k) and (k, columns): each matrix by a group of columns, (m, columns). (m, k) and
---- (k, n): a product for each group along k, (groups, m, n). Two of three dimensions are `bmm` and
---- have no `offs`. What is behind the last group is 0. As in PyTorch, `bias` is not supported, and
---- `out_dtype` is the dtype that the matrices have.
---- > experts = ml.randn(2, 3, 4)
---- > return ml.nn.functional.grouped_mm(ml.randn(5, 3), experts, ml.tensor { 2, 5 }).shape
+--- Matrix products of groups whose sizes differ, as a mixture of experts has them. `offs` holds
+--- where each group ends. Two matrices with a batch each are `bmm` and have no `offs`. What lies
+--- behind the last group is 0.
+--- > experts = ml.ones(2, 3, 4)
+--- > ml.nn.functional.grouped_mm(ml.ones(5, 3), experts, ml.tensor { 2, 5 }).shape
+---   (5, 4)
+---@param mat_a the first matrices
+---@param mat_b the second matrices
+---@param offs the index, from 1, of the last row or column of each group
+---@param bias not supported, as in PyTorch: nil
+---@param out_dtype the dtype of the result, which must be that of the matrices
 ---@return Tensor
+---@shape mat_a (rows, k), mat_b (groups, k, n) -> (rows, n): each group of rows by its matrix
+---@shape mat_a (groups, m, k), mat_b (k, columns) -> (m, columns): each matrix by its group of
+---   columns
+---@shape mat_a (m, k), mat_b (k, n) -> (groups, m, n): a product for each group along k
 function grouped.grouped_mm(...)
   local a, b, offs, bias, out_dtype = read(...)
   check(a, b, offs)

@@ -67,12 +67,23 @@ local SIZES = "(Tensor input, int>=1|int[]>=1? size=nil, number>0|number[]>0? sc
 local read_interpolate = declare.reader("interpolate" .. SIZES .. ', string mode="nearest", '
   .. "bool? align_corners=nil, bool? recompute_scale_factor=nil, bool antialias=false)")
 
---- `input` (n, c, l), (n, c, h, w) or (n, c, d, h, w) resized to `size`, or by `scale_factor`.
---- `mode` is "nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic", "lanczos" or
---- "area". With `align_corners` the centres of the corner elements stay where they are. With
---- `recompute_scale_factor` the factor is that of the sizes. `antialias` widens the filter of
---- "bilinear", "bicubic" and "lanczos" where the image shrinks.
+--- Resizes sequences, images or volumes to a size or by a factor, by interpolation. Either `size`
+--- or `scale_factor` must be given.
+--- > ml.nn.functional.interpolate(ml.tensor { { { 1.0, 2 } } }, { scale_factor = 2 })
+---   {{{1., 1., 2., 2.}}}
+---   Tensor (1, 1, 4) float32
+---@param input the sequences, images or volumes
+---@param size the output size: one number, or one for each dimension of space
+---@param scale_factor what the sizes are multiplied by: one number, or one for each dimension
+---@param mode "nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear", "lanczos"
+---   "nearest", "nearest-exact", "linear", "bilinear", "bicubic", "trilinear", "lanczos" or "area"
+---@param align_corners whether the centres of the corner elements of input and output coincide
+---@param recompute_scale_factor whether the factor is computed anew from the sizes
+---@param antialias whether the filter of "bilinear", "bicubic" and "lanczos" is widened where the
+---   image shrinks
 ---@return Tensor
+---@shape input (n, c, l), (n, c, h, w) or (n, c, d, h, w) -> the same with the new sizes
+---@formula size_out = floor(size_in scale_factor)
 function images.interpolate(...)
   return interpolate("interpolate", read_interpolate(...))
 end
@@ -80,8 +91,20 @@ end
 local read_upsample = declare.reader("upsample" .. SIZES
   .. ', string mode="nearest", bool? align_corners=nil)')
 
---- `interpolate` under its older name.
+--- Resizes sequences, images or volumes: the older name of `interpolate`. Either `size` or
+--- `scale_factor` must be given.
+--- > ml.nn.functional.upsample(ml.tensor { { { 1.0, 2 } } }, { scale_factor = 2 })
+---   {{{1., 1., 2., 2.}}}
+---   Tensor (1, 1, 4) float32
+---@param input the sequences, images or volumes
+---@param size the output size: one number, or one for each dimension of space
+---@param scale_factor what the sizes are multiplied by: one number, or one for each dimension
+---@param mode "nearest", "linear" "nearest", "linear" (3-d input), "bilinear", "bicubic" (4-d) or
+---   "trilinear" (5-d)
+---@param align_corners whether the centres of the corner elements of input and output coincide
 ---@return Tensor
+---@shape input (n, c, l), (n, c, h, w) or (n, c, d, h, w) -> the same with the new sizes
+---@formula size_out = floor(size_in scale_factor)
 function images.upsample(...)
   local input, size, factor, mode, align_corners = read_upsample(...)
   return interpolate("upsample", input, size, factor, mode, align_corners, nil, false)
@@ -89,8 +112,17 @@ end
 
 local read_nearest = declare.reader("upsample_nearest" .. SIZES .. ")")
 
---- `interpolate` with mode "nearest".
+--- Resizes by the nearest element: `interpolate` with the mode "nearest". Either `size` or
+--- `scale_factor` must be given.
+--- > ml.nn.functional.upsample_nearest(ml.tensor { { { 1, 2 } } }, 4)
+---   {{{1, 1, 2, 2}}}
+---   Tensor (1, 1, 4) int64
+---@param input the images
+---@param size the output size: one number, or one for each dimension
+---@param scale_factor what the sizes are multiplied by: one number, or one for each dimension
 ---@return Tensor
+---@shape input (n, c, *) -> the same with the new sizes
+---@formula h_out = floor(h scale_factor), w_out = floor(w scale_factor)
 function images.upsample_nearest(...)
   local input, size, factor = read_nearest(...)
   return interpolate("upsample_nearest", input, size, factor, "nearest", nil, nil, false)
@@ -98,44 +130,134 @@ end
 
 local read_bilinear = declare.reader("upsample_bilinear" .. SIZES .. ")")
 
---- `interpolate` with mode "bilinear" and aligned corners.
+--- Resizes images by bilinear interpolation with aligned corners. Either `size` or `scale_factor`
+--- must be given.
+--- > ml.nn.functional.upsample_bilinear(ml.tensor { { { { 1.0, 2 } } } }, { 1, 3 })
+---   {{{{1.0000, 1.5000, 2.0000}}}}
+---   Tensor (1, 1, 1, 3) float32
+---@param input the images
+---@param size the output size: one number, or { height, width }
+---@param scale_factor what the sizes are multiplied by: one number, or { height, width }
 ---@return Tensor
+---@shape input (n, c, h, w) -> (n, c, h_out, w_out)
+---@formula h_out = floor(h scale_factor), w_out = floor(w scale_factor)
 function images.upsample_bilinear(...)
   local input, size, factor = read_bilinear(...)
   return interpolate("upsample_bilinear", input, size, factor, "bilinear", true, nil, false)
 end
 
---- `input` (n, c, h, w) or (n, c, d, h, w) at the positions that `grid` names, from -1 to 1, the
---- width first. `mode` is "bilinear", "nearest" or "bicubic", `padding_mode` "zeros", "border" or
---- "reflection".
+--- Samples images or volumes at the points of a grid, as a spatial transformer does. Coordinates go
+--- from -1 to 1, x (the width) first; they are points of the image, not indices.
+--- > ml.nn.functional.grid_sample(ml.tensor { { { { 1.0, 2 } } } },
+---   ml.tensor { { { { 0.0, 0 } } } })
+---   {{{{1.5000}}}}
+---   Tensor (1, 1, 1, 1) float32
+---@param input the images or volumes
+---@param grid the points (x, y) or (x, y, z) of each element of the output
+---@param mode "bilinear" "bilinear" (of volumes trilinear), "nearest" or "bicubic"
+---@param padding_mode what lies outside: "zeros", "border" or "reflection"
+---@param align_corners whether -1 and 1 are the centres of the corner elements, or the outer edges
+---@shape input (n, c, h, w), grid (n, h_out, w_out, 2) -> (n, c, h_out, w_out)
+---@shape input (n, c, d, h, w), grid (n, d_out, h_out, w_out, 3) -> (n, c, d_out, h_out, w_out)
+---@source Jaderberg et al., 2015: Spatial transformer networks
 images.grid_sample = declare.op('grid_sample(Tensor input, Tensor grid, string mode="bilinear", '
   .. 'string padding_mode="zeros", bool align_corners=false)')
---- The grid with which `grid_sample` maps images of sizes `size` by the matrices `theta`.
+--- Grid of points for `grid_sample` that maps images by affine transformations.
+--- > ml.nn.functional.affine_grid(ml.eye(2, 3):unsqueeze(1), { 1, 1, 1, 2 })
+---   {{{{-0.5000,  0.0000},
+---      { 0.5000,  0.0000}}}}
+---   Tensor (1, 1, 2, 2) float32
+---@param theta the matrices of the transformations, a row less than a column
+---@param size the sizes of the output: { n, c, h, w } or { n, c, d, h, w }
+---@param align_corners whether -1 and 1 are the centres of the corner elements, or the outer edges
+---@shape theta (n, 2, 3) -> (n, h, w, 2)
+---@shape theta (n, 3, 4) -> (n, d, h, w, 3)
+---@formula grid = theta (x, y, 1)^T
+---@source Jaderberg et al., 2015: Spatial transformer networks
 images.affine_grid = declare.op(
   "affine_grid(Tensor theta, int[]>=1 size, bool align_corners=false)")
 
---- `input` (..., c r^2, h, w) as (..., c, h r, w r) for `r = upscale_factor`.
+--- Rearranges channels into pixels: sub-pixel convolution with r = upscale_factor.
+--- > ml.nn.functional.pixel_shuffle(ml.ones(4, 1, 1), 2).shape
+---   (1, 2, 2)
+---@param input the images
+---@param upscale_factor the factor r by which height and width grow
+---@shape input (*, c r^2, h, w) -> (*, c, h r, w r)
+---@source Shi et al., 2016: Real-time single image and video super-resolution
 images.pixel_shuffle = declare.op "pixel_shuffle(Tensor input, int>=1 upscale_factor)"
---- What undoes `pixel_shuffle`.
+--- Rearranges pixels into channels, with r = downscale_factor: the inverse of `PixelShuffle`.
+--- > ml.nn.functional.pixel_unshuffle(ml.ones(1, 2, 2), 2).shape
+---   (4, 1, 1)
+---@param input the images
+---@param downscale_factor the factor r by which height and width shrink
+---@shape input (*, c, h r, w r) -> (*, c r^2, h, w)
 images.pixel_unshuffle = declare.op "pixel_unshuffle(Tensor input, int>=1 downscale_factor)"
---- `input` (n, c, ...) with the channels of `groups` groups taken in turn.
+--- Shuffles channels between groups. Channels are seen as a matrix (groups, c / groups) and
+--- transposed, so that a grouped convolution that follows sees channels of all groups.
+--- > ml.nn.functional.channel_shuffle(ml.tensor { { { 1 }, { 2 }, { 3 }, { 4 } } }, 2)
+---   {{{1},
+---     {3},
+---     {2},
+---     {4}}}
+---   Tensor (1, 4, 1) int64
+---@param input the tensor to compute from
+---@param groups how many groups; it must divide the number of channels
+---@shape input (n, c, *) -> (n, c, *)
+---@source Zhang et al., 2017: ShuffleNet
 images.channel_shuffle = declare.op "channel_shuffle(Tensor input, int>=1 groups)"
---- `channel_shuffle` under its other name.
+--- Shuffles channels between groups: another name of `channel_shuffle`.
+--- > ml.nn.functional.native_channel_shuffle(ml.tensor { { { 1 }, { 2 }, { 3 }, { 4 } } }, 2)
+---   {{{1},
+---     {3},
+---     {2},
+---     {4}}}
+---   Tensor (1, 4, 1) int64
+---@param input the tensor to compute from
+---@param groups how many groups; it must divide the number of channels
+---@shape input (n, c, *) -> (n, c, *)
+---@source Zhang et al., 2017: ShuffleNet
 images.native_channel_shuffle = declare.op "native_channel_shuffle(Tensor input, int>=1 groups)"
 
 local WINDOWS = "int[2]>=1 kernel_size, int[2]>=1 dilation=1, int[2]>=0 padding=0, "
   .. "int[2]>=1 stride=1)"
 local read_unfold = declare.reader("unfold(Tensor input, " .. WINDOWS)
 
---- The windows of images (n, c, h, w), or (c, h, w), as columns: (n, c * kh * kw, windows).
+--- Extracts sliding windows of images as columns (im2col).
+--- > ml.nn.functional.unfold(ml.tensor { { { 1.0, 2, 3 }, { 4, 5, 6 } } }, 2)
+---   {{1., 2.},
+---    {2., 3.},
+---    {4., 5.},
+---    {5., 6.}}
+---   Tensor (4, 2) float32
+---@param input the images
+---@param kernel_size the size of a window: one number, or { height, width }
+---@param dilation the distance between the elements of a window
+---@param padding how many zeros stand around the image on every side
+---@param stride the distance between windows
 ---@return Tensor
+---@shape input (n, c, h, w) or (c, h, w) -> (n, c kh kw, windows) or (c kh kw, windows)
+---@formula windows = windows_h windows_w
+---@formula windows_d = floor((size_d + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1
 function images.unfold(...) return ml.im2col(read_unfold(...)) end
 
 local read_fold = declare.reader("fold(Tensor input, int[2]>=1 output_size, " .. WINDOWS)
 
---- Images of `output_size` to which columns (n, c * kh * kw, windows) are added, each to its
---- window.
+--- Adds columns of sliding windows up to images (col2im). Where windows overlap, their elements are
+--- summed: it is the adjoint of `Unfold`, not its inverse.
+--- > ml.nn.functional.fold(ml.ones(4, 2), { 2, 3 }, 2)
+---   {{{1., 2., 1.},
+---     {1., 2., 1.}}}
+---   Tensor (1, 2, 3) float32
+---@param input the columns
+---@param output_size the size of the image: one number, or { height, width }
+---@param kernel_size the size of a window: one number, or { height, width }
+---@param dilation the distance between the elements of a window
+---@param padding how many zeros stand around the image on every side
+---@param stride the distance between windows
 ---@return Tensor
+---@shape input (n, c kh kw, windows) or (c kh kw, windows) -> (n, c, h, w) or (c, h, w)
+---@formula windows = windows_h windows_w
+---@formula windows_d = floor((size_d + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1
 function images.fold(...) return ml.col2im(read_fold(...)) end
 
 return images

@@ -27,21 +27,118 @@ local function max_pool_with_indices(dims)
   return declare.op(in_dims("max_poolNd_with_indices" .. MAXIMUM .. ")", dims))
 end
 
---- The greatest element of each window of `input` (..., l); the stride is the window's size unless
---- given. With `return_indices` the second result is each maximum's position in its line.
+--- Max pooling of sequences: the maximum of each window. Padding counts as minus infinity. With
+--- `return_indices` the second result has the index of each maximum, from 1, in its sequence, for
+--- `MaxUnpool1d`.
+--- > ml.nn.functional.max_pool1d(ml.tensor { { 1.0, 3, 2, 4 } }, 2)
+---   {{3., 4.}}
+---   Tensor (1, 2) float32
+---@param input the sequences
+---@param kernel_size the size of a window: one number
+---@param stride the distance between windows: the window's size unless given
+---@param padding how much to add at every side, at most half the window
+---@param dilation the distance between the elements of a window
+---@param ceil_mode whether the output size is rounded up, so that a last window may reach over the
+---   end
+---@param return_indices whether the indices of the maxima are a second result
+---@shape input (n, c, l) or (c, l) -> (n, c, l_out) or (c, l_out)
+---@formula y = max over the window of x
+---@formula l_out = floor((l + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1
 pools.max_pool1d = max_pool(1)
---- The greatest element of each window of `input` (..., h, w); the stride is the window's size
---- unless given. With `return_indices` the second result is each maximum's position in its
---- flattened plane.
+--- Max pooling of images: the maximum of each window. Padding counts as minus infinity. With
+--- `return_indices` the second result has the index of each maximum, from 1, in the flattened
+--- image, for `MaxUnpool2d`.
+--- > ml.nn.functional.max_pool2d(ml.arange(1.0, 16):view(1, 4, 4), 2)
+---   {{{ 6.,  8.},
+---     {14., 16.}}}
+---   Tensor (1, 2, 2) float32
+---@param input the images
+---@param kernel_size the size of a window: one number, or { height, width }
+---@param stride the distance between windows: the window's size unless given
+---@param padding how much to add at every side, at most half the window
+---@param dilation the distance between the elements of a window
+---@param ceil_mode whether the output size is rounded up, so that a last window may reach over the
+---   end
+---@param return_indices whether the indices of the maxima are a second result
+---@shape input (n, c, h, w) or (c, h, w) -> (n, c, h_out, w_out) or (c, h_out, w_out)
+---@formula y = max over the window of x
+---@formula size_out = floor((size + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1
+---@formula for each of h, w
 pools.max_pool2d = max_pool(2)
---- The greatest element of each window of `input` (..., d, h, w). With `return_indices` the second
---- result is each maximum's position in its flattened body.
+--- Max pooling of volumes: the maximum of each window. Padding counts as minus infinity. With
+--- `return_indices` the second result has the index of each maximum, from 1, in the flattened
+--- volume, for `MaxUnpool3d`.
+--- > ml.nn.functional.max_pool3d(ml.arange(1.0, 8):view(1, 2, 2, 2), 2).shape
+---   (1, 1, 1, 1)
+---@param input the volumes
+---@param kernel_size the size of a window: one number, or { depth, height, width }
+---@param stride the distance between windows: the window's size unless given
+---@param padding how much to add at every side, at most half the window
+---@param dilation the distance between the elements of a window
+---@param ceil_mode whether the output size is rounded up, so that a last window may reach over the
+---   end
+---@param return_indices whether the indices of the maxima are a second result
+---@shape input (n, c, d, h, w) or (c, d, h, w) -> (n, c, d_out, h_out, w_out) or (c, d_out, h_out,
+---   w_out)
+---@formula y = max over the window of x
+---@formula size_out = floor((size + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1
+---@formula for each of d, h, w
 pools.max_pool3d = max_pool(3)
---- `max_pool1d` with the position of each maximum in its line as the second result.
+--- Max pooling of sequences with indices: the maximum of each window and, as the second result, its
+--- index, from 1, in its sequence.
+--- > ml.nn.functional.max_pool1d_with_indices(ml.tensor { { 1.0, 3, 2, 4 } }, 2)
+---   {{3., 4.}}
+---   Tensor (1, 2) float32
+---   {{2, 4}}
+---   Tensor (1, 2) int64
+---@param input the sequences
+---@param kernel_size the size of a window: one number
+---@param stride the distance between windows: the window's size unless given
+---@param padding how much to add at every side, at most half the window
+---@param dilation the distance between the elements of a window
+---@param ceil_mode whether the output size is rounded up, so that a last window may reach over the
+---   end
+---@shape input (n, c, l) or (c, l) -> (n, c, l_out) or (c, l_out)
+---@formula y = max over the window of x
+---@formula l_out = floor((l + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1
 pools.max_pool1d_with_indices = max_pool_with_indices(1)
---- `max_pool2d` with the position of each maximum in its flattened plane as the second result.
+--- Max pooling of images with indices: the maximum of each window and, as the second result, its
+--- index, from 1, in the flattened image.
+--- > ml.nn.functional.max_pool2d_with_indices(ml.arange(1.0, 16):view(1, 4, 4), 2)
+---   {{{ 6.,  8.},
+---     {14., 16.}}}
+---   Tensor (1, 2, 2) float32
+---   {{{ 6,  8},
+---     {14, 16}}}
+---   Tensor (1, 2, 2) int64
+---@param input the images
+---@param kernel_size the size of a window: one number, or { height, width }
+---@param stride the distance between windows: the window's size unless given
+---@param padding how much to add at every side, at most half the window
+---@param dilation the distance between the elements of a window
+---@param ceil_mode whether the output size is rounded up, so that a last window may reach over the
+---   end
+---@shape input (n, c, h, w) or (c, h, w) -> (n, c, h_out, w_out) or (c, h_out, w_out)
+---@formula y = max over the window of x
+---@formula size_out = floor((size + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1
+---@formula for each of h, w
 pools.max_pool2d_with_indices = max_pool_with_indices(2)
---- `max_pool3d` with the position of each maximum in its flattened body as the second result.
+--- Max pooling of volumes with indices: the maximum of each window and, as the second result, its
+--- index, from 1, in the flattened volume.
+--- > ml.nn.functional.max_pool3d_with_indices(ml.arange(1.0, 8):view(1, 2, 2, 2), 2).shape
+---   (1, 1, 1, 1)
+---@param input the volumes
+---@param kernel_size the size of a window: one number, or { depth, height, width }
+---@param stride the distance between windows: the window's size unless given
+---@param padding how much to add at every side, at most half the window
+---@param dilation the distance between the elements of a window
+---@param ceil_mode whether the output size is rounded up, so that a last window may reach over the
+---   end
+---@shape input (n, c, d, h, w) or (c, d, h, w) -> (n, c, d_out, h_out, w_out) or (c, d_out, h_out,
+---   w_out)
+---@formula y = max over the window of x
+---@formula size_out = floor((size + 2 padding - dilation (kernel_size - 1) - 1) / stride) + 1
+---@formula for each of d, h, w
 pools.max_pool3d_with_indices = max_pool_with_indices(3)
 
 local function avg_pool(dims)
@@ -50,11 +147,55 @@ local function avg_pool(dims)
     .. "bool ceil_mode=false, bool count_include_pad=true" .. divisor .. ")", dims))
 end
 
---- The mean of each window of `input` (..., l); the stride is the window's size unless given.
+--- Average pooling of sequences: the mean of each window.
+--- > ml.nn.functional.avg_pool1d(ml.tensor { { 1.0, 3, 2, 4 } }, 2)
+---   {{2., 3.}}
+---   Tensor (1, 2) float32
+---@param input the sequences
+---@param kernel_size the size of a window: one number
+---@param stride the distance between windows: the window's size unless given
+---@param padding how many zeros to add at every side, at most half the window
+---@param ceil_mode whether the output size is rounded up, so that a last window may reach over the
+---   end
+---@param count_include_pad whether padding counts as zeros in the mean, or not at all
+---@shape input (n, c, l) or (c, l) -> (n, c, l_out) or (c, l_out)
+---@formula y = (sum over the window of x) / prod(kernel_size)
+---@formula l_out = floor((l + 2 padding - kernel_size) / stride) + 1
 pools.avg_pool1d = avg_pool(1)
---- The mean of each window of `input` (..., h, w), or its sum divided by `divisor_override`.
+--- Average pooling of images: the mean of each window.
+--- > ml.nn.functional.avg_pool2d(ml.arange(1.0, 16):view(1, 4, 4), 2)
+---   {{{ 3.5000,  5.5000},
+---     {11.5000, 13.5000}}}
+---   Tensor (1, 2, 2) float32
+---@param input the images
+---@param kernel_size the size of a window: one number, or { height, width }
+---@param stride the distance between windows: the window's size unless given
+---@param padding how many zeros to add at every side, at most half the window
+---@param ceil_mode whether the output size is rounded up, so that a last window may reach over the
+---   end
+---@param count_include_pad whether padding counts as zeros in the mean, or not at all
+---@param divisor_override what the sum is divided by: the number of elements unless given
+---@shape input (n, c, h, w) or (c, h, w) -> (n, c, h_out, w_out) or (c, h_out, w_out)
+---@formula y = (sum over the window of x) / prod(kernel_size)
+---@formula size_out = floor((size + 2 padding - kernel_size) / stride) + 1
+---@formula for each of h, w
 pools.avg_pool2d = avg_pool(2)
---- The mean of each window of `input` (..., d, h, w), or its sum divided by `divisor_override`.
+--- Average pooling of volumes: the mean of each window.
+--- > ml.nn.functional.avg_pool3d(ml.arange(1.0, 8):view(1, 2, 2, 2), 2).shape
+---   (1, 1, 1, 1)
+---@param input the volumes
+---@param kernel_size the size of a window: one number, or { depth, height, width }
+---@param stride the distance between windows: the window's size unless given
+---@param padding how many zeros to add at every side, at most half the window
+---@param ceil_mode whether the output size is rounded up, so that a last window may reach over the
+---   end
+---@param count_include_pad whether padding counts as zeros in the mean, or not at all
+---@param divisor_override what the sum is divided by: the number of elements unless given
+---@shape input (n, c, d, h, w) or (c, d, h, w) -> (n, c, d_out, h_out, w_out) or (c, d_out, h_out,
+---   w_out)
+---@formula y = (sum over the window of x) / prod(kernel_size)
+---@formula size_out = floor((size + 2 padding - kernel_size) / stride) + 1
+---@formula for each of d, h, w
 pools.avg_pool3d = avg_pool(3)
 
 local function lp_pool(dims)
@@ -62,11 +203,50 @@ local function lp_pool(dims)
     .. ", bool ceil_mode=false)", dims))
 end
 
---- The `norm_type`-norm of each window of `input` (..., l).
+--- Power-average pooling of sequences: the p-norm of each window.
+--- > ml.nn.functional.lp_pool1d(ml.tensor { { 1.0, 3, 2, 4 } }, 2, 2)
+---   {{3.1623, 4.4721}}
+---   Tensor (1, 2) float32
+---@param input the sequences
+---@param norm_type the exponent p, above 0; 1 gives sums
+---@param kernel_size the size of a window: one number
+---@param stride the distance between windows: the window's size unless given
+---@param ceil_mode whether the output size is rounded up, so that a last window may reach over the
+---   end
+---@shape input (n, c, l) or (c, l) -> (n, c, l_out) or (c, l_out)
+---@formula y = (sum over the window of x^p)^(1/p)
+---@formula l_out = floor((l - kernel_size) / stride) + 1
 pools.lp_pool1d = lp_pool(1)
---- The `norm_type`-norm of each window of `input` (..., h, w).
+--- Power-average pooling of images: the p-norm of each window.
+--- > ml.nn.functional.lp_pool2d(ml.arange(1.0, 16):view(1, 4, 4), 2, 2)
+---   {{{ 8.1240, 11.7473},
+---     {23.3666, 27.3130}}}
+---   Tensor (1, 2, 2) float32
+---@param input the images
+---@param norm_type the exponent p, above 0; 1 gives sums
+---@param kernel_size the size of a window: one number, or { height, width }
+---@param stride the distance between windows: the window's size unless given
+---@param ceil_mode whether the output size is rounded up, so that a last window may reach over the
+---   end
+---@shape input (n, c, h, w) or (c, h, w) -> (n, c, h_out, w_out) or (c, h_out, w_out)
+---@formula y = (sum over the window of x^p)^(1/p)
+---@formula size_out = floor((size - kernel_size) / stride) + 1
+---@formula for each of h, w
 pools.lp_pool2d = lp_pool(2)
---- The `norm_type`-norm of each window of `input` (..., d, h, w).
+--- Power-average pooling of volumes: the p-norm of each window.
+--- > ml.nn.functional.lp_pool3d(ml.arange(1.0, 8):view(1, 2, 2, 2), 2, 2).shape
+---   (1, 1, 1, 1)
+---@param input the volumes
+---@param norm_type the exponent p, above 0; 1 gives sums
+---@param kernel_size the size of a window: one number, or { depth, height, width }
+---@param stride the distance between windows: the window's size unless given
+---@param ceil_mode whether the output size is rounded up, so that a last window may reach over the
+---   end
+---@shape input (n, c, d, h, w) or (c, d, h, w) -> (n, c, d_out, h_out, w_out) or (c, d_out, h_out,
+---   w_out)
+---@formula y = (sum over the window of x^p)^(1/p)
+---@formula size_out = floor((size - kernel_size) / stride) + 1
+---@formula for each of d, h, w
 pools.lp_pool3d = lp_pool(3)
 
 -- `dims` sizes from a number or a table, where nil and false mean the input's own.
@@ -121,28 +301,112 @@ local function adaptive_max_pool(dims, with_indices)
   end
 end
 
---- Means over windows chosen so that `input` (..., l) gets the size given.
+--- Adaptive average pooling of sequences: means of windows chosen so that the output has a given
+--- size.
+--- > ml.nn.functional.adaptive_avg_pool1d(ml.tensor { { 1.0, 3, 2, 4 } }, 2)
+---   {{2., 3.}}
+---   Tensor (1, 2) float32
+---@param input the sequences
+---@param output_size the size of the output
+---@shape input (n, c, l) or (c, l) -> (n, c, l_out) or (c, l_out)
+---@formula window i of n: from floor((i - 1) size / n) + 1 to ceil(i size / n)
 pools.adaptive_avg_pool1d = adaptive_avg_pool(1)
---- Means over windows chosen so that `input` (..., h, w) gets the sizes given: one number or two,
---- where false keeps the input's.
+--- Adaptive average pooling of images: means of windows chosen so that the output has a given size.
+--- > ml.nn.functional.adaptive_avg_pool2d(ml.arange(1.0, 16):view(1, 4, 4), { 1, 2 })
+---   {{{7.5000, 9.5000}}}
+---   Tensor (1, 1, 2) float32
+---@param input the images
+---@param output_size the size of the output: one number, or { height, width }, where false keeps
+---   the input's
+---@shape input (n, c, h, w) or (c, h, w) -> (n, c, h_out, w_out) or (c, h_out, w_out)
+---@formula window i of n: from floor((i - 1) size / n) + 1 to ceil(i size / n)
 pools.adaptive_avg_pool2d = adaptive_avg_pool(2)
---- Means over windows chosen so that `input` (..., d, h, w) gets the sizes given: one number or
---- three, where false keeps the input's.
+--- Adaptive average pooling of volumes: means of windows chosen so that the output has a given
+--- size.
+--- > ml.nn.functional.adaptive_avg_pool3d(ml.arange(1.0, 8):view(1, 2, 2, 2), 1).shape
+---   (1, 1, 1, 1)
+---@param input the volumes
+---@param output_size the size of the output: one number, or { depth, height, width }, where false
+---   keeps the input's
+---@shape input (n, c, d, h, w) or (c, d, h, w) -> (n, c, d_out, h_out, w_out) or (c, d_out, h_out,
+---   w_out)
+---@formula window i of n: from floor((i - 1) size / n) + 1 to ceil(i size / n)
 pools.adaptive_avg_pool3d = adaptive_avg_pool(3)
---- Maxima over windows chosen so that `input` (..., l) gets the size given, with `return_indices`
---- also their positions.
+--- Adaptive max pooling of sequences: maxima of windows chosen so that the output has a given size.
+--- With `return_indices` the second result has the index of each maximum, from 1, in its sequence.
+--- > ml.nn.functional.adaptive_max_pool1d(ml.tensor { { 1.0, 3, 2, 4 } }, 2)
+---   {{3., 4.}}
+---   Tensor (1, 2) float32
+---@param input the sequences
+---@param output_size the size of the output
+---@param return_indices whether the indices of the maxima are a second result
+---@shape input (n, c, l) or (c, l) -> (n, c, l_out) or (c, l_out)
+---@formula window i of n: from floor((i - 1) size / n) + 1 to ceil(i size / n)
 pools.adaptive_max_pool1d = adaptive_max_pool(1, false)
---- Maxima over windows chosen so that `input` (..., h, w) gets the sizes given, with
---- `return_indices` also their positions in the flattened plane.
+--- Adaptive max pooling of images: maxima of windows chosen so that the output has a given size.
+--- With `return_indices` the second result has the index of each maximum, from 1, in the flattened
+--- image.
+--- > ml.nn.functional.adaptive_max_pool2d(ml.arange(1.0, 16):view(1, 4, 4), { 1, 2 })
+---   {{{14., 16.}}}
+---   Tensor (1, 1, 2) float32
+---@param input the images
+---@param output_size the size of the output: one number, or { height, width }, where false keeps
+---   the input's
+---@param return_indices whether the indices of the maxima are a second result
+---@shape input (n, c, h, w) or (c, h, w) -> (n, c, h_out, w_out) or (c, h_out, w_out)
+---@formula window i of n: from floor((i - 1) size / n) + 1 to ceil(i size / n)
 pools.adaptive_max_pool2d = adaptive_max_pool(2, false)
---- Maxima over windows chosen so that `input` (..., d, h, w) gets the sizes given, with
---- `return_indices` also their positions in the flattened body.
+--- Adaptive max pooling of volumes: maxima of windows chosen so that the output has a given size.
+--- With `return_indices` the second result has the index of each maximum, from 1, in the flattened
+--- volume.
+--- > ml.nn.functional.adaptive_max_pool3d(ml.arange(1.0, 8):view(1, 2, 2, 2), 1).shape
+---   (1, 1, 1, 1)
+---@param input the volumes
+---@param output_size the size of the output: one number, or { depth, height, width }, where false
+---   keeps the input's
+---@param return_indices whether the indices of the maxima are a second result
+---@shape input (n, c, d, h, w) or (c, d, h, w) -> (n, c, d_out, h_out, w_out) or (c, d_out, h_out,
+---   w_out)
+---@formula window i of n: from floor((i - 1) size / n) + 1 to ceil(i size / n)
 pools.adaptive_max_pool3d = adaptive_max_pool(3, false)
---- `adaptive_max_pool1d` with the positions.
+--- Adaptive max pooling of sequences with indices: the maximum of each window and its index, from
+--- 1, in its sequence. The windows are chosen so that the output has a given size.
+--- > ml.nn.functional.adaptive_max_pool1d_with_indices(ml.tensor { { 1.0, 3, 2, 4 } }, 2)
+---   {{3., 4.}}
+---   Tensor (1, 2) float32
+---   {{2, 4}}
+---   Tensor (1, 2) int64
+---@param input the sequences
+---@param output_size the size of the output
+---@param return_indices whether the indices of the maxima are a second result
+---@shape input (n, c, l) or (c, l) -> (n, c, l_out) or (c, l_out)
+---@formula window i of n: from floor((i - 1) size / n) + 1 to ceil(i size / n)
 pools.adaptive_max_pool1d_with_indices = adaptive_max_pool(1, true)
---- `adaptive_max_pool2d` with the positions.
+--- Adaptive max pooling of images with indices: the maximum of each window and its index, from 1,
+--- in the flattened image. The windows are chosen so that the output has a given size.
+--- > ml.nn.functional.adaptive_max_pool2d_with_indices(ml.arange(1.0, 16):view(1, 4, 4), { 1, 2 })
+---   {{{14., 16.}}}
+---   Tensor (1, 1, 2) float32
+---   {{{14, 16}}}
+---   Tensor (1, 1, 2) int64
+---@param input the images
+---@param output_size the size of the output: one number, or { height, width }, where false keeps
+---   the input's
+---@param return_indices whether the indices of the maxima are a second result
+---@shape input (n, c, h, w) or (c, h, w) -> (n, c, h_out, w_out) or (c, h_out, w_out)
+---@formula window i of n: from floor((i - 1) size / n) + 1 to ceil(i size / n)
 pools.adaptive_max_pool2d_with_indices = adaptive_max_pool(2, true)
---- `adaptive_max_pool3d` with the positions.
+--- Adaptive max pooling of volumes with indices: the maximum of each window and its index, from 1,
+--- in the flattened volume. The windows are chosen so that the output has a given size.
+--- > ml.nn.functional.adaptive_max_pool3d_with_indices(ml.arange(1.0, 8):view(1, 2, 2, 2), 1).shape
+---   (1, 1, 1, 1)
+---@param input the volumes
+---@param output_size the size of the output: one number, or { depth, height, width }, where false
+---   keeps the input's
+---@param return_indices whether the indices of the maxima are a second result
+---@shape input (n, c, d, h, w) or (c, d, h, w) -> (n, c, d_out, h_out, w_out) or (c, d_out, h_out,
+---   w_out)
+---@formula window i of n: from floor((i - 1) size / n) + 1 to ceil(i size / n)
 pools.adaptive_max_pool3d_with_indices = adaptive_max_pool(3, true)
 
 -- The sizes of which windows with that stride and padding have the sizes of `input`; what is asked
@@ -178,12 +442,54 @@ local function max_unpool(dims)
   end
 end
 
---- Undoes `max_pool1d`: zeros with the elements of `input` at `indices`, the positions it gave.
+--- Partial inverse of `max_pool1d`: zeros, with the maxima back at the indices where they were.
+--- > maxima, indices = ml.nn.functional.max_pool1d_with_indices(ml.tensor { { 1.0, 3, 2, 4 } }, 2)
+--- > ml.nn.functional.max_unpool1d(maxima, indices, 2)
+---   {{0., 3., 0., 4.}}
+---   Tensor (1, 4) float32
+---@param input the maxima
+---@param indices their indices, from 1, as the pooling gave them
+---@param kernel_size the size of a window: one number
+---@param stride the distance between windows: the window's size unless given
+---@param padding what the pooling added at every side
+---@param output_size the size that was pooled, where several give that of the input
+---@shape input, indices (n, c, l) or (c, l) -> (n, c, l_out) or (c, l_out)
+---@formula l_out = (l - 1) stride - 2 padding + kernel_size
 pools.max_unpool1d = max_unpool(1)
---- Undoes `max_pool2d`: zeros with the elements of `input` at `indices`, the positions it gave.
---- `output_size` is wanted where several sizes give that of the input.
+--- Partial inverse of `max_pool2d`: zeros, with the maxima back at the indices where they were.
+--- > maxima, indices = ml.nn.functional.max_pool2d_with_indices(ml.arange(1.0, 16):view(1, 4, 4),
+---   2)
+--- > ml.nn.functional.max_unpool2d(maxima, indices, 2)
+---   {{{ 0.,  0.,  0.,  0.},
+---     { 0.,  6.,  0.,  8.},
+---     { 0.,  0.,  0.,  0.},
+---     { 0., 14.,  0., 16.}}}
+---   Tensor (1, 4, 4) float32
+---@param input the maxima
+---@param indices their indices, from 1, as the pooling gave them
+---@param kernel_size the size of a window: one number, or { height, width }
+---@param stride the distance between windows: the window's size unless given
+---@param padding what the pooling added at every side
+---@param output_size the size that was pooled, where several give that of the input
+---@shape input, indices (n, c, h, w) or (c, h, w) -> (n, c, h_out, w_out) or (c, h_out, w_out)
+---@formula size_out = (size - 1) stride - 2 padding + kernel_size
+---@formula for each of h, w
 pools.max_unpool2d = max_unpool(2)
---- Undoes `max_pool3d`: zeros with the elements of `input` at `indices`, the positions it gave.
+--- Partial inverse of `max_pool3d`: zeros, with the maxima back at the indices where they were.
+--- > maxima, indices = ml.nn.functional.max_pool3d_with_indices(ml.arange(1.0, 8):view(1, 2, 2,
+---   2), 2)
+--- > ml.nn.functional.max_unpool3d(maxima, indices, 2).shape
+---   (1, 2, 2, 2)
+---@param input the maxima
+---@param indices their indices, from 1, as the pooling gave them
+---@param kernel_size the size of a window: one number, or { depth, height, width }
+---@param stride the distance between windows: the window's size unless given
+---@param padding what the pooling added at every side
+---@param output_size the size that was pooled, where several give that of the input
+---@shape input, indices (n, c, d, h, w) or (c, d, h, w) -> (n, c, d_out, h_out, w_out) or (c,
+---   d_out, h_out, w_out)
+---@formula size_out = (size - 1) stride - 2 padding + kernel_size
+---@formula for each of d, h, w
 pools.max_unpool3d = max_unpool(3)
 
 local FRACTIONAL = "(Tensor input, int[N]>=1 kernel_size, int[N]>=1? output_size=nil, "
@@ -220,15 +526,73 @@ local function fractional(dims, with_indices)
   end
 end
 
---- Maxima over windows at random positions, so that `input` (..., h, w) gets `output_size`, or its
---- size times `output_ratio` (Graham, Fractional Max-Pooling, 2014).
+--- Fractional max pooling of images: maxima of windows at random positions. The windows are spread
+--- so that the output has `output_size`, or the input's size times `output_ratio`; one of the two
+--- must be given. The positions are drawn anew in each call.
+--- > ml.nn.functional.fractional_max_pool2d(ml.ones(1, 5, 5), 2, { output_size = 2 }).shape
+---   (1, 2, 2)
+---@param input the images
+---@param kernel_size the size of a window: one number, or { height, width }
+---@param output_size the size of the output: one number, or { height, width }
+---@param output_ratio the output's size as a part of the input's, above 0 and at most 1: one
+---   number, or { height, width }
+---@param return_indices whether the indices of the maxima, from 1, are a second result
+---@param _random_samples numbers from 0 to 1 that shift the windows, (n, c, 2): drawn unless given
+---@shape input (n, c, h, w) or (c, h, w) -> (n, c, h_out, w_out) or (c, h_out, w_out)
+---@source Graham, 2014: Fractional max-pooling
 pools.fractional_max_pool2d = fractional(2, false)
---- Maxima over windows at random positions, so that `input` (..., d, h, w) gets `output_size`, or
---- its size times `output_ratio`.
+--- Fractional max pooling of volumes: maxima of windows at random positions. The windows are spread
+--- so that the output has `output_size`, or the input's size times `output_ratio`; one of the two
+--- must be given. The positions are drawn anew in each call.
+--- > ml.nn.functional.fractional_max_pool3d(ml.ones(1, 5, 5, 5), 2, { output_size = 2 }).shape
+---   (1, 2, 2, 2)
+---@param input the volumes
+---@param kernel_size the size of a window: one number, or { depth, height, width }
+---@param output_size the size of the output: one number, or { depth, height, width }
+---@param output_ratio the output's size as a part of the input's, above 0 and at most 1: one
+---   number, or { depth, height, width }
+---@param return_indices whether the indices of the maxima, from 1, are a second result
+---@param _random_samples numbers from 0 to 1 that shift the windows, (n, c, 3): drawn unless given
+---@shape input (n, c, d, h, w) or (c, d, h, w) -> (n, c, d_out, h_out, w_out) or (c, d_out, h_out,
+---   w_out)
+---@source Graham, 2014: Fractional max-pooling
 pools.fractional_max_pool3d = fractional(3, false)
---- `fractional_max_pool2d` with the positions.
+--- Fractional max pooling with indices: maxima of windows at random positions, and their indices
+--- from 1. The windows are spread so that the output has `output_size`, or the input's size times
+--- `output_ratio`; one of the two must be given.
+--- > ml.manual_seed(1)
+--- > ml.nn.functional.fractional_max_pool2d_with_indices(ml.arange(1.0, 9):view(1, 3, 3), 2, 1)
+---   {{{9.}}}
+---   Tensor (1, 1, 1) float32
+---   {{{9}}}
+---   Tensor (1, 1, 1) int64
+---@param input the images
+---@param kernel_size the size of a window: one number, or { height, width }
+---@param output_size the size of the output: one number, or { height, width }
+---@param output_ratio the output's size as a part of the input's, above 0 and at most 1: one
+---   number, or { height, width }
+---@param return_indices whether the indices of the maxima, from 1, are a second result
+---@param _random_samples numbers from 0 to 1 that shift the windows, (n, c, 2): drawn unless given
+---@shape input (n, c, h, w) or (c, h, w) -> (n, c, h_out, w_out) or (c, h_out, w_out)
+---@source Graham, 2014: Fractional max-pooling
 pools.fractional_max_pool2d_with_indices = fractional(2, true)
---- `fractional_max_pool3d` with the positions.
+--- Fractional max pooling with indices: maxima of windows at random positions, and their indices
+--- from 1. The windows are spread so that the output has `output_size`, or the input's size times
+--- `output_ratio`; one of the two must be given.
+--- > ml.manual_seed(1)
+--- > ml.nn.functional.fractional_max_pool3d_with_indices(ml.arange(1.0, 27):view(1, 3, 3, 3), 2,
+---   1).shape
+---   (1, 1, 1, 1)
+---@param input the volumes
+---@param kernel_size the size of a window: one number, or { depth, height, width }
+---@param output_size the size of the output: one number, or { depth, height, width }
+---@param output_ratio the output's size as a part of the input's, above 0 and at most 1: one
+---   number, or { depth, height, width }
+---@param return_indices whether the indices of the maxima, from 1, are a second result
+---@param _random_samples numbers from 0 to 1 that shift the windows, (n, c, 3): drawn unless given
+---@shape input (n, c, d, h, w) or (c, d, h, w) -> (n, c, d_out, h_out, w_out) or (c, d_out, h_out,
+---   w_out)
+---@source Graham, 2014: Fractional max-pooling
 pools.fractional_max_pool3d_with_indices = fractional(3, true)
 
 return pools

@@ -32,11 +32,27 @@ end
 local read_conv_weights = signature("nn.utils.fuse_conv_bn_weights(Tensor conv_w, "
   .. "Tensor? conv_b=nil" .. TENSORS .. ", bool transpose=false)")
 
---- The weight and bias of a convolution with the batch normalisation after it in them, from the
---- running statistics `bn_rm` and `bn_rv` and the affine parameters. `transpose` is for transposed
---- convolutions.
+--- Weight and bias of a convolution with the batch normalisation after it folded in. Of the
+--- normalisation m and v are the running mean and variance, e is `bn_eps`, g and s are factors and
+--- shift.
+--- > ml.nn.utils.fuse_conv_bn_weights(ml.ones(1, 1, 1), nil, ml.ones(1), ml.tensor { 4.0 }, 0)
+---   {{{0.5000}}}
+---   Tensor (1, 1, 1) float32
+---   {-0.5000}
+---   Tensor (1,) float32
+---@param conv_w the weight of the convolution
+---@param conv_b its bias: 0 unless given
+---@param bn_rm the running mean of the normalisation
+---@param bn_rv the running variance
+---@param bn_eps what is added to the variance
+---@param bn_w the factors of the normalisation: 1 unless given
+---@param bn_b what the normalisation adds: 0 unless given
+---@param transpose whether it is a transposed convolution
 ---@return moonlet.Tensor weight
 ---@return moonlet.Tensor bias
+---@shape conv_w (o, c, *), the others (o) -> weight (o, c, *), bias (o)
+---@formula W' = g W / sqrt(v + e)
+---@formula b' = g (b - m) / sqrt(v + e) + s
 function fusion.fuse_conv_bn_weights(...)
   local w, b, mean, var, eps, bn_w, bn_b, transpose = read_conv_weights(...)
   return fuse(w, b, mean, var, eps, bn_w, bn_b, transpose and 2 or 1)
@@ -45,9 +61,26 @@ end
 local read_linear_weights = signature("nn.utils.fuse_linear_bn_weights(Tensor linear_w, "
   .. "Tensor? linear_b=nil" .. TENSORS .. ")")
 
---- The weight and bias of a linear layer with the batch normalisation after it in them.
+--- Weight and bias of a linear layer with the batch normalisation after it folded in. Of the
+--- normalisation m and v are the running mean and variance, e is `bn_eps`, g and s are factors and
+--- shift.
+--- > ml.nn.utils.fuse_linear_bn_weights(ml.ones(1, 2), nil, ml.ones(1), ml.tensor { 4.0 }, 0)
+---   {{0.5000, 0.5000}}
+---   Tensor (1, 2) float32
+---   {-0.5000}
+---   Tensor (1,) float32
+---@param linear_w the weight of the layer
+---@param linear_b its bias: 0 unless given
+---@param bn_rm the running mean of the normalisation
+---@param bn_rv the running variance
+---@param bn_eps what is added to the variance
+---@param bn_w the factors of the normalisation: 1 unless given
+---@param bn_b what the normalisation adds: 0 unless given
 ---@return moonlet.Tensor weight
 ---@return moonlet.Tensor bias
+---@shape linear_w (o, i), the others (o) -> weight (o, i), bias (o)
+---@formula W' = g W / sqrt(v + e)
+---@formula b' = g (b - m) / sqrt(v + e) + s
 function fusion.fuse_linear_bn_weights(...)
   local w, b, mean, var, eps, bn_w, bn_b = read_linear_weights(...)
   return fuse(w, b, mean, var, eps, bn_w, bn_b, 1)
@@ -69,12 +102,16 @@ end
 local read_conv = signature(
   "nn.utils.fuse_conv_bn_eval(Module conv, Module bn, bool transpose=false)")
 
---- A copy of a convolution that gives what the batch normalisation `bn` makes of its results; both
---- must be in eval mode. `transpose` is for transposed convolutions.
----@param conv table
----@param bn table
----@param transpose? boolean
+--- Copy of a convolution with the batch normalisation after it folded in.
+--- > conv, bn = ml.nn.Conv2d(1, 2, 3):eval(), ml.nn.BatchNorm2d(2):eval()
+--- > ml.nn.utils.fuse_conv_bn_eval(conv, bn)
+---   Conv2d(1 -> 2, kernel 3)        20
+---   20 parameters
+---@param conv table the convolution, in eval mode
+---@param bn table the batch normalisation, in eval mode
+---@param transpose? boolean whether it is a transposed convolution
 ---@return table
+---@error a module is in training mode
 function fusion.fuse_conv_bn_eval(...)
   local conv, bn, transpose = read_conv(...)
   return fused_copy("nn.utils.fuse_conv_bn_eval", conv, bn, transpose and 2 or 1)
@@ -82,11 +119,15 @@ end
 
 local read_linear = signature "nn.utils.fuse_linear_bn_eval(Module linear, Module bn)"
 
---- A copy of a linear layer that gives what the batch normalisation `bn` makes of its results; both
---- must be in eval mode.
----@param linear table
----@param bn table
+--- Copy of a linear layer with the batch normalisation after it folded in.
+--- > linear, bn = ml.nn.Linear(3, 2):eval(), ml.nn.BatchNorm1d(2):eval()
+--- > ml.nn.utils.fuse_linear_bn_eval(linear, bn)
+---   Linear(3 -> 2)         8
+---   8 parameters
+---@param linear table the layer, in eval mode
+---@param bn table the batch normalisation, in eval mode
 ---@return table
+---@error a module is in training mode
 function fusion.fuse_linear_bn_eval(...)
   local linear, bn = read_linear(...)
   if linear.out_features ~= bn.num_features and bn.num_features ~= 1 then

@@ -50,13 +50,18 @@ local function rename_older(name)
   end
 end
 
---- Makes a weight of its norms and its direction (Salimans and Kingma, 2016), which are trained:
---- `parametrizations.weight.original0` and `original1`. The norms are those of the slices along
---- `dim`, or one of all with `dim = false`.
----@param module table
----@param name? string (default "weight")
----@param dim? integer|boolean (default 1)
+--- Weight normalisation as a parametrisation: the weight is computed from norms and direction,
+--- which are trained. The norms are `parametrizations.weight.original0`, the direction `original1`.
+--- > net = ml.nn.utils.parametrizations.weight_norm(ml.nn.Linear(2, 3))
+--- > net.parametrizations.weight.original0.shape
+---   (3, 1)
+---@param module table the module
+---@param name? string the name of the parameter
+---@param dim? integer|boolean the dimension whose slices have norms of their own, from 1; false for
+---   one norm of all
 ---@return table module
+---@formula w = g v / ||v||
+---@source Salimans and Kingma, 2016: Weight normalization
 function parametrizations.weight_norm(...)
   local where = "nn.utils.parametrizations.weight_norm"
   local module, name, dim = read_weight_norm(...)
@@ -94,15 +99,21 @@ function SpectralNorm.right_inverse(_, value) return value end
 local read_spectral_norm = signature("nn.utils.parametrizations.spectral_norm(Module module, "
   .. 'string name="weight", int>=1 n_power_iterations=1, number>=0 eps=1e-12, int? dim=nil)')
 
---- Divides a weight by its greatest singular value (Miyato et al., 2018), which training follows by
---- `n_power_iterations` steps at each use. `dim` is the dimension of the outputs: the first, but 2
---- for transposed convolutions.
----@param module table
----@param name? string (default "weight")
----@param n_power_iterations? integer (default 1)
----@param eps? number (default 1e-12)
----@param dim? integer
+--- Spectral normalisation as a parametrisation: the weight is divided by its largest singular
+--- value. The singular value is followed by power iteration each time the weight is used in
+--- training mode.
+--- > net = ml.nn.utils.parametrizations.spectral_norm(ml.nn.Linear(2, 3))
+--- > net.weight.shape
+---   (3, 2)
+---@param module table the module
+---@param name? string the name of the parameter
+---@param n_power_iterations? integer how many steps of the power iteration each training call makes
+---@param eps? number the least norm of the vectors
+---@param dim? integer the dimension of the outputs: 1, but 2 for transposed convolutions, unless
+---   given
 ---@return table module
+---@formula w = W / sigma(W), sigma(W) = u^T W v
+---@source Miyato et al., 2018: Spectral normalization for generative adversarial networks
 function parametrizations.spectral_norm(...)
   local where = "nn.utils.parametrizations.spectral_norm"
   local module, name, count, eps, dim = read_spectral_norm(...)
@@ -211,15 +222,23 @@ signature.add_choice("OrthogonalMap", { "matrix_exp", "cayley", "householder" })
 local read_orthogonal = signature("nn.utils.parametrizations.orthogonal(Module module, "
   .. 'string name="weight", OrthogonalMap? orthogonal_map=nil, bool use_trivialization=true)')
 
---- Makes a weight (..., m, n) orthogonal: its columns where m is at least n, else its rows. The map
---- from what is trained is "matrix_exp" (of a skew matrix, for square ones unless given), "cayley"
---- or "householder". With `use_trivialization` a further matrix, `parametrizations.weight.0.base`,
---- holds the start (Lezcano-Casado, 2019).
----@param module table
----@param name? string (default "weight")
----@param orthogonal_map? string
----@param use_trivialization? boolean (default true)
+--- Orthogonal parametrisation: the columns of the weight are orthonormal, or where there are more
+--- columns than rows its rows.
+--- > net = ml.nn.utils.parametrizations.orthogonal(ml.nn.Linear(2, 2))
+--- > (net.weight:matmul(net.weight:t()) - ml.eye(2)):abs():max():item() < 1e-5
+---   true
+---@param module table the module
+---@param name? string the name of the parameter
+---@param orthogonal_map? string "matrix_exp" (for square weights unless given), "cayley" or
+---   "householder"
+---@param use_trivialization? boolean whether the start is kept as a buffer, by which the map's
+---   result is multiplied
 ---@return table module
+---@shape weight (*, m, n)
+---@formula "matrix_exp": Q = exp(A), where A = -A^T
+---@formula "cayley": Q = (I - A / 2)^-1 (I + A / 2), where A = -A^T
+---@formula "householder": Q = (I - tau_1 v_1 v_1^T) ... (I - tau_k v_k v_k^T)
+---@source Lezcano-Casado, 2019: Trivializations for gradient-based optimization on manifolds
 function parametrizations.orthogonal(...)
   local where = "nn.utils.parametrizations.orthogonal"
   local module, name, map, use_trivialization = read_orthogonal(...)

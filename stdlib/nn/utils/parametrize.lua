@@ -17,10 +17,14 @@ local cache, holding = nil, 0
 
 local read_cached = signature "nn.utils.parametrize.cached(any? f=nil, any... args)"
 
---- Runs `f`, or the rest of the block that holds the result with `<close>`, with each parametrised
---- tensor computed once and kept: for a network that uses it several times in a step.
----@param f? function
----@param ... any what f gets
+--- Runs a function, or the rest of a block, with each parametrised tensor computed once and kept.
+--- With a function its results are returned; without, the result is held by `local _ <close> =`
+--- until the block ends. For networks that use a tensor several times in a step.
+--- > net = ml.nn.utils.parametrizations.orthogonal(ml.nn.Linear(2, 2))
+--- > ml.nn.utils.parametrize.cached(function() return net(net(ml.ones(1, 2))).shape end)
+---   (1, 2)
+---@param f? function the function
+---@param ... any its arguments
 ---@return any ... its results, or the value to hold
 function parametrize.cached(f, ...)
   read_cached(f)
@@ -40,8 +44,18 @@ local function set(tensor, value)
   ml._rebind(tensor, fresh)
 end
 
---- The functions that make a tensor, one after the other, and what the first is given: `original`,
---- or `original0`, `original1`, ... where its `right_inverse` gives several tensors.
+--- Parametrisations of a tensor, one after the other, and the originals that the first is given.
+--- `original` is the tensor, or `original0`, `original1`, ... are where `right_inverse` gives
+--- several. It is `net.parametrizations.NAME`.
+--- > ml.nn.utils.parametrize.ParametrizationList({ ml.nn.Identity() }, ml.ones(2))
+---   ParametrizationList(
+---     (0): Identity()
+---   )
+---   0 parameters
+---@param modules the parametrisations in their order
+---@param original the tensor that they compute from at first
+---@param unsafe whether they may change shape and dtype
+---@shape original (*) -> as the last parametrisation gives it
 local ParametrizationList = class("ParametrizationList", containers.ModuleList)
 parametrize.ParametrizationList = ParametrizationList
 
@@ -112,8 +126,26 @@ function ParametrizationList:forward()
   return x
 end
 
---- Makes the originals such that the functions give `value`; each must have a `right_inverse`.
----@param value moonlet.Tensor
+--- Sets the originals so that the parametrisations give a value.
+--- > Half = ml.nn.class "Half"
+--- > function Half:forward(x) return x / 2 end
+--- > function Half:right_inverse(y) return y * 2 end
+--- > net = ml.nn.Linear(2, 1)
+--- > ml.nn.utils.parametrize.register_parametrization(net, "weight", Half())
+---   ParametrizedLinear(2 -> 1                  3
+---     (parametrizations): ModuleDict(          2
+---       (weight): ParametrizationList(         2
+---         (0): Half()
+---       )
+---     )
+---   )
+---   3 parameters
+--- > net.parametrizations.weight:right_inverse(ml.ones(1, 2))
+--- > net.parametrizations.weight.original
+---   {{2., 2.}}
+---   Tensor (1, 2) float32 requires_grad
+---@param value moonlet.Tensor the value
+---@error a parametrisation has no `right_inverse`
 function ParametrizationList:right_inverse(value)
   for _, one in ipairs(self) do
     if not one.right_inverse then
@@ -176,9 +208,11 @@ end
 local read_is = signature(
   "nn.utils.parametrize.is_parametrized(Module module, string? tensor_name=nil)")
 
---- Whether the tensor of that name of the module is parametrised; without a name, whether any is.
----@param module table
----@param tensor_name? string
+--- Whether a module, or one tensor of it, is parametrised.
+--- > ml.nn.utils.parametrize.is_parametrized(ml.nn.Linear(2, 2))
+---   false
+---@param module table the module
+---@param tensor_name? string the name of the tensor: any unless given
 ---@return boolean
 function parametrize.is_parametrized(...)
   local module, name = read_is(...)
@@ -221,21 +255,37 @@ end
 local read_register = signature("nn.utils.parametrize.register_parametrization(Module module, "
   .. "string tensor_name, Module parametrization, bool unsafe=false)")
 
---- Makes the parameter or buffer `tensor_name` of a module what `parametrization`, a module,
---- computes of it: `net.weight` is the result, and `net.parametrizations.weight.original` what is
---- trained. A method `right_inverse` of the parametrisation says what stands behind a tensor, at
---- first and where one is assigned; it may give an array of tensors, which its forward then gets.
---- Further ones follow those that are there. Without `unsafe` shape and dtype must stay.
+--- Makes a parameter or buffer of a module the result of another module. `net.weight` is then what
+--- `parametrization` computes of `net.parametrizations.weight.original`, which is trained. A method
+--- `right_inverse` of the parametrisation says what stands behind a value, at first and where one
+--- is assigned; it may give an array of tensors, which forward then gets. Further parametrisations
+--- follow those that are there.
 --- > Symmetric = ml.nn.class "Symmetric"
 --- > function Symmetric:forward(x) return x:triu() + x:triu(1):t() end
---- > net = ml.nn.Linear(3, 3)
+--- > net = ml.nn.Linear(2, 2)
+--- > ml.nn.init.ones_(net.weight)
+---   {{1., 1.},
+---    {1., 1.}}
+---   Tensor (2, 2) float32 requires_grad
 --- > ml.nn.utils.parametrize.register_parametrization(net, "weight", Symmetric())
---- > return net.weight
----@param module table
----@param tensor_name string
----@param parametrization table
----@param unsafe? boolean
+---   ParametrizedLinear(2 -> 2                  6
+---     (parametrizations): ModuleDict(          4
+---       (weight): ParametrizationList(         4
+---         (0): Symmetric()
+---       )
+---     )
+---   )
+---   6 parameters
+--- > net.weight
+---   {{1., 1.},
+---    {1., 1.}}
+---   Tensor (2, 2) float32 grad_fn=AddBackward
+---@param module table the module
+---@param tensor_name string the name of the parameter or buffer
+---@param parametrization table the module that computes
+---@param unsafe? boolean whether shape and dtype may change
 ---@return table module
+---@error the result has another shape or dtype and `unsafe` is false
 function parametrize.register_parametrization(...)
   local module, name, parametrization, unsafe = read_register(...)
   parametrization:train(module.training)
@@ -261,12 +311,17 @@ local function what_stays(module, name, list, leave)
   return value.requires_grad and parameter.new(value) or value:detach()
 end
 
---- Ends the parametrisation of a tensor, which keeps its present value, or with `leave_parametrized
---- = false` becomes the original again.
----@param module table
----@param tensor_name string
----@param leave_parametrized? boolean (default true)
+--- Ends the parametrisation of a tensor.
+--- > net = ml.nn.utils.parametrizations.orthogonal(ml.nn.Linear(2, 2))
+--- > ml.nn.utils.parametrize.remove_parametrizations(net, "weight")
+---   Linear(2 -> 2)         6
+---   6 parameters
+---@param module table the module
+---@param tensor_name string the name of the tensor
+---@param leave_parametrized? boolean whether the tensor keeps its present value, or becomes the
+---   original again
 ---@return table module
+---@error the tensor is not parametrised
 function parametrize.remove_parametrizations(...)
   local module, name, leave = read_remove(...)
   if not parametrize.is_parametrized(module, name) then
@@ -288,8 +343,10 @@ end
 
 local read_type = signature "nn.utils.parametrize.type_before_parametrizations(Module module)"
 
---- The class that a module had before it was parametrised, else its class.
----@param module table
+--- Class that a module had before it was parametrised, else its class.
+--- > ml.nn.utils.parametrize.type_before_parametrizations(ml.nn.Linear(2, 2)) == ml.nn.Linear
+---   true
+---@param module table the module
 ---@return table
 function parametrize.type_before_parametrizations(...)
   local module = read_type(...)
@@ -300,11 +357,23 @@ end
 local read_transfer = signature("nn.utils.parametrize.transfer_parametrizations_and_params("
   .. "Module from_module, Module to_module, string? tensor_name=nil)")
 
---- Gives `to_module` the parametrisations of `from_module` and the originals behind them, of one
---- tensor or of all.
----@param from_module table
----@param to_module table
----@param tensor_name? string
+--- Gives a module the parametrisations of another one and the originals behind them.
+--- > a = ml.nn.utils.parametrizations.orthogonal(ml.nn.Linear(2, 2))
+--- > b = ml.nn.Linear(2, 2)
+--- > ml.nn.utils.parametrize.transfer_parametrizations_and_params(a, b)
+---   ParametrizedLinear(2 -> 2                  6
+---     (parametrizations): ModuleDict(          4
+---       (weight): ParametrizationList(         4
+---         (0): _Orthogonal()
+---       )
+---     )
+---   )
+---   6 parameters
+--- > ml.nn.utils.parametrize.is_parametrized(b)
+---   true
+---@param from_module table the module that is parametrised
+---@param to_module table the module that gets them
+---@param tensor_name? string the name of the tensor: all unless given
 ---@return table to_module
 function parametrize.transfer_parametrizations_and_params(...)
   local from, to, only = read_transfer(...)

@@ -20,10 +20,15 @@ local ONE = "(Module module, string name"
 
 local read_identity = signature("nn.utils.prune.identity" .. ONE .. ")")
 
---- Prunes nothing, but gives the parameter a mask of ones: `weight` is then computed from
---- `weight_orig` and `weight_mask`.
----@param module table
----@param name string
+--- Pruning that prunes nothing: gives a parameter a mask of ones. The parameter is then computed as
+--- `weight_orig` times the buffer `weight_mask`.
+--- > net = ml.nn.utils.prune.identity(ml.nn.Linear(2, 2), "weight")
+--- > net.weight_mask
+---   {{1., 1.},
+---    {1., 1.}}
+---   Tensor (2, 2) float32
+---@param module table the module
+---@param name string the name of the parameter
 ---@return table module
 function prune.identity(...)
   local module, name = read_identity(...)
@@ -33,11 +38,14 @@ end
 local AMOUNT = ", int|number amount"
 local read_random = signature("nn.utils.prune.random_unstructured" .. ONE .. AMOUNT .. ")")
 
---- Sets elements at random to zero: `amount` of them, or that part of all by a number below 1 that
---- is no integer.
----@param module table
----@param name string
----@param amount number
+--- Prunes elements of a parameter at random: sets them to 0. The parameter is then computed as
+--- `weight_orig` times the buffer `weight_mask`.
+--- > net = ml.nn.utils.prune.random_unstructured(ml.nn.Linear(2, 2), "weight", 0.5)
+--- > net.weight_mask:sum()
+---   2.  Tensor () float32
+---@param module table the module
+---@param name string the name of the parameter
+---@param amount number how many elements, or by a number from 0 to 1 that is no integer which part
 ---@return table module
 function prune.random_unstructured(...)
   local module, name, amount = read_random(...)
@@ -47,13 +55,26 @@ end
 local SCORES = ", Tensor? importance_scores=nil)"
 local read_l1 = signature("nn.utils.prune.l1_unstructured" .. ONE .. AMOUNT .. SCORES)
 
---- Sets the elements of least absolute value, or of least score, to zero: `amount` of them, or that
---- part.
----@param module table
----@param name string
----@param amount number
----@param importance_scores? moonlet.Tensor
+--- Prunes the elements of a parameter of least absolute value: sets them to 0. The parameter is
+--- then computed as `weight_orig` times the buffer `weight_mask`.
+--- > net = ml.nn.Linear(2, 2)
+--- > ml.nn.init.eye_(net.weight)
+---   {{1., 0.},
+---    {0., 1.}}
+---   Tensor (2, 2) float32 requires_grad
+--- > ml.nn.utils.prune.l1_unstructured(net, "weight", 2)
+---   Linear(2 -> 2)         6
+---   6 parameters
+--- > net.weight_mask
+---   {{1., 0.},
+---    {0., 1.}}
+---   Tensor (2, 2) float32
+---@param module table the module
+---@param name string the name of the parameter
+---@param amount number how many elements, or by a number from 0 to 1 that is no integer which part
+---@param importance_scores? moonlet.Tensor what is compared instead of the parameter, in its shape
 ---@return table module
+---@shape parameter (*), importance_scores (*)
 function prune.l1_unstructured(...)
   local module, name, amount, scores = read_l1(...)
   return methods._apply(methods.L1Unstructured(amount), module, name, scores)
@@ -62,11 +83,15 @@ end
 local read_random_structured = signature("nn.utils.prune.random_structured" .. ONE .. AMOUNT
   .. ", int dim)")
 
---- Sets slices along `dim` at random to zero: `amount` of them, or that part.
----@param module table
----@param name string
----@param amount number
----@param dim integer
+--- Prunes slices of a parameter along a dimension at random: sets them to 0. The parameter is then
+--- computed as `weight_orig` times the buffer `weight_mask`.
+--- > net = ml.nn.utils.prune.random_structured(ml.nn.Linear(2, 2), "weight", 1, 1)
+--- > net.weight_mask:sum()
+---   2.  Tensor () float32
+---@param module table the module
+---@param name string the name of the parameter
+---@param amount number how many slices, or by a number from 0 to 1 that is no integer which part
+---@param dim integer the dimension of the slices, from 1
 ---@return table module
 function prune.random_structured(...)
   local module, name, amount, dim = read_random_structured(...)
@@ -76,14 +101,28 @@ end
 local read_ln = signature("nn.utils.prune.ln_structured" .. ONE .. AMOUNT .. ", number n, int dim"
   .. SCORES)
 
---- Sets the slices along `dim` of least `n`-norm to zero: `amount` of them, or that part.
----@param module table
----@param name string
----@param amount number
----@param n number
----@param dim integer
----@param importance_scores? moonlet.Tensor
+--- Prunes the slices of a parameter along a dimension whose n-norm is least: sets them to 0. The
+--- parameter is then computed as `weight_orig` times the buffer `weight_mask`.
+--- > net = ml.nn.Linear(2, 2)
+--- > net.weight:detach():copy_(ml.tensor { { 1, 1 }, { 2, 2 } })
+---   {{1., 1.},
+---    {2., 2.}}
+---   Tensor (2, 2) float32
+--- > ml.nn.utils.prune.ln_structured(net, "weight", 1, 2, 1)
+---   Linear(2 -> 2)         6
+---   6 parameters
+--- > net.weight_mask
+---   {{0., 0.},
+---    {1., 1.}}
+---   Tensor (2, 2) float32
+---@param module table the module
+---@param name string the name of the parameter
+---@param amount number how many slices, or by a number from 0 to 1 that is no integer which part
+---@param n number the exponent of the norm
+---@param dim integer the dimension of the slices, from 1
+---@param importance_scores? moonlet.Tensor what is compared instead of the parameter, in its shape
 ---@return table module
+---@shape parameter (*), importance_scores (*)
 function prune.ln_structured(...)
   local module, name, amount, n, dim, scores = read_ln(...)
   return methods._apply(methods.LnStructured(amount, n, dim), module, name, scores)
@@ -91,11 +130,21 @@ end
 
 local read_custom = signature("nn.utils.prune.custom_from_mask" .. ONE .. ", Tensor mask)")
 
---- Sets the elements to zero at which `mask` is zero.
----@param module table
----@param name string
----@param mask moonlet.Tensor
+--- Prunes the elements of a parameter at which a mask is 0. The parameter is then computed as
+--- `weight_orig` times the buffer `weight_mask`.
+--- > net = ml.nn.Linear(2, 2)
+--- > ml.nn.utils.prune.custom_from_mask(net, "weight", ml.eye(2))
+---   Linear(2 -> 2)         6
+---   6 parameters
+--- > net.weight_mask
+---   {{1., 0.},
+---    {0., 1.}}
+---   Tensor (2, 2) float32
+---@param module table the module
+---@param name string the name of the parameter
+---@param mask moonlet.Tensor the mask, in the shape of the parameter
 ---@return table module
+---@shape parameter (*), mask (*)
 function prune.custom_from_mask(...)
   local module, name, mask = read_custom(...)
   return methods._apply(methods.CustomFromMask(mask), module, name)
@@ -123,17 +172,17 @@ end
 local read_global = signature("nn.utils.prune.global_unstructured(table parameters, "
   .. "any pruning_method, table? importance_scores=nil, any... arguments)")
 
---- Prunes parameters as one vector: `parameters` is an array of { module, name }, `pruning_method`
---- a class such as `prune.L1Unstructured`, and what follows, `amount` first, its arguments.
---- `importance_scores` is an array of { module, name, scores }.
+--- Prunes several parameters as if they were one vector.
 --- > net = ml.nn.Sequential(ml.nn.Linear(3, 3), ml.nn.Linear(3, 1))
 --- > prune = ml.nn.utils.prune
 --- > both = { { net[1], "weight" }, { net[2], "weight" } }
 --- > prune.global_unstructured(both, prune.L1Unstructured, nil, 0.5)
----@param parameters table[]
----@param pruning_method table
----@param importance_scores? table[]
----@param ... any
+--- > net[1].weight_mask:sum() + net[2].weight_mask:sum()
+---   6.  Tensor () float32
+---@param parameters table[] an array of pairs { module, name }
+---@param pruning_method table a class such as `prune.L1Unstructured`
+---@param importance_scores? table[] an array of { module, name, scores }
+---@param ... any the arguments of the class, `amount` first
 function prune.global_unstructured(...)
   local parameters, cls, given, arguments = read_global(...)
   if #parameters == 0 then fail("nn.utils.prune.global_unstructured: 'parameters' is empty") end
@@ -164,10 +213,15 @@ end
 
 local read_remove = signature("nn.utils.prune.remove" .. ONE .. ")")
 
---- Makes pruning permanent: the parameter is again one of its own, with the zeros in it.
----@param module table
----@param name string
+--- Makes pruning permanent: the parameter is one of its own again, with the zeros in it.
+--- > net = ml.nn.utils.prune.identity(ml.nn.Linear(2, 2), "weight")
+--- > ml.nn.utils.prune.remove(net, "weight")
+---   Linear(2 -> 2)         6
+---   6 parameters
+---@param module table the module
+---@param name string the name of the parameter
 ---@return table module
+---@error the parameter is not pruned
 function prune.remove(...)
   local module, name = read_remove(...)
   return methods._remove("nn.utils.prune.remove", module, name)
@@ -175,8 +229,10 @@ end
 
 local read_is_pruned = signature "nn.utils.prune.is_pruned(Module module)"
 
---- Whether some parameter of a module, or of those below it, is pruned.
----@param module table
+--- Whether a parameter of a module, or of those below it, is pruned.
+--- > ml.nn.utils.prune.is_pruned(ml.nn.Linear(2, 2))
+---   false
+---@param module table the module
 ---@return boolean
 function prune.is_pruned(...)
   local module = read_is_pruned(...)

@@ -10,21 +10,37 @@ local fail = options.fail
 
 local methods = {}
 
---- The base of ways to prune. A class of your own has a method `compute_mask(t, default_mask)`,
---- which gives a mask like `t`, and a field `PRUNING_TYPE`: "unstructured" ones see the elements
---- that are left, as a vector, "structured" ones the slices along `self.dim` that are left,
---- "global" ones all.
+--- Base of pruning methods. A class of your own has a method `compute_mask(t, default_mask)`, which
+--- gives a mask in the shape of `t`, and a field `PRUNING_TYPE`: "unstructured" methods see the
+--- elements that are left, as a vector, "structured" ones the slices along `self.dim` that are
+--- left, "global" ones all.
+--- > class = require "moonlet.class"
+--- > Below = class("Below", ml.nn.utils.prune.BasePruningMethod)
+--- > Below.PRUNING_TYPE = "unstructured"
+--- > function Below:compute_mask(t, default_mask) return default_mask * t:lt(2.5) end
+--- > Below():prune(ml.tensor { 1.0, 2, 3 })
+---   {1., 2., 0.}
+---   Tensor (3,) float32
 local Base = class "BasePruningMethod"
 methods.BasePruningMethod = Base
 Base.PRUNING_TYPE = "global"
 
---- The mask for a tensor of scores: every class defines it.
+--- The mask for a tensor of scores; every class defines it.
+--- > mask = ml.nn.utils.prune.L1Unstructured(1):compute_mask(ml.tensor { 1.0, 2 }, ml.ones(2))
+--- > mask
+---   {0., 1.}
+---   Tensor (2,) float32
+---@error the class does not define it
 function Base:compute_mask()
   fail("%s: has no method compute_mask", class.name(class.of(self)))
 end
 
 --- What is left of a module's parameter: the original times the mask.
----@param module table
+--- > method = ml.nn.utils.prune.Identity()
+--- > net = ml.nn.utils.prune.identity(ml.nn.Linear(2, 2), "weight")
+--- > net.weight:eq(net.weight_orig * net.weight_mask):all()
+---   true  Tensor () bool
+---@param module table the module, whose parameter is pruned by this method
 ---@return moonlet.Tensor
 function Base:apply_mask(module)
   local name = self._tensor_name
@@ -32,21 +48,31 @@ function Base:apply_mask(module)
   return module[name .. "_mask"]:to { dtype = original.dtype } * original
 end
 
---- `t` times the mask that comes of it, or of `importance_scores`.
----@param t moonlet.Tensor
----@param default_mask? moonlet.Tensor
----@param importance_scores? moonlet.Tensor
+--- Prunes a tensor: the tensor times the mask that comes of it, or of other scores.
+--- > ml.nn.utils.prune.L1Unstructured(1):prune(ml.tensor { 1.0, 2 })
+---   {0., 2.}
+---   Tensor (2,) float32
+---@param t moonlet.Tensor the tensor
+---@param default_mask? moonlet.Tensor the mask to start from: ones unless given
+---@param importance_scores? moonlet.Tensor what is compared instead of `t`
 ---@return moonlet.Tensor
+---@shape t (*) -> (*)
 function Base:prune(t, default_mask, importance_scores)
   local mask = self:compute_mask(importance_scores or t, default_mask or ml.ones_like(t:detach()))
   return t * mask:to { dtype = t.dtype }
 end
 
---- Prunes a parameter of a module in the way of a class, which makes its method of what follows the
---- name: `prune.L1Unstructured:apply(module, "weight", 0.3)`.
----@param module table
----@param name string
----@param ... any
+--- Prunes a parameter of a module by the method of a class, which is made of the arguments that
+--- follow the name.
+--- > net = ml.nn.Linear(2, 2)
+--- > ml.nn.utils.prune.L1Unstructured:apply(net, "weight", 0.5)
+---   Linear(2 -> 2)         6
+---   6 parameters
+--- > net.weight_mask:sum()
+---   2.  Tensor () float32
+---@param module table the module
+---@param name string the name of the parameter
+---@param ... any the arguments of the class
 ---@return table module
 function Base:apply(module, name, ...)
   if not class.is_class(self) then fail("prune: apply is called of a class") end
@@ -77,12 +103,31 @@ local function define(name, kind, init, compute)
   local cls = class(name, Base)
   cls.PRUNING_TYPE, cls.init = kind, init
 
-  --- The mask for the scores `t`: `default_mask` without what is pruned.
+  --- The mask for a tensor of scores: `default_mask` without what the method prunes.
+  --- > ml.nn.utils.prune.L1Unstructured(1):compute_mask(ml.tensor { 1.0, 2 }, ml.ones(2))
+  ---   {0., 1.}
+  ---   Tensor (2,) float32
+  ---@param t the scores
+  ---@param default_mask the mask to start from
+  ---@shape t (*), default_mask (*) -> (*)
   function cls:compute_mask(t, default_mask) return compute(self, t:detach(), default_mask) end
   return cls
 end
 
---- Prunes nothing.
+--- Pruning that prunes nothing.
+--- > x = ml.tensor { { 1.0, 2 }, { 3.0, 4 } }
+--- > ml.nn.utils.prune.Identity():prune(x)
+---   {{1., 2.},
+---    {3., 4.}}
+---   Tensor (2, 2) float32
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
 methods.Identity = define("Identity", "unstructured", nil, function(_, _, mask)
   return mask:clone()
 end)
@@ -101,14 +146,40 @@ local function init_amount(name)
   end
 end
 
---- Prunes elements at random.
+--- Pruning of elements at random.
+--- > x = ml.tensor { { 1.0, 2 }, { 3.0, 4 } }
+--- > ml.nn.utils.prune.RandomUnstructured(1):prune(x):count_nonzero()
+---   3  Tensor () int64
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@param amount how many elements, or by a number from 0 to 1 that is no integer which part
+---@see nn.utils.prune.BasePruningMethod
 methods.RandomUnstructured = define("RandomUnstructured", "unstructured",
   init_amount "RandomUnstructured", function(self, t, mask)
     local count = number_of("RandomUnstructured", self.amount, t:numel())
     return without(mask, ml.randperm(t:numel(), { device = t.device }):narrow(1, 1, count))
   end)
 
---- Prunes the elements of least absolute value.
+--- Pruning of the elements of least absolute value.
+--- > x = ml.tensor { { 1.0, 2 }, { 3.0, 4 } }
+--- > ml.nn.utils.prune.L1Unstructured(1):prune(x)
+---   {{0., 2.},
+---    {3., 4.}}
+---   Tensor (2, 2) float32
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@param amount how many elements, or by a number from 0 to 1 that is no integer which part
+---@see nn.utils.prune.BasePruningMethod
 methods.L1Unstructured = define("L1Unstructured", "unstructured", init_amount "L1Unstructured",
   function(self, t, mask)
     local count = number_of("L1Unstructured", self.amount, t:numel())
@@ -133,7 +204,20 @@ local function slice_dim(where, t, dim)
   return norms._dim(where, t, dim)
 end
 
---- Prunes slices along a dimension at random.
+--- Pruning of slices along a dimension at random.
+--- > x = ml.tensor { { 1.0, 2 }, { 3.0, 4 } }
+--- > ml.nn.utils.prune.RandomStructured(1, 1):prune(x):count_nonzero()
+---   2  Tensor () int64
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@param amount how many slices, or by a number from 0 to 1 that is no integer which part
+---@param dim the dimension of the slices, from 1
+---@see nn.utils.prune.BasePruningMethod
 methods.RandomStructured = define("RandomStructured", "structured", function(self, amount, dim)
   check_amount("RandomStructured", amount)
   self.amount, self.dim = amount, dim or -1
@@ -145,7 +229,23 @@ end, function(self, t, mask)
   return only_slices(mask, dim, kept)
 end)
 
---- Prunes the slices along a dimension of least norm.
+--- Pruning of the slices along a dimension whose norm is least.
+--- > x = ml.tensor { { 1.0, 2 }, { 3.0, 4 } }
+--- > ml.nn.utils.prune.LnStructured(1, 2, 1):prune(x)
+---   {{0., 0.},
+---    {3., 4.}}
+---   Tensor (2, 2) float32
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@param amount how many slices, or by a number from 0 to 1 that is no integer which part
+---@param n the exponent of the norm
+---@param dim the dimension of the slices, from 1
+---@see nn.utils.prune.BasePruningMethod
 methods.LnStructured = define("LnStructured", "structured", function(self, amount, n, dim)
   check_amount("LnStructured", amount)
   self.amount, self.n, self.dim = amount, n, dim or -1
@@ -161,7 +261,21 @@ end, function(self, t, mask)
   return only_slices(mask, dim, kept)
 end)
 
---- Prunes what a mask says.
+--- Pruning by a given mask.
+--- > x = ml.tensor { { 1.0, 2 }, { 3.0, 4 } }
+--- > ml.nn.utils.prune.CustomFromMask(ml.tensor { { 1.0, 0 }, { 0, 1 } }):prune(x)
+---   {{1., 0.},
+---    {0., 4.}}
+---   Tensor (2, 2) float32
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@see nn.utils.prune.BasePruningMethod
+---@param mask what is multiplied with the mask that is there
+---@see nn.utils.prune.BasePruningMethod
 methods.CustomFromMask = define("CustomFromMask", "global", function(self, mask)
   self.mask = mask
 end, function(self, _, mask)
@@ -172,7 +286,11 @@ end, function(self, _, mask)
   return mask * self.mask:to { dtype = mask.dtype, device = mask.device }
 end)
 
---- Several ways to prune, one after the other: each sees what those before have left.
+--- Several pruning methods, one after the other: each sees what those before have left.
+--- > prune = ml.nn.utils.prune
+--- > #prune.PruningContainer(prune.L1Unstructured(1), prune.L1Unstructured(1))
+---   2
+---@param ... the methods, all of the same parameter
 local Container = class("PruningContainer", Base)
 methods.PruningContainer = Container
 
@@ -181,8 +299,12 @@ function Container:init(...)
   for _, method in ipairs { ... } do self:add_pruning_method(method) end
 end
 
---- Adds a way to prune.
----@param method table
+--- Adds a pruning method after the others.
+--- > container = ml.nn.utils.prune.PruningContainer()
+--- > container:add_pruning_method(ml.nn.utils.prune.L1Unstructured(1))
+--- > #container
+---   1
+---@param method table the method, of the same parameter
 function Container:add_pruning_method(method)
   if not class.is_instance(method, Base) then
     fail("PruningContainer: a pruning method is expected, got %s", type(method))
@@ -220,10 +342,15 @@ function Container._one_more(_, method, t, mask)
   return mask:index_copy(dim, left, part)
 end
 
---- The mask of the newest method, of what `mask` has left.
----@param t moonlet.Tensor
----@param mask moonlet.Tensor
+--- The mask of the newest method for what an older mask has left.
+--- > container = ml.nn.utils.prune.PruningContainer(ml.nn.utils.prune.L1Unstructured(1))
+--- > container:compute_mask(ml.tensor { 1.0, 2, 3 }, ml.tensor { 0.0, 1, 1 })
+---   {0., 0., 1.}
+---   Tensor (3,) float32
+---@param t moonlet.Tensor the scores
+---@param mask moonlet.Tensor the older mask
 ---@return moonlet.Tensor
+---@shape t (*), mask (*) -> (*)
 function Container:compute_mask(t, mask)
   return self:_one_more(self._methods[#self._methods], t:detach(), mask)
 end
@@ -273,8 +400,14 @@ function methods._remove(where, module, name)
   return module
 end
 
---- Makes pruning of that module's parameter permanent.
----@param module table
+--- Makes pruning of a module's parameter permanent.
+--- > net = ml.nn.Linear(2, 2)
+--- > ml.nn.utils.prune.L1Unstructured:apply(net, "weight", 0.5)
+---   Linear(2 -> 2)         6
+---   6 parameters
+--- > ml.nn.utils.prune.remove(net, "weight").weight:eq(0):sum()
+---   2  Tensor () int64
+---@param module table the module, whose parameter is pruned by this method
 function Base:remove(module)
   return methods._remove("nn.utils.prune", module, self._tensor_name)
 end

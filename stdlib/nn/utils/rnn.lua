@@ -18,14 +18,27 @@ local function inverted(permutation)
   return permutation:argsort()
 end
 
---- The permutation that undoes another one, of positions from 1; of nil nil.
----@param permutation? moonlet.Tensor
+--- Inverse of a permutation of the indices from 1.
+--- > ml.nn.utils.rnn.invert_permutation(ml.tensor { 3, 1, 2 })
+---   {2, 3, 1}
+---   Tensor (3,) int64
+---@param permutation? moonlet.Tensor the permutation, or nil, whose inverse is nil
 ---@return moonlet.Tensor?
+---@shape permutation (n) -> (n)
 function rnn.invert_permutation(...) return inverted((read_invert(...))) end
 
---- Sequences of several lengths without padding, as recurrent layers take them: made by
---- `pack_padded_sequence` and `pack_sequence`.
----@field data moonlet.Tensor (rows, ...): the first step of all sequences, then the second, ...
+--- Sequences of several lengths without padding, as recurrent layers take them.
+--- `pack_padded_sequence` and `pack_sequence` make it; there is seldom a reason to do so by hand.
+--- > ml.nn.utils.rnn.PackedSequence(ml.ones(3), ml.tensor { 2, 1 })
+---   PackedSequence(data (3,), 2 sequences, 2 steps)
+---@param data the first step of all sequences, then the second, and so on
+---@param batch_sizes how many sequences each step has, int64 on the CPU
+---@param sorted_indices which sequence stands at each position, from 1
+---@param unsorted_indices at which position each sequence stands: the inverse of `sorted_indices`
+---   unless given
+---@shape data (rows, *), batch_sizes (steps), sorted_indices (n), unsorted_indices (n)
+---@field data moonlet.Tensor (rows, *): the first step of all sequences, then the second, and so
+---   on.
 ---@field batch_sizes moonlet.Tensor How many rows each step has, int64 on the CPU.
 ---@field sorted_indices moonlet.Tensor? Which sequence stands at each position, from 1.
 ---@field unsorted_indices moonlet.Tensor? At which position each sequence stands.
@@ -50,7 +63,12 @@ function PackedSequence.__tostring(self)
     #self.batch_sizes > 0 and self.batch_sizes[1]:item() or 0, #self.batch_sizes)
 end
 
---- The same sequences with `data` as `data:to(...)` gives it.
+--- The same sequences with the data on another device or of another dtype, as `data:to(...)` gives
+--- it.
+--- > packed = ml.nn.utils.rnn.pack_sequence { ml.ones(2), ml.ones(1) }
+--- > packed:to("float64").data.dtype
+---   float64
+---@param ... the arguments of a tensor's `to`
 ---@return table
 function PackedSequence:to(...)
   local data = self.data:to(...)
@@ -60,28 +78,45 @@ function PackedSequence:to(...)
     follow(self.unsorted_indices))
 end
 
---- The same sequences on that device, "cuda" unless given.
----@param device? string
+--- The same sequences on a CUDA device.
+--- > packed = ml.nn.utils.rnn.pack_sequence { ml.ones(2), ml.ones(1) }
+--- > packed:cuda().data.device  -- needs cuda
+---@param device? string the device: "cuda" unless given
 ---@return table
 function PackedSequence:cuda(device) return self:to { device = device or "cuda" } end
 
 --- The same sequences on the CPU.
+--- > packed = ml.nn.utils.rnn.pack_sequence { ml.ones(2), ml.ones(1) }
+--- > packed:cpu().data.device
+---   cpu
 ---@return table
 function PackedSequence:cpu() return self:to { device = "cpu" } end
 
 --- The same sequences in float64.
+--- > packed = ml.nn.utils.rnn.pack_sequence { ml.ones(2), ml.ones(1) }
+--- > packed:double().data.dtype
+---   float64
 ---@return table
 function PackedSequence:double() return self:to { dtype = "float64" } end
 
 --- The same sequences in float32.
+--- > packed = ml.nn.utils.rnn.pack_sequence { ml.ones(2), ml.ones(1) }
+--- > packed:float().data.dtype
+---   float32
 ---@return table
 function PackedSequence:float() return self:to { dtype = "float32" } end
 
 --- The same sequences in float16.
+--- > packed = ml.nn.utils.rnn.pack_sequence { ml.ones(2), ml.ones(1) }
+--- > packed:half().data.dtype
+---   float16
 ---@return table
 function PackedSequence:half() return self:to { dtype = "float16" } end
 
 --- The same sequences in int64.
+--- > packed = ml.nn.utils.rnn.pack_sequence { ml.ones(2), ml.ones(1) }
+--- > packed:long().data.dtype
+---   int64
 ---@return table
 function PackedSequence:long() return self:to { dtype = "int64" } end
 
@@ -154,15 +189,19 @@ end
 local read_pack_padded = signature("nn.utils.rnn.pack_padded_sequence(Tensor input, "
   .. "Tensor|int[] lengths, bool batch_first=false, bool enforce_sorted=true)")
 
---- Packs `input` (steps, n, ...), or (n, steps, ...) with `batch_first`, of which sequence i has
---- `lengths[i]` steps. The lengths must not grow; with `enforce_sorted = false` they may stand in
---- any order.
+--- Packs a padded batch of sequences for a recurrent layer.
 --- > ml.nn.utils.rnn.pack_padded_sequence(ml.ones(3, 2), { 3, 1 }).batch_sizes
----@param input moonlet.Tensor
----@param lengths moonlet.Tensor|integer[]
----@param batch_first? boolean
----@param enforce_sorted? boolean (default true)
+---   {2, 1, 1}
+---   Tensor (3,) int64
+---@param input moonlet.Tensor the padded sequences
+---@param lengths moonlet.Tensor|integer[] how many steps each sequence has
+---@param batch_first? boolean whether the batch is the first dimension
+---@param enforce_sorted? boolean whether the lengths must not grow; without, they may stand in any
+---   order
 ---@return table
+---@shape input (steps, n, *), or (n, steps, *) with batch_first, lengths (n) -> data (sum of
+---   lengths, *)
+---@error a length is below 1 or above the number of steps, or they grow with `enforce_sorted`
 function rnn.pack_padded_sequence(...)
   return pack_padded("nn.utils.rnn.pack_padded_sequence", read_pack_padded(...))
 end
@@ -215,15 +254,24 @@ end
 local read_pad_packed = signature("nn.utils.rnn.pad_packed_sequence(Packed sequence, "
   .. "bool batch_first=false, number padding_value=0.0, int>=1? total_length=nil)")
 
---- What undoes `pack_padded_sequence`: the sequences in their own order, (steps, n, ...), or
---- (n, steps, ...) with `batch_first`, and their lengths. Beyond its end a sequence has
---- `padding_value`; there are `total_length` steps, as many as the longest has unless given.
----@param sequence table
----@param batch_first? boolean
----@param padding_value? number (default 0)
----@param total_length? integer
+--- Pads packed sequences to one length: the inverse of `pack_padded_sequence`. The sequences come
+--- in their own order.
+--- > packed = ml.nn.utils.rnn.pack_sequence { ml.ones(2), ml.ones(1) }
+--- > ml.nn.utils.rnn.pad_packed_sequence(packed)
+---   {{1., 1.},
+---    {1., 0.}}
+---   Tensor (2, 2) float32
+---   {2, 1}
+---   Tensor (2,) int64
+---@param sequence table the packed sequences
+---@param batch_first? boolean whether the batch is the first dimension of the result
+---@param padding_value? number what stands behind the end of a sequence
+---@param total_length? integer how many steps the result has: as many as the longest sequence
+---   unless given
 ---@return moonlet.Tensor
 ---@return moonlet.Tensor lengths
+---@shape -> (steps, n, *), or (n, steps, *) with batch_first, and lengths (n)
+---@error `total_length` is below the length of the longest sequence
 function rnn.pad_packed_sequence(...)
   return pad_packed("nn.utils.rnn.pad_packed_sequence", read_pad_packed(...))
 end
@@ -254,14 +302,18 @@ end
 local read_pad = signature("nn.utils.rnn.pad_sequence(Tensor[] sequences, bool batch_first=false, "
   .. 'number padding_value=0.0, Side padding_side="right")')
 
---- Sequences (length, ...) as one tensor: (steps, n, ...), or (n, steps, ...) with `batch_first`,
---- with `padding_value` after the shorter ones, or before them with `padding_side = "left"`.
+--- Pads sequences of several lengths to one tensor.
 --- > ml.nn.utils.rnn.pad_sequence { ml.ones(3), ml.ones(2) }
----@param sequences moonlet.Tensor[]
----@param batch_first? boolean
----@param padding_value? number (default 0)
----@param padding_side? string (default "right")
+---   {{1., 1.},
+---    {1., 1.},
+---    {1., 0.}}
+---   Tensor (3, 2) float32
+---@param sequences moonlet.Tensor[] the sequences
+---@param batch_first? boolean whether the batch is the first dimension of the result
+---@param padding_value? number what the padding is
+---@param padding_side? string "right" to pad after the end of a sequence, "left" before its start
 ---@return moonlet.Tensor
+---@shape sequences (length_i, *) -> (steps, n, *), or (n, steps, *) with batch_first
 function rnn.pad_sequence(...) return pad("nn.utils.rnn.pad_sequence", read_pad(...)) end
 
 local function unpad(where, x, lengths, batch_first)
@@ -282,21 +334,30 @@ end
 local read_unpad = signature("nn.utils.rnn.unpad_sequence(Tensor padded_sequences, "
   .. "Tensor|int[] lengths, bool batch_first=false)")
 
---- What undoes `pad_sequence`: an array of the sequences, without what follows their ends.
----@param padded_sequences moonlet.Tensor
----@param lengths moonlet.Tensor|integer[]
----@param batch_first? boolean
+--- Cuts a padded tensor into its sequences: the inverse of `pad_sequence`.
+--- > ml.nn.utils.rnn.unpad_sequence(ml.ones(3, 2), { 3, 2 })
+---   {{1., 1., 1.}  Tensor (3,) float32, {1., 1.}  Tensor (2,) float32}
+---@param padded_sequences moonlet.Tensor the padded sequences
+---@param lengths moonlet.Tensor|integer[] how many steps each sequence has
+---@param batch_first? boolean whether the batch is the first dimension
 ---@return moonlet.Tensor[]
+---@shape padded_sequences (steps, n, *), or (n, steps, *) with batch_first -> n tensors (length_i,
+---   *)
+---@error a length is below 1 or above the number of steps
 function rnn.unpad_sequence(...) return unpad("nn.utils.rnn.unpad_sequence", read_unpad(...)) end
 
 local read_pack = signature(
   "nn.utils.rnn.pack_sequence(Tensor[] sequences, bool enforce_sorted=true)")
 
---- Packs an array of sequences (length, ...). Their lengths must not grow; with `enforce_sorted =
---- false` they may stand in any order.
----@param sequences moonlet.Tensor[]
----@param enforce_sorted? boolean (default true)
+--- Packs sequences of several lengths for a recurrent layer.
+--- > ml.nn.utils.rnn.pack_sequence({ ml.ones(2), ml.ones(1) }).batch_sizes
+---   {2, 1}
+---   Tensor (2,) int64
+---@param sequences moonlet.Tensor[] the sequences
+---@param enforce_sorted? boolean whether the lengths must not grow; without, they may stand in any
+---   order
 ---@return table
+---@shape sequences (length_i, *) -> data (sum of lengths, *)
 function rnn.pack_sequence(...)
   local sequences, enforce_sorted = read_pack(...)
   local where, lengths = "nn.utils.rnn.pack_sequence", {}
@@ -307,9 +368,13 @@ end
 
 local read_unpack = signature "nn.utils.rnn.unpack_sequence(Packed packed_sequences)"
 
---- What undoes `pack_sequence`: an array of the sequences.
----@param packed_sequences table
+--- The sequences of a packed sequence: the inverse of `pack_sequence`.
+--- > packed = ml.nn.utils.rnn.pack_sequence { ml.ones(2), ml.ones(1) }
+--- > ml.nn.utils.rnn.unpack_sequence(packed)
+---   {{1., 1.}  Tensor (2,) float32, {1.}  Tensor (1,) float32}
+---@param packed_sequences table the packed sequences
 ---@return moonlet.Tensor[]
+---@shape -> n tensors (length_i, *)
 function rnn.unpack_sequence(...)
   local where = "nn.utils.rnn.unpack_sequence"
   local padded, lengths = pad_packed(where, read_unpack(...), true, 0)

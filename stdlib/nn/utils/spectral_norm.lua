@@ -80,16 +80,20 @@ local function compute_with(name)
   end
 end
 
---- Divides a parameter by its greatest singular value before each call (Miyato et al., 2018), which
---- training follows by `n_power_iterations` steps. The parameter becomes `weight_orig`. `dim` is
---- the dimension of the outputs: the first, but 2 for transposed convolutions. Newer scripts use
---- `parametrizations.spectral_norm`.
----@param module table
----@param name? string (default "weight")
----@param n_power_iterations? integer (default 1)
----@param eps? number (default 1e-12)
----@param dim? integer
+--- Spectral normalisation: divides a parameter by its largest singular value before each call. The
+--- singular value is followed by power iteration in training mode; the parameter becomes
+--- `weight_orig`. Newer scripts use `parametrizations.spectral_norm`.
+--- > ml.nn.utils.spectral_norm(ml.nn.Linear(2, 3)).weight_u.shape
+---   (3,)
+---@param module table the module
+---@param name? string the name of the parameter
+---@param n_power_iterations? integer how many steps of the power iteration each training call makes
+---@param eps? number the least norm of the vectors
+---@param dim? integer the dimension of the outputs: 1, but 2 for transposed convolutions, unless
+---   given
 ---@return table module
+---@formula w = W / sigma(W), sigma(W) = u^T W v
+---@source Miyato et al., 2018: Spectral normalization for generative adversarial networks
 function spectral.spectral_norm(...)
   local module, name, count, eps, dim = read(...)
   local where = "nn.utils.spectral_norm"
@@ -108,10 +112,15 @@ end
 
 local read_remove = signature 'nn.utils.remove_spectral_norm(Module module, string name="weight")'
 
---- Undoes `spectral_norm`: the parameter is what it has computed.
----@param module table
----@param name? string (default "weight")
+--- Undoes `spectral_norm`: the weight is a parameter again, with its present value.
+--- > net = ml.nn.utils.spectral_norm(ml.nn.Linear(2, 3))
+--- > ml.nn.utils.remove_spectral_norm(net)
+---   Linear(2 -> 3)         9
+---   9 parameters
+---@param module table the module
+---@param name? string the name of the parameter
 ---@return table module
+---@error the parameter has no spectral normalisation
 function spectral.remove_spectral_norm(...)
   local module, name = read_remove(...)
   local record = computed.remove("nn.utils.remove_spectral_norm", module, name, KIND)

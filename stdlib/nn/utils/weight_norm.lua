@@ -50,13 +50,19 @@ local KIND = "weight_norm"
 local read = signature(
   'nn.utils.weight_norm(Module module, string name="weight", int|bool dim=1)')
 
---- Splits a parameter into its norms, `weight_g`, and its direction, `weight_v` (Salimans and
---- Kingma, 2016), of which `weight` is computed before each call. The norms are those of the slices
---- along `dim`, or one of all with `dim = false`. Newer scripts use `parametrizations.weight_norm`.
----@param module table
----@param name? string (default "weight")
----@param dim? integer|boolean (default 1)
+--- Weight normalisation: splits a parameter into its norms, `weight_g`, and its direction,
+--- `weight_v`. The weight is computed from both before each call. Newer scripts use
+--- `parametrizations.weight_norm`.
+--- > net = ml.nn.utils.weight_norm(ml.nn.Linear(2, 3))
+--- > net.weight_g.shape
+---   (3, 1)
+---@param module table the module
+---@param name? string the name of the parameter
+---@param dim? integer|boolean the dimension whose slices have norms of their own, from 1; false for
+---   one norm of all
 ---@return table module
+---@formula w = g v / ||v||
+---@source Salimans and Kingma, 2016: Weight normalization
 function norms.weight_norm(...)
   local module, name, dim = read(...)
   local weight = computed.parameter_of("nn.utils.weight_norm", module, name)
@@ -72,10 +78,15 @@ end
 
 local read_remove = signature 'nn.utils.remove_weight_norm(Module module, string name="weight")'
 
---- Undoes `weight_norm`: the parameter is what it has computed.
----@param module table
----@param name? string (default "weight")
+--- Undoes `weight_norm`: the weight is a parameter again, with its present value.
+--- > net = ml.nn.utils.weight_norm(ml.nn.Linear(2, 3))
+--- > ml.nn.utils.remove_weight_norm(net)
+---   Linear(2 -> 3)         9
+---   9 parameters
+---@param module table the module
+---@param name? string the name of the parameter
 ---@return table module
+---@error the parameter has no weight normalisation
 function norms.remove_weight_norm(...)
   local module, name = read_remove(...)
   local record = computed.remove("nn.utils.remove_weight_norm", module, name, KIND)
