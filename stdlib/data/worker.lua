@@ -14,8 +14,8 @@ local info
 local read_info = signature "data.get_worker_info()"
 
 --- Returns a table that tells a data set in a worker which one it is, so that it can take its part
---- of the examples: `id`, from 1 (PyTorch's counts from 0), `num_workers`, `seed` (the base seed of the
---- epoch plus the id) and `dataset`, the worker's own copy. Returns nil in the script itself.
+--- of the examples: `id`, from 1 (PyTorch's counts from 0), `num_workers`, `seed` (the base seed of
+--- the epoch plus the id) and `dataset`, the worker's own copy. Returns nil in the script itself.
 --- > ml.data.get_worker_info()
 ---   nil
 ---@return {id: integer, num_workers: integer, seed: integer, dataset: table}?
