@@ -36,8 +36,8 @@ Dims conv_transpose_sizes(const char* op, const Dims& x, const Dims& weight, con
                           const Dims& padding, const Dims& output_padding, int64_t groups,
                           const Dims& dilation);
 
-// What padding "same" adds to either end of a dimension at stride 1, so that a convolution keeps its
-// size: the larger half behind.
+// What padding "same" adds to either end of a dimension at stride 1, so that a convolution keeps
+// its size: the larger half behind.
 struct SamePadding {
   int64_t before, after;
 };
