@@ -1,12 +1,20 @@
 -- interp/gen/html_page.lua: makes whole HTML pages of rendered Markdown: navigation, anchors, links
 -- between names, colours in Lua code, and the data of the search.
 
+local areas = require "interp.gen.areas"
 local ascii_math = require "interp.gen.ascii_math"
+local html_front = require "interp.gen.html_front"
 
 local html_page = {}
 
---- The hand-written pages, by their files in docs/.
-html_page.guides = { "guide", "porting", "architecture", "glossary", "op-table" }
+--- The hand-written pages, by their files in docs/; those that the architecture's leads to follow it.
+html_page.guides = { "guide.md", "porting.md", "embedding.md", "performance.md", "architecture.md",
+  "op-table.md", "glossary.md" }
+
+--- The name of the page of a file in docs/: "architecture-tensor" of "architecture/tensor.md".
+---@param path string
+---@return string
+function html_page.name_of(path) return (path:gsub("%.md$", ""):gsub("/", "-")) end
 
 local Site = {}
 Site.__index = Site
@@ -70,6 +78,32 @@ function Site:linked(code)
   return ('<a href="%s.html#%s"><code>%s</code></a>'):format(entry.page, entry.name, code)
 end
 
+-- The path in docs/ that a link of one of its files means.
+local function resolved(path, target)
+  local parts = {}
+  for part in ((path:match "^(.*/)[^/]*$" or "") .. target):gmatch "[^/]+" do
+    if part == ".." and #parts > 0 and parts[#parts] ~= ".." then
+      table.remove(parts)
+    else
+      parts[#parts + 1] = part
+    end
+  end
+  return (table.concat(parts, "/"):gsub("^%.%./docs/", ""))
+end
+
+-- Links and pictures of a guide: to pages where there are such, otherwise none.
+function Site:with_addresses(page, html)
+  html = html:gsub('<a href="([^":#]+)(#?[^":]*)">(.-)</a>', function(target, anchor, text)
+    local guide = self.guide_of[resolved(page.path, target)]
+    return guide and ('<a href="%s.html%s">%s</a>'):format(guide.name, anchor, text) or text
+  end)
+  return (html:gsub('src="([^":]+)"', function(target)
+    local path = resolved(page.path, target)
+    self.images[path] = html_page.name_of(path)
+    return ('src="%s"'):format(self.images[path])
+  end))
+end
+
 function Site:body(page, html)
   html = html:gsub("<h(%d)[^>]*>(.-)</h%d>", function(level, text)
     local id = level == "1" and page.name or plain(text)
@@ -82,19 +116,33 @@ function Site:body(page, html)
   html = html:gsub('<pre><code class="language%-formula">(.-)</code></pre>', function(formula)
     return '<div class="formula">' .. ascii_math.mathml(plain(formula)) .. "</div>"
   end)
+  if page.path then return self:with_addresses(page, html) end
   html = html:gsub('href="([^":]-)%.md(#?[^"]*)"', 'href="%1.html%2"')
-  html = html:gsub('href="%.%./docs/', 'href="')
-  if not page.text then
-    html = html:gsub("<code>([^<]+)</code>", function(code) return self:linked(code) end)
-  end
-  return html
+  return (html:gsub("<code>([^<]+)</code>", function(code) return self:linked(code) end))
 end
 
-local function nav_section(title, pages, current)
-  local out = { ("<h2>%s</h2>\n<ul>"):format(title) }
-  for _, page in ipairs(pages) do
-    out[#out + 1] = ('<li><a href="%s.html"%s>%s</a></li>'):format(page.name,
-      page == current and ' aria-current="page"' or "", escaped(page.title))
+local function nav_link(page, current)
+  return ('<a href="%s.html"%s>%s</a>'):format(page.name,
+    page == current and ' aria-current="page"' or "", escaped(page.title))
+end
+
+-- Guides and areas; of the one that is shown, also the pages that it leads to.
+function Site:nav(current)
+  local out = { "<h2>Guides</h2>\n<ul>" }
+  local shown_guide = current and (current.parent or current)
+  for _, guide in ipairs(self.guides) do
+    if not guide.parent or guide.parent == shown_guide then
+      local class = guide.parent and ' class="inner"' or ""
+      out[#out + 1] = ("<li%s>%s</li>"):format(class, nav_link(guide, current))
+    end
+  end
+  out[#out + 1] = "</ul>\n<h2>Reference</h2>\n<ul>"
+  local shown_area = current and (self.area_of[current.name] or current)
+  for _, area in ipairs(self.areas) do
+    out[#out + 1] = ("<li>%s</li>"):format(nav_link(area, current))
+    for _, page in ipairs(area == shown_area and area.pages or {}) do
+      out[#out + 1] = ('<li class="inner">%s</li>'):format(nav_link(page, current))
+    end
   end
   out[#out + 1] = "</ul>"
   return table.concat(out, "\n")
@@ -134,16 +182,15 @@ local template = [[
 ]]
 
 local function whole(title, nav, body)
-  return template:format(escaped(title), (nav:gsub("%%", "%%")), body)
+  return template:format(escaped(title), nav, body)
 end
 
 --- A page's HTML.
----@param page table { name, title }
+---@param page table { name, title, path of a guide }
 ---@param html string its rendered Markdown
 ---@return string
 function Site:page(page, html)
-  local nav = nav_section("Guides", self.guides, page) .. nav_section("Reference", self.pages, page)
-  return whole(page.title, nav, self:body(page, html))
+  return whole(page.title, self:nav(page), self:body(page, html))
 end
 
 -- The name without that of its page, "Linear" on the page nn.
@@ -153,28 +200,19 @@ function Site:short_name(page, entry)
   return (entry.name:gsub("^moonlet::", ""))
 end
 
---- The first page: the guides and what is on each page of the reference.
+--- The first page.
+---@param readme string the text of README.md
+---@param samples table of front_samples.lua
+---@param render fun(markdown: string): string
 ---@return string
-function Site:front()
-  local out = { "<h1>Moonlet</h1>",
-    "<p>Lua 5.4 with tensors and automatic differentiation built in. <kbd>/</kbd> searches all names;",
-    "<code>help(x)</code> at the prompt and <code>moonlet doc NAME</code> show the same texts.</p>" }
-  for _, page in ipairs(self.pages) do
-    local names = {}
-    for _, entry in ipairs(page.entries) do
-      local member = entry.owner and self.by_name[entry.owner]
-        and self.by_name[entry.owner].kind ~= "namespace"
-      if not member and entry.name ~= page.name then
-        names[#names + 1] = ('<a href="%s.html#%s">%s</a>'):format(page.name, entry.name,
-          escaped(self:short_name(page, entry)))
-      end
-    end
-    out[#out + 1] = ('<section><h2><a href="%s.html">%s</a></h2><p class="names">%s</p></section>')
-      :format(page.name, escaped(page.title), table.concat(names, "\n"))
-  end
-  local nav = nav_section("Guides", self.guides) .. nav_section("Reference", self.pages)
-  return whole("Reference", nav, table.concat(out, "\n"))
+function Site:front(readme, samples, render)
+  return whole("Moonlet", self:nav(), html_front.front(self, readme, samples, render))
 end
+
+--- The page of an area.
+---@param area table
+---@return string
+function Site:area(area) return whole(area.title, self:nav(area), html_front.area(self, area)) end
 
 local function quoted(text)
   return '"' .. text:gsub('[\\"]', "\\%0"):gsub("[\n\r\t]", " "):gsub("<", "\\u003c") .. '"'
@@ -202,13 +240,18 @@ function Site:search_index()
   return table.concat(out, "\n")
 end
 
---- What makes pages of the guides and of the reference.
----@param guides table[] { name, title, text }
+--- What makes pages of the guides and of the reference. `images` fills with the pictures that the
+--- guides show: their paths in docs/, and the names of the copies.
+---@param guides table[] { name, path, title, text, parent }
 ---@param pages table[] of reference.pages
 ---@param by_name table<string, table>
 ---@return table
 function html_page.site(guides, pages, by_name)
-  return setmetatable({ guides = guides, pages = pages, by_name = by_name }, Site)
+  local site = setmetatable({ guides = guides, pages = pages, by_name = by_name, guide_of = {},
+    images = {}, coloured = coloured }, Site)
+  site.areas, site.area_of = areas.of(pages)
+  for _, guide in ipairs(guides) do site.guide_of[guide.path] = guide end
+  return site
 end
 
 return html_page

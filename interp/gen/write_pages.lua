@@ -1,8 +1,9 @@
 -- interp/gen/write_pages.lua: writes the reference as a folder of pages: Markdown, or with the
--- program `lowdown` HTML, which also holds the guides of docs/ and a search.
--- usage: lua write_pages.lua ROOT OUTPUT FAMILY,FAMILY,... [LOWDOWN]
+-- program `lowdown` HTML, which also holds a page to start from, the guides of docs/ and a search.
+-- The executable that was built, MOONLET, runs what that first page shows.
+-- usage: lua write_pages.lua ROOT OUTPUT FAMILY,FAMILY,... [LOWDOWN MOONLET]
 
-local root, output, family_list, lowdown = arg[1], arg[2], arg[3], arg[4]
+local root, output, family_list, lowdown, moonlet = arg[1], arg[2], arg[3], arg[4], arg[5]
 package.path = root .. "/?.lua;" .. package.path
 local html_page = require "interp.gen.html_page"
 local markdown_page = require "interp.gen.markdown_page"
@@ -39,24 +40,42 @@ local function render(text)
   return html
 end
 
-local function guide_pages()
-  local out = {}
-  for i, name in ipairs(html_page.guides) do
-    local text = read(("%s/docs/%s.md"):format(root, name))
-    out[i] = { name = name, title = text:match "^# ([^\n]*)", text = text }
+-- A guide, and those that it leads to in the folder of its name.
+local function add_guide(out, path, parent)
+  local text = read(("%s/docs/%s"):format(root, path))
+  local guide = { name = html_page.name_of(path), path = path, title = text:match "^# ([^\n]*)",
+    text = text, parent = parent }
+  out[#out + 1] = guide
+  local folder, seen = path:gsub("%.md$", "/"), {}
+  for below in text:gmatch "%]%(([%w_%-/]+%.md)%)" do
+    if below:sub(1, #folder) == folder and not seen[below] then
+      seen[below] = true
+      add_guide(out, below, guide)
+    end
   end
-  return out
+end
+
+-- What the executable makes for the first page.
+local function run_samples()
+  run(("ASAN_OPTIONS=detect_leaks=0 '%s' '%s/interp/gen/front_samples.lua' '%s' '%s'"):format(
+    moonlet, root, root, output))
+  local samples = dofile(output .. "/.samples.lua")
+  os.remove(output .. "/.samples.lua")
+  return samples
 end
 
 local function write_html(entries, pages, by_name)
-  local guides = guide_pages()
+  local guides = {}
+  for _, path in ipairs(html_page.guides) do add_guide(guides, path) end
   local site = html_page.site(guides, pages, by_name)
   for _, page in ipairs(guides) do write(page.name .. ".html", site:page(page, render(page.text))) end
   for _, page in ipairs(pages) do
     write(page.name .. ".html", site:page(page, render(markdown_page.text(page, by_name, entries))))
   end
-  write("index.html", site:front())
+  for _, area in ipairs(site.areas) do write(area.name .. ".html", site:area(area)) end
+  write("index.html", site:front(read(root .. "/README.md"), run_samples(), render))
   write("index.js", site:search_index())
+  for path, name in pairs(site.images) do write(name, read(("%s/docs/%s"):format(root, path))) end
   for _, name in ipairs { "style.css", "search.js" } do
     write(name, read(("%s/docs/html/%s"):format(root, name)))
   end

@@ -280,6 +280,59 @@ test("links between the HTML pages lead somewhere, and the search knows every na
   end
 end)
 
+-- The files of the HTML pages, or nil where they were not built.
+local function html_file(name)
+  local file = io.open(folder .. "html/" .. name, "rb")
+  if not file then return nil end
+  local text = file:read "a"
+  file:close()
+  return text
+end
+
+test("the first HTML page has what a newcomer looks for", function()
+  local front = html_file "index.html"
+  if not front then harness.skip "built without lowdown" end
+  for _, part in ipairs { "quickstart.sh", "nn.Sequential", "99 % right", 'href="guide.html"',
+    'href="area-networks.html"' } do
+    contains(front, part)
+  end
+  local pictures = 0
+  for name in front:gmatch '<img src="([^"]*)"' do
+    pictures = pictures + 1
+    contains(html_file(name), "<svg")
+  end
+  expect.truthy(pictures >= 4, pictures)
+end)
+
+test("each page is in an area, which has its names with summaries and shapes", function()
+  if not html_file "index.html" then harness.skip "built without lowdown" end
+  local areas, all = {}, ""
+  for name in html_file "index.html":gmatch 'href="(area%-[%w]+%.html)"' do
+    if not areas[name] then all = all .. html_file(name) end
+    areas[name] = true
+  end
+  for _, entry in ipairs(index.entries) do
+    contains(all, ('href="%s.html"'):format(entry.page))
+    local owner = entry.owner and index.by_name[entry.owner]
+    if not (owner and owner.kind ~= "namespace") and entry.name ~= entry.page then
+      contains(all, ('href="%s.html#%s"'):format(entry.page, entry.name))
+    end
+  end
+  contains(html_file "area-elements.html", "<code>x (*), other (*) -&gt; (*), all broadcast together</code>")
+end)
+
+test("the HTML pages need nothing from elsewhere", function()
+  local page = html_file "index.html"
+  if not page then harness.skip "built without lowdown" end
+  for file in io.popen(("ls '%shtml'"):format(folder)):lines() do
+    local text = html_file(file)
+    for address in text:gmatch 'src="([^"]*)"' do
+      expect.truthy(html_file(address), ("%s -> %s"):format(file, address))
+    end
+    expect.falsy(text:find "<link[^>]*https?:" or text:find "@import" or text:find "url%(http", file)
+  end
+end)
+
 -- --- finding ------------------------------------------------------------------------------------
 
 test("names are found as people write them", function()
