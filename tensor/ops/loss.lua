@@ -70,8 +70,8 @@ op { [[cross_entropy(Tensor x, Tensor target, Tensor? weight=nil, string reducti
      kind = "composite", autocast = "float32", dtypes = "floating", mixed = true,
      torch = "cross_entropy_1based(*args)", check = { dtypes = "positions and probabilities differ in dtype" },
      doc = [[Cross entropy loss of logits: the negative log likelihood of the targets under the softmax
-of `x`. "mean" divides by the sum of the weights used. With `label_smoothing` the target is mixed with
-the uniform distribution.]],
+of `x`. For classes as targets "mean" divides by the sum of the weights used. With `label_smoothing` the
+target is mixed with the uniform distribution.]],
      args = { x = "the logits",
               target = "the classes, from 1, or class probabilities of the shape of `x`",
               weight = "a weight for each class",

@@ -353,7 +353,8 @@ none is left.]],
 
 op { "sum_to_size(Tensor x, int[] size) -> Tensor",
      func = false, kind = "composite", dtypes = "all",
-     doc = "Sum over what broadcasting adds to a shape: the inverse of `expand` for gradients.",
+     doc = [[Sum over the dimensions that broadcasting adds to a shape or expands in it, as the gradient
+of `expand` takes it.]],
      args = { size = "the shape of the result, which broadcasts to that of `x`" },
      shapes = "x (*) -> (size)",
      example = "ml.tensor({{1, 2}, {3, 4}}):sum_to_size(2, 1)",

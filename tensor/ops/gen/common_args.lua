@@ -8,92 +8,14 @@ local common_args = {}
 common_args.of_kind = {
   pointwise = {
     x = "the input",
-    y = "the other input, broadcast with `x`",
     other = "the other input, broadcast with `x`",
-    a = "the first input", b = "the second input, broadcast with `a`",
   },
-  view = { x = "the tensor to view" },
 }
 
 --- By the op's family and the argument's name.
 common_args.of_family = {
-  conv = {
-    x = "the input, with or without a batch dimension",
-    weight = "the filters",
-    bias = "what is added to each output channel",
-    stride = "the step of the window, one number or one for each dimension",
-    dilation = "the distance between the elements of the window",
-    groups = "the number of groups into which the channels are divided, each with filters of its own",
-
-  },
-  pool = {
-    x = "the input, with or without a batch dimension",
-    kernel_size = "the size of the window, one number or one for each dimension",
-    stride = "the step of the window; `kernel_size` where it is left out",
-    padding = "how far the window reaches over each edge",
-    dilation = "the distance between the elements of the window",
-    ceil_mode = "whether the output's size is rounded up, so that windows cover the whole input",
-    count_include_pad = "whether padded zeros count in the mean",
-    output_size = "the size of the output, one number or one for each dimension",
-    norm_type = "the exponent of the norm",
-    indices = "the positions that the max-pooling returned, within each image",
-  },
-  decomposition = {
-    A = "the matrix, or a batch of matrices", x = "the matrix, or a batch of matrices",
-    B = "the right-hand side, a matrix or a batch of them",
-    hermitian = "whether to assume that the matrix is Hermitian (symmetric where it is real)",
-    left = "whether to solve `A X = B`, not `X A = B`",
-    check_errors = "whether to raise an error where `info` is not zero",
-    pivot = "whether rows are exchanged for stability",
-    rtol = "the bound on singular values, relative to the largest, below which they count as zero",
-    atol = "the bound on singular values below which they count as zero",
-    tau = "the scalar factors of the Householder reflectors",
-    pivots = "the row exchanges of the factorization, counted from 1",
-
-  },
-  fft = {
-    x = "the input", A = "the input",
-    n = "the length of the signal: the input is cut or padded with zeros to it",
-    s = "the lengths of the transformed dimensions: the input is cut or padded with zeros to them",
-    norm = "the scaling: \"backward\" (1/n in the inverse), \"forward\" (1/n in the transform) or "
-      .. "\"ortho\" (1/sqrt(n) in both)",
-    dim = "the dimension, or dimensions, to transform",
-    d = "the distance between samples",
-  },
-  window = {
-    window_length = "the number of points",
-    periodic = "whether the window is periodic, for spectra, and not symmetric, for filters",
-    n_fft = "the size of the Fourier transform",
-    hop_length = "the distance between frames; `n_fft / 4` where it is left out",
-    win_length = "the size of the window; `n_fft` where it is left out",
-    window = "the window; ones where it is left out",
-    center = "whether frames are centred on their time, with the signal padded at both ends",
-    normalized = "whether to divide by the square root of the frame's length",
-    onesided = "whether to return only the frequencies that a real signal determines",
-    return_complex = "whether the result is complex",
-  },
-  recurrent = {
-    x = "the input sequence", data = "the elements of a packed sequence",
-    batch_sizes = "how many sequences each step of a packed sequence has",
-    hx = "the initial hidden state",
-    params = "the weights and biases of all layers, in the order of state dicts",
-    has_biases = "whether `params` has biases",
-    num_layers = "the number of layers stacked",
-    dropout = "the probability of dropout between layers",
-    train = "whether dropout is applied",
-    bidirectional = "whether a second network runs backwards over the sequence",
-    batch_first = "whether the batch dimension is the first, not the second",
-    w_ih = "the weights of the input", w_hh = "the weights of the hidden state",
-    b_ih = "the bias of the input", b_hh = "the bias of the hidden state",
-  },
-  scan = { x = "the input" },
-  reduce = { x = "the input" },
-  statistics = { x = "the input" },
-  sort = { x = "the input" },
-  special = { x = "the input" },
-  shape = { x = "the input" },
+  pool = { x = "the input, with or without a batch dimension" },
   image = { x = "the image, or a batch of images" },
-  loss = { x = "the predictions", target = "the targets" },
 }
 
 --- By the argument's type and name.
@@ -103,7 +25,6 @@ common_args.of_type = {
   ["Dim[]"] = { dim = "the dimension or dimensions, counted from 1" },
   ["Dim?"] = { dim = "the dimension, counted from 1; all where it is left out" },
   ["int[]"] = { size = "the shape of the result" },
-  ["Mask"] = { mask = "a bool tensor, broadcast with the input" },
 }
 
 --- Of the classes of layers, by the argument's name.
@@ -164,7 +85,7 @@ common_args.everywhere = {
   label_smoothing = "the part, from 0 to 1, of the target's probability that all classes share evenly",
   align_corners = "whether the centres of the corner elements stay where they are, and not the corners themselves",
   tensors = "the tensors",
-  index = "positions, counted from 1",
+  index = "indices, counted from 1",
   descending = "whether the largest comes first",
   stable = "whether equal elements keep their order",
   sorted = "whether the result is sorted",
