@@ -264,10 +264,10 @@ local read_gain = signature(
 ---   "conv_transpose3d", "sigmoid", "tanh", "relu", "leaky_relu" or "selu"
 ---@param param? number the factor of negative inputs of "leaky_relu": 0.01 unless given
 ---@return number
----@formula "relu": sqrt(2)
----@formula "leaky_relu": sqrt(2 / (1 + param^2))
----@formula "tanh": 5 / 3
----@formula "selu": 3 / 4
+---@formula relu: sqrt(2)
+---@formula leaky_relu: sqrt(2 / (1 + param^2))
+---@formula tanh: 5 / 3
+---@formula selu: 3 / 4
 ---@formula others: 1
 function init.calculate_gain(...)
   return gain_of(read_gain(...))
