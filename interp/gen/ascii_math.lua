@@ -38,14 +38,19 @@ ascii_math.words = set [[TP FP TN FN STFT AlphaDropout activation anchor attenti
   condition count decoder encoder extra feedforward first head imag real layer memory near norm1 norm2
   norm3 norm_first running size tail windows positive negative precision recall FPR TPR mask last
   length sizes row column steps rows columns weight bias input target output state key query value
-  input1 input2 log_probs]]
+  gradient epoch iteration cycle kernel_size beta1 beta2 index fan fan_in fan_out gain rms height part
+  analytical numerical start end Adam]]
 
 --- Words of the sentence that a formula may be part of.
 ascii_math.prose = set [[for if else where with of over the and or is are as in not from to each all
   that their others else otherwise when on by be both an at least most than it its unless given
   uniform proportional collapse paths frequent labels element elements channel channels halves along
   window windows cross-correlation smoothing label full plus tanh: probabilities which has have so
-  then until does none whose every only same before after does]]
+  then until does none whose every only same before after goes up back found gives give times number
+  maximum zeros line search start end swa]]
+
+-- Those of them that are names of arguments, too.
+local both_ways = set "to from start end"
 
 local relations = { ["="] = "=", ["=="] = "=", ["!="] = "≠", ["<"] = "&lt;", ["<="] = "≤", [">"] = "&gt;",
   [">="] = "≥", ["~"] = "~", ["->"] = "→", [":="] = "≔", [","] = ",", [";"] = ";", [":"] = ":" }
@@ -147,9 +152,10 @@ local function index_of(text)
   return text:find "^%d+$" and tag("mn", text) or identifier(text)
 end
 
--- Keeps a word for what asks whether all are known.
-function Parser:note(base)
-  self.names[#self.names + 1] = base:gsub("'+$", ""):gsub("%..*$", "")
+-- Keeps a word for what asks whether all are known: with its index, and without.
+function Parser:note(base, whole)
+  local function plain(text) return (text:gsub("'+$", ""):gsub("%..*$", "")) end
+  self.names[#self.names + 1] = { plain(base), plain(whole) }
 end
 
 -- What is in brackets, with a state of its own.
@@ -178,7 +184,7 @@ function Parser:script()
   if token.kind == "number" then return tag("mn", token.text) end
   if token.kind ~= "name" then error(("'%s' is no index"):format(token.text), 0) end
   local base, index = split_index(token.text)
-  if #base > 2 then self:note(base) end
+  if #base > 2 then self:note(base, token.text) end
   return index and tag("msub", identifier(base), index_of(index)) or identifier(base)
 end
 
@@ -224,8 +230,9 @@ function Parser:fenced(name)
 end
 
 function Parser:name()
-  local base, index = split_index(self:take().text)
-  self:note(base)
+  local whole = self:take().text
+  local base, index = split_index(whole)
+  self:note(base, whole)
   index = index and index_of(index)
   if big[base] then
     local sign = self:scripts('<mo largeop="true">' .. big[base] .. "</mo>", true, index)
@@ -238,10 +245,11 @@ function Parser:name()
   return row(body, operator "&#8289;", self:scripts(self:group()))
 end
 
--- Whether the word is one of the sentence: not where it is calculated with, as in `to - from`.
+-- Whether the word is one of the sentence: not where an argument is calculated with, as in `to - from`.
 function Parser:is_prose()
   local token = self:peek()
   if token.kind ~= "name" or not ascii_math.prose[token.text] then return false end
+  if not both_ways[token.text] then return true end
   local before, after = self.tokens[self.at - 1], self.tokens[self.at + 1]
   return not (before and before.text:find "^[-+*/^]$" or after and after.text:find "^[-+/^]$")
 end
@@ -348,8 +356,9 @@ function Parser:list(close)
       parts[#parts + 1] = words(self:take().text)
       first = #self.names + 1
     elseif relations[token.text] then
-      -- What stands on the left of "=" is explained by it.
-      for i = first, token.text == "=" and #self.names or 0 do self.defined[self.names[i]] = true end
+      -- What stands on the left of "=" is explained by it, and what is on the left of ":" names a case.
+      local explains = token.text == "=" or token.text == ":"
+      for i = first, explains and #self.names or 0 do self.defined[self.names[i][1]] = true end
       first = #self.names + 1
       parts[#parts + 1] = operator(relations[self:take().text])
     elseif self:is "*" then
@@ -394,10 +403,13 @@ function ascii_math.unknown(formula, known)
     table.move(parser.names, 1, #parser.names, #names + 1, names)
     for name in pairs(parser.defined) do defined[name] = true end
   end
+  local function is_known(name)
+    return name:find "^%a%d?$" or name:find "^d%a$" or greek[name] or big[name]
+      or ascii_math.functions[name] or known[name] or defined[name]
+  end
   for _, name in ipairs(names) do
-    local short = name:find "^%a%d?$" or name:find "^d%a$" or greek[name] or big[name]
-    if not (short or ascii_math.functions[name] or known[name] or defined[name]) then
-      out[#out + 1], defined[name] = name, true
+    if not is_known(name[1]) and not is_known(name[2]) then
+      out[#out + 1], defined[name[1]] = name[2], true
     end
   end
   return out
