@@ -38,6 +38,7 @@ ascii_math.words = set [[TP FP TN FN STFT AlphaDropout activation anchor attenti
   condition count decoder encoder extra feedforward first head imag real layer memory near norm1 norm2
   norm3 norm_first running size tail windows positive negative precision recall FPR TPR mask last
   length sizes row column steps rows columns weight bias input target output state key query value
+  input1 input2 log_probs
   gradient epoch iteration cycle kernel_size beta1 beta2 index fan fan_in fan_out gain rms height part
   analytical numerical start end Adam]]
 
