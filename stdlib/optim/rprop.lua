@@ -32,8 +32,7 @@ local Rprop = define.elementwise("Rprop", "number>=0|OneNumber lr=0.01, "
   .. "number[2] etas={0.5, 1.2}, number[2] step_sizes={1e-6, 50}, bool capturable=false, "
   .. "bool? foreach=nil, bool maximize=false, bool differentiable=false", "rprop")
 
---- Checks a group's options.
----@param group table
+-- Checks a group's options.
 function Rprop:check(group)
   local less, more = group.etas[1], group.etas[2]
   if not (0 < less and less < 1 and 1 < more) then
