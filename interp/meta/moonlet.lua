@@ -287,7 +287,7 @@ function ml.finfo(dtype) end
 ---@see finfo
 function ml.iinfo(dtype) end
 
---- Whether a tensor's dtype, or a dtype, is float16, bfloat16, float32 or float64.
+--- Whether a tensor's dtype, or a dtype, is a floating one: float32, float16, bfloat16, float8_e5m2 and so on.
 ---@param x moonlet.Tensor|moonlet.dtype
 ---@return boolean
 function ml.is_floating_point(x) end
@@ -297,7 +297,7 @@ function ml.is_floating_point(x) end
 ---@return boolean
 function ml.is_complex(x) end
 
---- Whether a tensor's dtype, or a dtype, has negative numbers: all but bool and uint8.
+--- Whether a tensor's dtype, or a dtype, has negative numbers: all but bool and the unsigned integers.
 ---@param x moonlet.Tensor|moonlet.dtype
 ---@return boolean
 function ml.is_signed(x) end

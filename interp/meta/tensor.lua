@@ -190,7 +190,7 @@ function Tensor:new_tensor(value, options) end
 ---@return boolean
 function Tensor:is_contiguous(memory_format) end
 
---- Whether the dtype is float16, bfloat16, float32 or float64.
+--- Whether the dtype is a floating one: float32, float16, bfloat16, float8_e5m2 and so on.
 ---@return boolean
 function Tensor:is_floating_point() end
 
@@ -198,7 +198,7 @@ function Tensor:is_floating_point() end
 ---@return boolean
 function Tensor:is_complex() end
 
---- Whether the dtype has negative numbers: all but bool and uint8.
+--- Whether the dtype has negative numbers: all but bool and the unsigned integers.
 ---@return boolean
 function Tensor:is_signed() end
 

@@ -15,13 +15,13 @@ local both = rows.with_complex
 
 -- Arithmetic.
 binary("add", "`x + other`, element by element; shapes broadcast.", { x = "g", other = "g" },
-  both(pair, complex_pair), { meta = "__add" })
+  both(pair, complex_pair), { dtypes = "all + storage_unsigned", meta = "__add" })
 binary("sub", "`x - other`, element by element; shapes broadcast. Not for bools.", { x = "g", other = "neg(g)" },
   both(pair, complex_pair),
-  { dtypes = "real + complex", refuses_bool = true, meta = "__sub", alias = { "subtract" } })
+  { dtypes = "real + complex + storage_unsigned", refuses_bool = true, meta = "__sub", alias = { "subtract" } })
 binary("mul", "`x * other`, element by element; shapes broadcast.",
   { x = "mul(g, conj(other))", other = "mul(g, conj(x))" }, both(pair, complex_pair),
-  { meta = "__mul", alias = { "multiply" } })
+  { dtypes = "any", meta = "__mul", alias = { "multiply" } })
 binary("div", "`x / other`, element by element; integers divide as numbers of the default dtype.",
   { x = "div(g, conj(other))", other = "neg(mul(g, conj(div(y, other))))" }, both(divisors, complex_pair),
   { dtypes = "floating + complex", int_to_float = true, meta = "__div", alias = { "divide", "true_divide" } })
@@ -103,7 +103,7 @@ op { "lcm(Tensor x, Tensor other) -> Tensor", kind = "pointwise", dtypes = "inte
 
 unary("neg", "The negative: `-x`.", "neg(g)", nil, { dtypes = "real + complex", int_to_float = false, meta = "__unm", alias = { "negative" } })
 unary("abs", "The absolute value; the modulus of a complex element.", "mul(g, sgn(x))", both(),
-  { dtypes = "real + complex", int_to_float = false, result = "real", inplace = "stored", alias = { "absolute" } })
+  { dtypes = "real + complex + storage_floating", int_to_float = false, result = "real", inplace = "stored", alias = { "absolute" } })
 unary("sign", "-1, 0 or 1 with the sign of each element.", "zero", nil,
   { dtypes = "real + boolean", int_to_float = false })
 unary("sgn", "The sign; for a complex element, the element divided by its modulus.", "sgn_grad_x(g, x)", both(),

@@ -6,7 +6,7 @@ local function compare(name, symbol, words, alias)
   local any = name == "eq" or name == "ne"
   local samples = { "randn(3, 4), randn(3, 4)", "randn(3, 4), 0.5" }
   op { ("%s(Operand x, Operand other) -> Tensor"):format(name),
-       kind = "pointwise", dtypes = any and "all" or "real + boolean",
+       kind = "pointwise", dtypes = any and "any" or "real + boolean",
        result = "bool", inplace = "stored", alias = alias,
        doc = ("`x %s other` for each element: a bool tensor, true where `x` is %s `other`."):format(symbol, words),
        sample = any and rows.with_complex(samples, "complex(ones(3), zeros(3)), complex(ones(3), tensor{0.0, 1, 2})")
@@ -26,8 +26,8 @@ local complex_edges = rows.with_complex(edges,
 
 local function test(name, text, samples, extra)
   local row = { ("%s(Tensor x) -> Tensor"):format(name),
-    kind = "pointwise", dtypes = "floating + complex", int_to_float = true, result = "bool", inplace = false,
-    doc = text, sample = samples }
+    kind = "pointwise", dtypes = "floating + complex + storage_floating", int_to_float = true, result = "bool",
+    inplace = false, doc = text, sample = samples }
   for key, value in pairs(extra or {}) do row[key] = value end
   op(row)
 end
@@ -85,7 +85,7 @@ op { "heaviside(Tensor x, Tensor values) -> Tensor",
      sample = { "tensor{-1.5, 0, 2, 0, 0 / 0}, tensor{1.0, 0.5, 1, 0 / 0, 3}", "randint(-2, 2, {3, 4}), randint(5, 9, {4})" } }
 
 op { "where(Mask condition, Operand x, Operand other) -> Tensor",
-     kind = "pointwise", chooses = true, byte_mask = true, dtypes = "all", inplace = false, method = false,
+     kind = "pointwise", chooses = true, byte_mask = true, dtypes = "any", inplace = false, method = false,
      grad = { x = "where(condition, g, 0.0)", other = "where(condition, 0.0, g)" },
      doc = [[`x` where `condition` is true, else `other`; all three broadcast. A condition of uint8 is true
 where it is not 0.]],
@@ -93,12 +93,12 @@ where it is not 0.]],
                 'tensor({0, 2, 255, 0}, {dtype = "uint8"}), randn(3, 4), randn(4)', "gt(randn(3, 4), 0), randn(3, 4), 2.5" } }
 
 op { "masked_fill(Tensor x, Mask mask, Scalar value) -> Tensor",
-     kind = "pointwise", chooses = true, keeps_dtype = true, row_major = true, dtypes = "all",
+     kind = "pointwise", chooses = true, keeps_dtype = true, row_major = true, dtypes = "any",
      grad = { x = "masked_fill(g, mask, 0.0)" },
      doc = [[`x` with `value`, in the dtype of `x`, where `mask` is true.]],
      sample = { "randn(3, 4), gt(randn(3, 4), 0), 1.5" } }
 op { "masked_fill_tensor(Tensor x, Mask mask, Tensor value) -> Tensor",
-     inplace = true, out = true, kind = "composite", dtypes = "all", overload_of = "masked_fill",
+     inplace = true, out = true, kind = "composite", dtypes = "any", overload_of = "masked_fill",
      doc = "With the one element of a tensor of no dimensions, on any device, as the value.",
      torch = "torch.masked_fill(*args)", check = { empty = "the value has no dimensions" },
      sample = { "randn(3, 4), gt(randn(3, 4), 0), tensor(1.5)", "randint(0, 9, {3, 4}), gt(randn(4), 0), tensor(2.75)" } }

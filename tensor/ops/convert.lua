@@ -1,13 +1,13 @@
 -- tensor/ops/convert.lua: other dtypes and devices.
 
 op { "convert(Tensor x, DType? dtype, Device? device, MemoryFormat? memory_format) -> Tensor",
-     vmap = "copied", linear = true, kind = "structured", dtypes = "all", method = false, func = false,
+     vmap = "copied", linear = true, kind = "structured", dtypes = "any", method = false, func = false,
      grad = { x = "to(g, std::nullopt, options_of_(x).device)" },
      doc = [[A copy of `x` with that dtype on that device: what `to` does when there is something to do.]] }
 
 op { [[to(Tensor x, DType? dtype=nil, Device? device=nil, MemoryFormat? memory_format=nil,
           bool copy=false, bool non_blocking=false) -> Tensor]],
-     kind = "composite", dtypes = "all",
+     kind = "composite", dtypes = "any",
      doc = [[`x` as `dtype`, on `device` and in `memory_format`; `x` itself when it is all that already,
 unless a `copy` is expected. Dtype and device may come in either order, and one of them without the
 other: `x:to("cuda", "float16")`, `x:to "cuda"`; behind them `non_blocking` and `copy` may follow, as
@@ -20,14 +20,14 @@ beyond int64 saturate and NaN becomes 0; narrower integers keep the low bits.]],
 
 op { [[to_as(Tensor x, Tensor other, MemoryFormat? memory_format=nil, bool copy=false,
              bool non_blocking=false) -> Tensor]],
-     kind = "composite", dtypes = "all", mixed = "device", overload_of = "to",
+     kind = "composite", dtypes = "any", mixed = "device", overload_of = "to",
      doc = [[The same with the dtype and device of `other`.]],
      sample = { "randn(3, 4), zeros(2, {dtype = ml.float64})" }, torch = "args[0].to(args[1])",
      check = { dtypes = "its result has a fixed dtype", grad = "the second argument gives only its dtype",
                cuda = "the second argument gives only its device" } }
 
 op { "type_as(Tensor x, Tensor other) -> Tensor",
-     kind = "composite", dtypes = "all", mixed = "device", func = false,
+     kind = "composite", dtypes = "any", mixed = "device", func = false,
      doc = [[`x` with the dtype of `other`, on its device.]],
      sample = { "randn(3, 4), zeros(2, {dtype = ml.float64})" }, torch = "args[0].type_as(args[1])",
      check = { dtypes = "its result has a fixed dtype", grad = "the second argument gives only its dtype",

@@ -80,7 +80,7 @@ op { "eye(int n, int? m=nil, Options options) -> Tensor", out = true, kind = "co
 for _, pair in ipairs { { "tril", "below" }, { "triu", "above" } } do
   local name, what = pair[1], pair[2]
   op { name .. "(Tensor x, int diagonal=0) -> Tensor",
-       inplace = true, vmap = "dims", linear = true, kind = "structured", dtypes = "all",
+       inplace = true, vmap = "dims", linear = true, kind = "structured", dtypes = "any",
        grad = { x = name .. "(g, diagonal)" },
        doc = ([[The part of each matrix on and %s its diagonal number `diagonal` (0 the main one, 1 the
 next above), zeros elsewhere.]]):format(what),
@@ -105,7 +105,7 @@ op { "diagflat(Tensor x, int offset=0) -> Tensor",
      doc = [[The matrix with the elements of `x`, in row order, on its diagonal number `offset`.]],
      sample = { "randn(3)", "randn(2, 2), 1", "tensor(2.5), -1" } }
 op { "fill_diagonal(Tensor! x, Scalar fill_value, bool wrap=false) -> Tensor",
-     vmap = "fill_diagonal", kind = "update", dtypes = "all", func = false, method = false,
+     vmap = "fill_diagonal", kind = "update", dtypes = "any", func = false, method = false,
      grad = { x = "fill_diagonal(g, 0, wrap)" },
      doc = [[Sets the main diagonal of `x` to `fill_value`: that of a matrix, or of a tensor of more
 dimensions of one size. With `wrap` the diagonal of a tall matrix begins again below each block.]] }

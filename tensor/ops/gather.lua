@@ -2,14 +2,14 @@
 -- 1; one that is out of range is an error that names it and the size.
 
 op { "gather(Tensor x, Dim dim, Positions index) -> Tensor",
-     vmap = "all", linear = true, kind = "structured", dtypes = "all",
+     vmap = "all", linear = true, kind = "structured", dtypes = "any",
      grad = { x = "formulas::added_grad_x(g, index, sizes_of(x), dim)" },
      doc = [[For each entry of `index`, the element of `x` at that position along `dim`; the result has
 the shape of `index`.]],
      sample = { "randn(3, 4), 2, tensor({{1, 3}, {2, 2}, {4, 1}})" } }
 
 op { "scatter(Tensor! x, Dim dim, Positions index, Tensor src) -> Tensor",
-     vmap = "all", kind = "update", out = true, dtypes = "all",
+     vmap = "all", kind = "update", out = true, dtypes = "any",
      grad = { x = "scatter_value(g, dim, index, 0)",
               src = "formulas::scatter_grad_src(g, dim, index, sizes_of(src))" },
      doc = [[Writes each element of `src` to the position along `dim` that `index`, of no larger shape,
@@ -20,7 +20,7 @@ with `reduce` ("add" or "multiply") it is added to, or multiplied with, what is 
                 "randn(4), -1, tensor({4, 2}), randn(3)" } }
 
 op { "scatter_value(Tensor! x, Dim dim, Positions index, Scalar value) -> Tensor",
-     vmap = "all", kind = "update", out = true, dtypes = "all", overload_of = "scatter",
+     vmap = "all", kind = "update", out = true, dtypes = "any", overload_of = "scatter",
      grad = { x = "scatter_value(g, dim, index, 0)" },
      doc = [[The same of one number.]],
      sample = { "randn(3, 4), 2, tensor({{1, 3}, {2, 4}, {4, 4}}), 2.5" },
@@ -70,7 +70,7 @@ op { [[scatter_fold(Tensor! x, Dim dim, Positions index, Tensor src, string redu
      torch = "torch.scatter_reduce(*args)", check = { grad = "tested by scatter_reduce, as NaN has none" } }
 
 op { "index_select(Tensor x, Dim dim, Positions index) -> Tensor",
-     vmap = "index_select", linear = true, kind = "structured", dtypes = "all",
+     vmap = "index_select", linear = true, kind = "structured", dtypes = "any",
      grad = { x = "formulas::index_select_grad_x(g, dim, index, sizes_of(x))" },
      doc = [[The slices of `x` along `dim` at the positions in the 1-D `index`.]],
      sample = { "randn(3, 4), 2, tensor({1, 3, 3})", "randn(3, 4), 1, tensor({2, 1})" } }
@@ -90,21 +90,21 @@ op { "index_add_scaled(Tensor! x, Dim dim, Positions index, Tensor source, Scala
      torch = "torch.index_add(*args, **kw)" }
 
 op { "index_copy(Tensor! x, Dim dim, Positions index, Tensor source) -> Tensor",
-     vmap = "indexed", kind = "update", out = true, autocast = { cpu = "promote" }, dtypes = "all",
+     vmap = "indexed", kind = "update", out = true, autocast = { cpu = "promote" }, dtypes = "any",
      grad = { x = "index_fill(g, dim, index, 0)", source = "index_select(g, dim, index)" },
      doc = [[Writes the slices of `source` over those of `x` along `dim` at the positions in `index`.
 Where a position comes twice, the last one stays.]],
      sample = { "randn(3, 4), 2, tensor({1, 4, 3}), randn(3, 3)", "randn(3, 4), 1, tensor({2}), randn(1, 4)" } }
 
 op { "index_fill(Tensor! x, Dim dim, Positions index, Scalar value) -> Tensor",
-     vmap = "indexed", kind = "update", dtypes = "all",
+     vmap = "indexed", kind = "update", dtypes = "any",
      grad = { x = "index_fill(g, dim, index, 0)" },
      doc = [[Sets the slices of `x` along `dim` at the positions in `index` to `value`, a number or a
 tensor of one.]],
      sample = { "randn(3, 4), 2, tensor({1, 4, 4}), 2.5", "randn(3, 4), 1, tensor({2}), 3" } }
 
 op { "index_fill_tensor(Tensor x, Dim dim, Positions index, Tensor value) -> Tensor",
-     kind = "composite", inplace = true, dtypes = "all", overload_of = "index_fill",
+     kind = "composite", inplace = true, dtypes = "any", overload_of = "index_fill",
      doc = [[The same of a tensor of no dimensions.]],
      sample = { "randn(3, 4), 2, tensor({1, 4, 2}), tensor(2.5)" },
      torch = "torch.index_fill(*args)" }
@@ -126,13 +126,13 @@ shared evenly.]],
      torch = "torch.index_reduce(*args[:5], include_self=(args + [True])[5])" }
 
 op { "take(Tensor x, Positions index) -> Tensor",
-     kind = "composite", dtypes = "all",
+     kind = "composite", dtypes = "any",
      doc = [[The elements of `x`, counted in row order, at the positions in `index`, of whose shape the
 result is.]],
      sample = { "randn(3, 4), tensor({{1, 12}, {5, 5}})", "randn(3, 4), tensor({-1, 2})" } }
 
 op { "take_along_dim(Tensor x, Positions indices, Dim? dim=nil) -> Tensor",
-     kind = "composite", dtypes = "all",
+     kind = "composite", dtypes = "any",
      doc = [[As `gather`, but the other dimensions broadcast; without `dim` from flattened `x`.
 `x:take_along_dim(x:argsort(d), d)` is sorted.]],
      sample = { "randn(3, 4), tensor({{1, 3}, {2, 2}, {4, 1}}), 2", "randn(3, 4), tensor({{2, 1, 1, 3}}), 1",

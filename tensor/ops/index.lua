@@ -9,7 +9,7 @@ which indexes `x`.]],
      sample = { "tensor({{0, 1}, {2, 0}})" }, torch = "torch.nonzero(args[0]) + 1" }
 
 op { "masked_select(Tensor x, Mask mask) -> Tensor",
-     out = true, kind = "composite", dtypes = "all",
+     out = true, kind = "composite", dtypes = "any",
      doc = [[The elements of `x` where `mask` is true, in row order, as one dimension. The two
 broadcast.]],
      sample = { "tensor({1.5, 2.5, 3.5}), tensor({true, false, true})" } }
@@ -33,7 +33,7 @@ with `fill_value`.]],
      torch = "torch.nonzero_static(args[0], size=args[1], fill_value=args[2] - 1 if len(args) > 2 else -2) + 1" }
 
 op { "masked_scatter(Tensor x, Mask mask, Tensor source) -> Tensor",
-     inplace = true, kind = "composite", dtypes = "all",
+     inplace = true, kind = "composite", dtypes = "any",
      doc = [[A copy of `x` where the elements that `mask` marks are, in row order, the first of `source`,
 which has at least so many. `x` and `mask` broadcast.]],
      sample = { "randn(2, 3), tensor({{true, false, true}, {false, true, true}}), randn(5)",
@@ -41,13 +41,13 @@ which has at least so many. `x` and `mask` broadcast.]],
      check = { empty = "source must have enough elements" } }
 
 op { "index(Tensor x, Indices indices) -> Tensor",
-     vmap = "index", linear = true, kind = "structured", dtypes = "all", method = false, func = false,
+     vmap = "index", linear = true, kind = "structured", dtypes = "any", method = false, func = false,
      grad = { x = "formulas::index_grad_x(g, indices, sizes_of(x))" },
      doc = [[What `x[{...}]` with tensors of positions reads: one tensor, or none for a whole dimension,
 per dimension. The tensors broadcast; negative positions count from the end.]] }
 
 op { "index_put(Tensor! x, Indices indices, Tensor values, bool accumulate=false) -> Tensor",
-     vmap = "index_put", kind = "update", autocast = { cuda = "promote" }, dtypes = "all",
+     vmap = "index_put", kind = "update", autocast = { cuda = "promote" }, dtypes = "any",
      grad = { x = "index_put_grad_x(g, indices, accumulate)", values = "index(g, indices)" },
      doc = [[What `x[{...}] = values` with tensors of positions, or masks, writes; `values` broadcasts.
 `indices` is a table of such tensors, with `false` for a whole dimension. With `accumulate` it adds,

@@ -9,16 +9,17 @@ local bits = { "randint(0, 49, {3, 4}), randint(0, 49, {3, 4})", "randint(0, 49,
 local function bitwise(name, meta, symbol, dtypes)
   binary(name, ("`x %s other` on the bits of integers."):format(symbol), nil, bits, { dtypes = dtypes, meta = meta })
 end
-bitwise("bitwise_and", "__band", "&", "integral + boolean")
-bitwise("bitwise_or", "__bor", "|", "integral + boolean")
-bitwise("bitwise_xor", "__bxor", "~", "integral + boolean")
+local bit_dtypes = "integral + boolean + storage_unsigned"
+bitwise("bitwise_and", "__band", "&", bit_dtypes)
+bitwise("bitwise_or", "__bor", "|", bit_dtypes)
+bitwise("bitwise_xor", "__bxor", "~", bit_dtypes)
 local shifts = { "randint(0, 49, {3, 4}), randint(0, 4, {3, 4})", "randint(0, 49, {3, 4}), 2" }
 binary("bitwise_left_shift", "`x << other`; 0 when no bit is left.", nil, shifts, { dtypes = "integral", meta = "__shl" })
 binary("bitwise_right_shift", "`x >> other`, keeping the sign.", nil, shifts, { dtypes = "integral", meta = "__shr" })
-op { "bitwise_not(Tensor x) -> Tensor", inplace = true, out = true, kind = "composite", dtypes = "integral + boolean", meta = "__bnot",
+op { "bitwise_not(Tensor x) -> Tensor", inplace = true, out = true, kind = "composite", dtypes = bit_dtypes, meta = "__bnot",
      doc = "`~x` on the bits of integers; for bool, `not`.", sample = { "randint(0, 49, {3, 4})" } }
 op { "bitwise_invert(Tensor x) -> Tensor",
-     kind = "pointwise", dtypes = "integral",
+     kind = "pointwise", dtypes = "integral + storage_unsigned",
      doc = "`~x` on the bits of integers.", sample = { "randint(0, 49, {3, 4})" }, torch = "torch.bitwise_not(*args)" }
 
 -- Truth values: zero is false, everything else true.

@@ -137,7 +137,7 @@ part) seen as complex, without that dimension.]],
 -- What the gradients of views are made of: zeros with a tensor laid into the view.
 
 op { "select_grad_x(Tensor grad, int[] size, NewDim dim, Index index) -> Tensor",
-     vmap = "sized", linear = true, kind = "structured",
+     vmap = "sized", linear = true, kind = "structured", dtypes = "any",
      grad = { grad = "select(g, dim, index)" }, internal = true,
      doc = [[Zeros of shape `size` with `grad` at position `index` of `dim`: the gradient of
 `select`.]],
@@ -146,7 +146,7 @@ op { "select_grad_x(Tensor grad, int[] size, NewDim dim, Index index) -> Tensor"
      check = { empty = "the position must exist" } }
 
 op { "slice_grad_x(Tensor grad, int[] size, Dim dim, Index start, int stop, int step=1) -> Tensor",
-     vmap = "sized", linear = true, kind = "structured",
+     vmap = "sized", linear = true, kind = "structured", dtypes = "any",
      grad = { grad = "slice(g, dim, start, stop, step)" }, internal = true,
      doc = [[Zeros of shape `size` with `grad` at positions `start` to `stop` of `dim`, each
 `step`-th: the gradient of `slice`.]],
@@ -155,7 +155,7 @@ op { "slice_grad_x(Tensor grad, int[] size, Dim dim, Index start, int stop, int 
      check = { empty = "the positions must exist" } }
 
 op { "diagonal_grad_x(Tensor grad, int[] size, int offset, NewDim dim1, NewDim dim2) -> Tensor",
-     vmap = "sized", linear = true, kind = "structured",
+     vmap = "sized", linear = true, kind = "structured", dtypes = "any",
      grad = { grad = "diagonal(g, offset, dim1, dim2)" }, internal = true,
      doc = [[Zeros of shape `size` with `grad` on a diagonal: the gradient of `diagonal`.]],
      sample = { "randn(3), {3, 4}, 1, 1, 2", "randn(3, 2), {2, 3, 4}, 0, 1, 3" },
@@ -293,7 +293,7 @@ op { "unbind(Tensor x, Dim dim=0) -> Tensor[]",
 -- Putting together.
 
 op { "cat(Tensor[] tensors, Dim dim=0) -> Tensor",
-     vmap = "cat", linear = true, kind = "structured", autocast = { cpu = "promote" },
+     vmap = "cat", linear = true, kind = "structured", dtypes = "any", autocast = { cpu = "promote" },
      grad = { tensors = "formulas::cat_grad_tensors(g, sizes_of(tensors), dim)" }, method = false,
      alias = { "concat", "concatenate" },
      doc = [[The tensors one after another along `dim`. Their other sizes must agree, but for empty
@@ -409,7 +409,7 @@ op { "repeat_interleave_positions(Tensor repeats) -> Tensor",
 -- Padding, flipping, rolling.
 
 op { "constant_pad(Tensor x, int[*] pad, Scalar value=0) -> Tensor",
-     vmap = "dims", kind = "structured",
+     vmap = "dims", kind = "structured", dtypes = "any",
      grad = { x = "constant_pad(g, formulas::negated(pad), 0)" },
      doc = [[`x` with `value` around it: `pad` holds pairs (before, after) for the last dimension,
 then the one before it, and so on. Negative numbers cut instead.]],
@@ -429,7 +429,7 @@ one before it, and so on; negative numbers cut instead. `mode` says what the bor
      check = { empty = "an edge must exist" } }
 
 op { "flip(Tensor x, Dim[] dims) -> Tensor",
-     vmap = "dims", linear = true, kind = "structured",
+     vmap = "dims", linear = true, kind = "structured", dtypes = "any",
      grad = { x = "flip(g, dims)" },
      doc = [[`x` with the order of positions reversed along `dims`. A copy.]],
      sample = { "randn(3, 4), 1", "randn(3, 4), {1, 2}", "randn(3, 4), {}" },
