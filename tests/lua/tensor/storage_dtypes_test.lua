@@ -233,7 +233,8 @@ test("elements move as those of other dtypes", function()
       return out
     end)
     expect.equal(x:view("uint8"):numel(), 12 * x.itemsize)
-    expect.equal(x:index_put({ ml.tensor { 2, 2 } }, x[1], { accumulate = true })[2]:tolist(), (dtype == "float8_e5m2" and { 7, 10, 12, 16 } or { 7, 10, 13, 16 }))
+    local sums = x:index_put({ ml.tensor { 2, 2 } }, x[1], { accumulate = true })[2]
+    expect.equal(sums:tolist(), { 7, 10, dtype == "float8_e5m2" and 12 or 13, 16 })
     expect.equal({ x:storage().dtype, x:storage()[2] }, { dtype, 2 })
   end
 end)
