@@ -249,9 +249,10 @@ end
 --- ONNX: the module that `ml.onnx.load` makes; the metadata are the entries of `metadata_props`,
 --- with `producer_name`, `doc_string` and what else the file says about itself.
 ---
---- Dtypes that do not exist here become wider ones: unsigned integers int32 or int64, floats of 8
---- bits float32. What cannot be read does not keep the rest from being read: a third result says by
---- name what was left out and why ("args" or "a/b/1" in nested tables), and there is a warning.
+--- Dtypes that do not exist here become wider ones: float8_e4m3fnuz, float8_e5m2fnuz and
+--- float8_e8m0fnu float32. What cannot be read does not keep the rest from being read: a third
+--- result says by name what was left out and why ("args" or "a/b/1" in nested tables), and there is
+--- a warning.
 ---
 --- Options: `device`, or under PyTorch's name `map_location`, where the tensors go ("cpu"); `mmap`
 --- (false), true to map the file instead of copying it: loading is instant and memory is used as

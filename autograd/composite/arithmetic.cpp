@@ -87,20 +87,6 @@ Tensor clamp_tensor_composite(const Tensor& x, const Tensor& min, const Tensor& 
   return clamp_within(x, min, max);
 }
 
-namespace {
-
-// The largest finite number of a floating dtype.
-double largest(DType dtype) {
-  switch (dtype) {
-    case DType::Float16: return 65504;
-    case DType::BFloat16: return std::ldexp(2 - std::ldexp(1.0, -7), 127);
-    case DType::Float32: return std::numeric_limits<float>::max();
-    default: return std::numeric_limits<double>::max();
-  }
-}
-
-}  // namespace
-
 Tensor nan_to_num_composite(const Tensor& x, double nan, std::optional<double> posinf,
                             std::optional<double> neginf) {
   if (is_complex(x.dtype()))

@@ -105,7 +105,7 @@ Tensor isin_composite(const Operand& elements, const Operand& test_elements, boo
     for (int64_t i = 0; i < tests.numel(); ++i)
       found = logical_or(found, eq(x, select(tests, 0, i)));
   } else if (x.numel() > 0) {
-    const DType dtype = promote(x.dtype(), tests.dtype());
+    const DType dtype = promote(x.dtype(), tests.dtype(), "isin");
     found = reshape(is_in_sorted(to(reshape(x, {-1}), dtype), to(tests, dtype), assume_unique),
                     x.sizes());
   }

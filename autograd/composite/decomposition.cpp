@@ -58,18 +58,9 @@ bool holds_vectors(const Tensor& A, const Tensor& B, int64_t rows) {
   return B.dim() == 1 || (B.dim() == A.dim() - 1 && B.sizes() == with(batch_of(A), {rows}));
 }
 
-double epsilon_of(const Tensor& x) {
-  switch (real_of(x.dtype())) {
-    case DType::Float64: return 0x1p-52;
-    case DType::Float32: return 0x1p-23;
-    case DType::Float16: return 0x1p-10;
-    default: return 0x1p-7;
-  }
-}
-
 // What singular values count as 0 by default: epsilon times the larger size.
 double default_rtol(const Tensor& A, bool given_atol) {
-  return given_atol ? 0 : epsilon_of(A) * double(std::max(A.size(-1), A.size(-2)));
+  return given_atol ? 0 : epsilon(A.dtype()) * double(std::max(A.size(-1), A.size(-2)));
 }
 
 // The Hermitian matrix of A's lower triangle.

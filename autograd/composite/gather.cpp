@@ -35,9 +35,7 @@ Scalar neutral(std::string_view reduce, DType dtype) {
   if (is_floating(dtype))
     return largest ? std::numeric_limits<double>::infinity()
                    : -std::numeric_limits<double>::infinity();
-  return visit<dtypes::integral>(dtype, [&]<class T>() {
-    return Scalar::of(largest ? std::numeric_limits<T>::max() : std::numeric_limits<T>::min());
-  });
+  return largest ? Scalar::of(largest_integer(dtype)) : Scalar(smallest_integer(dtype));
 }
 
 // The sums in `total` divided by how many elements are in each.

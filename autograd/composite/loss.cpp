@@ -23,7 +23,7 @@ Reduction reduction_of(const char* op, std::string_view name) {
 
 Tensor reduced(const char* op, const Tensor& loss, std::string_view reduction, const Tensor& x,
                const Tensor& target) {
-  const DType own = promote(x.dtype(), target.dtype());
+  const DType own = promote(x.dtype(), target.dtype(), op);
   const auto narrowed = [&](const Tensor& y) {
     return is_floating(own) && loss.dtype() != own ? to(y, own) : y;
   };
@@ -171,7 +171,7 @@ Tensor linear_cross_entropy_composite(const Tensor& x, const Tensor& linear_weig
 namespace {
 // |x - target|, of integers and complex numbers too.
 Tensor distances(const Tensor& x, const Tensor& target) {
-  if (is_floating(promote(x.dtype(), target.dtype()))) return l1_loss_each(x, target);
+  if (is_floating(promote(x.dtype(), target.dtype(), "l1_loss"))) return l1_loss_each(x, target);
   return abs(sub(x, target));
 }
 }  // namespace

@@ -10,14 +10,11 @@ Tensor rad2deg_composite(const Tensor& x) { return mul(x, 180 / 3.14159265358979
 
 Tensor nextafter_composite(const Tensor& x, const Tensor& other) {
   const Operand a(x), b(other);
-  // The digits behind the leading one, and the smallest positive number.
-  switch (const DType dtype = result_type(a, b)) {
-    case DType::Float16: return nextafter_by(x, other, 10, std::ldexp(1.0, -24));
-    case DType::BFloat16: return nextafter_by(x, other, 7, std::ldexp(1.0, -133));
-    case DType::Float32:
-    case DType::Float64: return nextafter_wide(x, other);
-    default: fail("nextafter: dtype ", dtype, " is not supported; it takes floating ones");
-  }
+  const DType dtype = result_type(a, b);
+  check(contains(dtypes::floating, dtype), "nextafter: dtype ", dtype,
+        " is not supported; it takes ", names(dtypes::floating));
+  if (!is_reduced_floating(dtype)) return nextafter_wide(x, other);
+  return nextafter_by(x, other, int64_t{mantissa_bits(dtype)}, smallest_subnormal(dtype));
 }
 
 }  // namespace moonlet

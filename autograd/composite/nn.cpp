@@ -177,7 +177,7 @@ Tensor cosine_similarity_composite(const Tensor& a, const Tensor& b, int64_t dim
 
 Tensor pairwise_distance_composite(const Tensor& x1, const Tensor& x2, double p, double eps,
                                    bool keepdim) {
-  const DType both = promote(x1.dtype(), x2.dtype());
+  const DType both = promote(x1.dtype(), x2.dtype(), "pairwise_distance");
   // Distances are real, and of integers no integers.
   const DType own = is_differentiable(both) ? real_of(both) : execution.default_dtype;
   Tensor apart = sub(widened(x1), widened(x2));

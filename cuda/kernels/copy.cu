@@ -206,7 +206,10 @@ __global__ void __launch_bounds__(kBlock)
 void convert_on_device(const Call& call, const Geometry<2>& g, int64_t count, Tensor& x,
                        const Tensor& source) {
   if (is_dense(g) && cast_dense(call, count, x, source)) return;
-  visit_device_compute(source.dtype(), [&]<class C>() {
+  // Integers of uint64 beyond int64 become floats at once.
+  const bool at_once = source.dtype() == DType::UInt64 && kind_of(x.dtype()) >= Kind::Floating;
+  const DType way = compute_dtype(at_once ? real_of(x.dtype()) : source.dtype());
+  visit_device_compute(way, [&]<class C>() {
     MOONLET_LAUNCH((convert_kernel<C>), blocks_for(count), kBlock, 0, call.stream(), g, count,
                    array(x), array(source));
   });
@@ -296,7 +299,7 @@ void fill(Tensor& x, Scalar value) {
   const Geometry<1> units = in_units(g, element, wide);
   const int64_t count = x.numel() * element / wide;
   Bytes16 pattern{};
-  visit(x.dtype(), [&]<class T>() {
+  visit<dtypes::any>(x.dtype(), [&]<class T>() {
     const T v = value.to<T>();
     for (size_t at = 0; at < sizeof pattern; at += sizeof v)
       std::memcpy(reinterpret_cast<char*>(&pattern) + at, &v, sizeof v);

@@ -72,6 +72,11 @@ void index(const Tensor& x, const std::vector<Tensor>& indices, Tensor& y) {
 
 void index_put(Tensor& x, const std::vector<Tensor>& indices, const Tensor& values,
                bool accumulate) {
+  if (accumulate && is_storage(x.dtype())) {  // which no kernel sums in
+    Tensor wide = converted(x, compute_dtype(x.dtype()));
+    index_put(wide, indices, values, true);
+    return copy(x, wide);
+  }
   const Call call(x, "index_put");
   with_contiguous(x, [&](Tensor& whole) {
     const IndexedTensor indexed("index_put", whole, indices);

@@ -38,7 +38,7 @@ bool packed_grid(const PointwisePlan& plan, PackKind kind, PackedGrid& g) {
   if (g.outer > PackedGrid::kMaxOuter || packs >= kDividerLimit) return false;
   if (g.outer > 0 && plan.sizes[0] % count != 0) return false;
   const auto is_plain = [&](const PointwiseArg& arg) {
-    return arg.scalar || compute_dtype(arg.dtype) == plan.compute;
+    return arg.scalar || (compute_dtype(arg.dtype) == plan.compute && !is_storage(arg.dtype));
   };
   const auto is_truth = [](const PointwiseArg& arg) { return arg.dtype == DType::Bool; };
   for (int t = 0; t <= plan.inputs; ++t) {

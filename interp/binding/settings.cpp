@@ -14,7 +14,8 @@ int l_set_default_dtype(lua_State* L) {
   check(lua_type(L, 1) == LUA_TSTRING,
         "set_default_dtype: a dtype such as ml.float32 is expected, got ", type_name(L, 1));
   const DType dtype = dtype_from_name(lua_tostring(L, 1));
-  check(is_floating(dtype), "set_default_dtype: a floating dtype is expected, got ", dtype);
+  check(contains(dtypes::floating, dtype), "set_default_dtype: a floating dtype is expected, got ",
+        dtype);
   execution.default_dtype = dtype;
   return 0;
 }

@@ -85,7 +85,13 @@ local words = { int = "Signed integers of %d bits.", uint = "Unsigned integers o
   float = "Floating point numbers of %d bits.",
   complex = "Complex numbers of %d bits, half of them for each part." }
 local own_words = { bool = "True and false.",
-  bfloat16 = "Floating point numbers of 16 bits with the range of float32 and 8 bits of precision." }
+  bfloat16 = "Floating point numbers of 16 bits with the range of float32 and 8 bits of precision.",
+  float8_e4m3fn = [[Floating point numbers of 8 bits: 4 of exponent, 3 of mantissa, to 448, without
+infinities.]],
+  float8_e5m2 = "Floating point numbers of 8 bits: 5 of exponent, 2 of mantissa, to 57344." }
+-- Of dtypes that kernels do not compute in.
+local storage_words = [[ Made for storage: it is copied, indexed, converted and compared for equality,
+and few other ops take it; `x:to(dtype)` makes one that all do.]]
 
 local function dtype_entries(out)
   for _, dtype in ipairs(dtypes) do
@@ -93,7 +99,8 @@ local function dtype_entries(out)
     local text = own_words[dtype.name] or words[word] and words[word]:format(tonumber(bits))
     out[#out + 1] = { name = dtype.name, kind = "constant", calls = {}, results = "dtype",
       see = {}, examples = {},
-      doc = "A dtype. " .. assert(text, "no words for the dtype " .. dtype.name) }
+      doc = "A dtype. " .. assert(text, "no words for the dtype " .. dtype.name)
+        .. (dtype.use == "Storage" and storage_words or "") }
   end
 end
 

@@ -1,6 +1,5 @@
--- stdlib/files/foreign.lua: dtypes of files that do not exist here and whose values do: unsigned
--- integers of more than 8 bits, as the next wider signed ones, floats of 8 bits, as float32, and
--- complex numbers of two halves. The values stay the same.
+-- stdlib/files/foreign.lua: dtypes of files that do not exist here and whose values do: further
+-- floats of 8 bits, as float32, and complex numbers of two halves. The values stay the same.
 
 local ml = require "moonlet"
 
@@ -9,23 +8,18 @@ local foreign = {}
 -- The elements that are converted at once.
 local MOST_AT_ONCE = 1 << 18
 
--- Floats of 8 bits: the bits of the exponent and its bias, and which codes are no finite numbers.
--- After "OCP 8-bit Floating Point Specification", and of those with "fnuz" Noune et al. 2022, where
--- the one NaN is what would be the negative zero.
+-- Floats of 8 bits: the bits of the exponent and its bias. After Noune et al. 2022: the one NaN is
+-- what would be the negative zero.
 local FLOATS = {
-  float8_e4m3fn = { exponent = 4, bias = 7, nans = { 0x7f, 0xff } },
-  float8_e5m2 = { exponent = 5, bias = 15, infinite = true },
-  float8_e4m3fnuz = { exponent = 4, bias = 8, nans = { 0x80 } },
-  float8_e5m2fnuz = { exponent = 5, bias = 16, nans = { 0x80 } },
+  float8_e4m3fnuz = { exponent = 4, bias = 8 },
+  float8_e5m2fnuz = { exponent = 5, bias = 16 },
 }
+local NAN_CODE = 0x80
 
 local function float_of(code, kind)
   local fraction_bits = 7 - kind.exponent
   local sign = code < 0x80 and 1.0 or -1.0
   local exponent, fraction = (code & 0x7f) >> fraction_bits, code & (1 << fraction_bits) - 1
-  if kind.infinite and exponent == (1 << kind.exponent) - 1 then
-    return fraction == 0 and sign * math.huge or 0 / 0
-  end
   local scale = 2.0 ^ (math.max(exponent, 1) - kind.bias - fraction_bits)
   return sign * ((exponent > 0 and 1 << fraction_bits or 0) + fraction) * scale
 end
@@ -33,7 +27,7 @@ end
 local function values_of(kind)
   local values = {}
   for code = 0, 255 do values[code + 1] = float_of(code, kind) end
-  for _, code in ipairs(kind.nans or {}) do values[code + 1] = 0 / 0 end
+  values[NAN_CODE + 1] = 0 / 0
   return values
 end
 
@@ -62,19 +56,8 @@ local function by_table(make)
   end }
 end
 
-local function widened(carrier, dtype, mask)
-  return { carrier = carrier, dtype = dtype, convert = function(out, from)
-    return filled(out, from, function(part) return part:to(dtype):bitwise_and(mask) end)
-  end }
-end
-
 -- Of each dtype the one that its bytes are read as, the one of the result, and what makes it.
 local TYPES = {
-  uint16 = widened("int16", "int32", 0xffff),
-  uint32 = widened("int32", "int64", 0xffffffff),
-  uint64 = { carrier = "int64", dtype = "int64", convert = function(_, from)
-    return from:numel() == 0 and from or from:min():item() >= 0 and from or nil
-  end },
   float8_e8m0fnu = by_table(powers),
   complex32 = { carrier = "float16", dtype = "complex64", pairs = true,
     convert = function(out, from)
@@ -112,20 +95,14 @@ function foreign.names()
   return names
 end
 
---- The elements of a tensor of one dimension that was read as the carrier of a dtype; nothing, and
---- why, where their values do not exist here.
+--- The elements of a tensor of one dimension that was read as the carrier of a dtype.
 ---@param name string
 ---@param from Tensor
 ---@param budget table a moonlet.files.budget
----@return Tensor?
----@return string?
+---@return Tensor
 function foreign.convert(name, from, budget)
   local kind = TYPES[name]
   local count = kind.pairs and from:numel() // 2 or from:numel()
-  if kind.dtype == kind.carrier then
-    local same = kind.convert(nil, from)
-    return same, not same and "its uint64 are beyond int64" or nil
-  end
   local out = ml.empty({ 0 }, { dtype = kind.dtype })
   budget:take(count * out.itemsize)
   return kind.convert(ml.empty({ count }, { dtype = kind.dtype }), from)

@@ -4,7 +4,6 @@
 
 local Archive = require "moonlet.files.zip_writer"
 local Source = require "moonlet.files.source"
-local foreign = require "moonlet.files.foreign"
 local io = require "moonlet.io"
 local ml = require "moonlet"
 local zip = require "moonlet.files.zip"
@@ -19,13 +18,11 @@ local MOST_HEAD = 1 << 20
 local ALIGNMENT = 64
 
 -- NumPy's names of dtypes, without the order of their bytes.
-local DTYPES = { b1 = "bool", u1 = "uint8", i1 = "int8", i2 = "int16", i4 = "int32", i8 = "int64",
+local DTYPES = { b1 = "bool", u1 = "uint8", u2 = "uint16", u4 = "uint32", u8 = "uint64",
+  i1 = "int8", i2 = "int16", i4 = "int32", i8 = "int64",
   f2 = "float16", f4 = "float32", f8 = "float64", c8 = "complex64", c16 = "complex128" }
 local NAMES = {}
 for name, dtype in pairs(DTYPES) do NAMES[dtype] = name end
-
--- Those that are read as another dtype, by moonlet.files.foreign.
-local UNSIGNED = { u2 = "uint16", u4 = "uint32", u8 = "uint64" }
 
 -- What other types NumPy has.
 local OTHERS = { O = "Python objects", S = "strings of bytes", a = "strings of bytes",
@@ -33,15 +30,15 @@ local OTHERS = { O = "Python objects", S = "strings of bytes", a = "strings of b
 
 -- --- reading ----------------------------------------------------------------------------------
 
---- The dtype of a name of NumPy's without the order of its bytes, `f4`: one of those here or of
---- moonlet.files.foreign; else nothing, and what elements of it are.
+--- The dtype of a name of NumPy's without the order of its bytes, `f4`; else nothing, and what
+--- elements of it are.
 ---@param name string
 ---@return string?
 ---@return string?
 function numpy.dtype_of_name(name)
   local kind = OTHERS[name:sub(1, 1)]
   if kind then return nil, "its elements are " .. kind end
-  if DTYPES[name] or UNSIGNED[name] then return DTYPES[name] or UNSIGNED[name] end
+  if DTYPES[name] then return DTYPES[name] end
   return nil, ("its dtype '%s' is not known here"):format(name)
 end
 
@@ -62,8 +59,7 @@ local function shape_of(text)
   return shape
 end
 
--- What a head says, as `{ dtype, foreign, big, fortran, shape }`: `dtype` is what the bytes are
--- read as, and `foreign` the dtype where that is another.
+-- What a head says, as `{ dtype, big, fortran, shape }`.
 local function parse_head(text)
   local inside = text:match "^%s*(%b{})%s*$" or fail "its head is damaged"
   local descr = inside:match "['\"]descr['\"]%s*:%s*(.*)"
@@ -73,9 +69,7 @@ local function parse_head(text)
     fail "its head is damaged"
   end
   local dtype, big = dtype_of(descr)
-  local carrier = foreign.carrier(dtype)
-  return { dtype = carrier or dtype, foreign = carrier and dtype, big = big,
-    fortran = fortran == "True", shape = shape_of(shape) }
+  return { dtype = dtype, big = big, fortran = fortran == "True", shape = shape_of(shape) }
 end
 
 -- What the head of an array says, and the position behind it; `bytes(at, count)` gives bytes.
@@ -104,11 +98,6 @@ end
 
 local function shaped(file, elements, head)
   if head.big then elements = file:swapped(elements) end
-  if head.foreign then
-    local reason
-    elements, reason = foreign.convert(head.foreign, elements, file.budget)
-    if not elements then fail("%s", reason) end
-  end
   return numpy.shaped(elements, head.shape, head.fortran)
 end
 
@@ -154,7 +143,6 @@ function numpy.read_archive(file, entries, names)
       else
         local reason = Source.reason(value)
         local known = reason:find "^its elements are" or reason:find "is not known here$"
-          or reason:find "^its uint64 are"
         if not known then fail("the array '%s': %s", key, reason) end
         left_out[key] = reason
       end

@@ -2,7 +2,6 @@
 -- of dtypes, numbers and tensors.
 
 local Source = require "moonlet.files.source"
-local foreign = require "moonlet.files.foreign"
 local ml = require "moonlet"
 local numpy = require "moonlet.files.numpy"
 local python = require "moonlet.files.python"
@@ -32,7 +31,7 @@ function Dtype:build(state, m)
   if state[3] ~= nil or state[4] ~= nil or state[5] ~= nil then self.descr = "V" end
 end
 
--- The dtype here or that of moonlet.files.foreign, or nothing and what the elements are.
+-- The dtype, or nothing and what the elements are.
 function Dtype:name() return numpy.dtype_of_name(self.descr) end
 
 function Dtype:settle()
@@ -47,19 +46,16 @@ end
 local function elements(m, dtype, bytes)
   local name, reason = dtype:name()
   if not name then return nil, reason end
-  local carrier = foreign.carrier(name) or name
-  local width = Source.width(carrier)
+  local width = Source.width(name)
   if #bytes % width ~= 0 then fail "an array of NumPy is damaged" end
-  if carrier == "bool" and bytes:find "[^\0\1]" then fail "bool data are neither 0 nor 1" end
+  if name == "bool" and bytes:find "[^\0\1]" then fail "bool data are neither 0 nor 1" end
   m.budget:take(2 * #bytes)
   if dtype.big and width > 1 then
-    local half = carrier:find "^complex" and width // 2 or width
+    local half = name:find "^complex" and width // 2 or width
     m.budget:take(64 * (#bytes // half) + #bytes)
     bytes = bytes:gsub(("."):rep(half), string.reverse)
   end
-  local tensor = ml.from_bytes(bytes, carrier)
-  if carrier == name then return tensor end
-  return foreign.convert(name, tensor, m.budget)
+  return ml.from_bytes(bytes, name)
 end
 
 -- Characters of 4 bytes.

@@ -36,17 +36,15 @@ local function check_metadata(metadata)
 end
 
 -- The format's names of dtypes that moonlet.files.foreign makes others of.
-local FOREIGN = { U16 = "uint16", U32 = "uint32", U64 = "uint64", F8_E4M3 = "float8_e4m3fn",
-  F8_E5M2 = "float8_e5m2", F8_E8M0 = "float8_e8m0fnu", F8_E4M3FNUZ = "float8_e4m3fnuz",
+local FOREIGN = { F8_E8M0 = "float8_e8m0fnu", F8_E4M3FNUZ = "float8_e4m3fnuz",
   F8_E5M2FNUZ = "float8_e5m2fnuz" }
 
--- The tensor of an entry whose dtype has another name here, or nothing and why.
+-- The tensor of an entry whose dtype is one of those.
 local function read_foreign(file, entry, start)
   local name = FOREIGN[entry.dtype]
   local from, to = table.unpack(entry.data_offsets, 1, 2)
-  local values, reason = foreign.convert(name,
-    file:tensor(start + from, to - from, foreign.carrier(name)), file.budget)
-  return values and values:view(entry.shape), reason
+  local elements = file:tensor(start + from, to - from, foreign.carrier(name))
+  return foreign.convert(name, elements, file.budget):view(entry.shape)
 end
 
 -- Reads the tensors whose types, by their names, are those of `codes`, as far as that can be; says
@@ -54,13 +52,14 @@ end
 local function add_foreign(file, tensors, codes)
   local left_out, header, start = {}, nil, nil
   for name, code in pairs(codes) do
-    left_out[name] = ("its dtype %s is not known here"):format(code)
-    if FOREIGN[code] then
+    if not FOREIGN[code] then
+      left_out[name] = ("its dtype %s is not known here"):format(code)
+    else
       if not header then
         local length = ("<i8"):unpack(file:bytes(0, 8))
         header, start = json.decode(file:bytes(8, length), file.budget:rest()), 8 + length
       end
-      tensors[name], left_out[name] = read_foreign(file, header[name], start)
+      tensors[name] = read_foreign(file, header[name], start)
     end
   end
   return next(left_out) and left_out or nil

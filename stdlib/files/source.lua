@@ -11,9 +11,11 @@ Source.__index = Source
 
 local function fail(format, ...) error(format:format(...), 0) end
 
--- The bytes of an element.
-local WIDTHS = { bool = 1, uint8 = 1, int8 = 1, int16 = 2, int32 = 4, int64 = 8, float16 = 2,
-  bfloat16 = 2, float32 = 4, float64 = 8, complex64 = 8, complex128 = 16 }
+-- The bytes of an element of each dtype that was asked for.
+local WIDTHS = setmetatable({}, { __index = function(widths, dtype)
+  widths[dtype] = ml.empty({ 0 }, { dtype = dtype }).itemsize
+  return widths[dtype]
+end })
 
 --- Opens a file. With `mmap` tensors are views of the mapped file where their elements are aligned.
 --- `op` is what errors call the function that reads.

@@ -23,6 +23,9 @@ local DTYPES = { float = "float32", double = "float64", half = "float16", short 
   int = "int32", long = "int64", cfloat = "complex64", cdouble = "complex128", chalf = "complex32",
   qint8 = "int8", quint8 = "uint8", qint32 = "int32" }
 for _, dtype in pairs(STORAGES) do DTYPES[dtype] = dtype end
+for _, dtype in ipairs { "uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2" } do
+  DTYPES[dtype] = dtype -- PyTorch has no classes of storages for these
+end
 for _, dtype in ipairs(foreign.names()) do DTYPES[dtype] = dtype end
 
 -- Names of storages whose elements cannot be read: what they hold is left out.
@@ -55,7 +58,7 @@ local function elements(storage, dtype)
     else
       local carrier = foreign.carrier(dtype)
       value = whole.read(whole.key, carrier or dtype)
-      if carrier then value, reason = foreign.convert(dtype, value, whole.budget) end
+      if carrier then value = foreign.convert(dtype, value, whole.budget) end
     end
     whole.made[dtype] = { value, reason }
   end

@@ -11,6 +11,7 @@ local torch_writer = {}
 
 local function fail(format, ...) error(format:format(...), 0) end
 
+-- The classes of storages. Dtypes without one are written by their own name, on untyped storages.
 local STORAGES = { float32 = "FloatStorage", float64 = "DoubleStorage", float16 = "HalfStorage",
   bfloat16 = "BFloat16Storage", int64 = "LongStorage", int32 = "IntStorage",
   int16 = "ShortStorage", int8 = "CharStorage", uint8 = "ByteStorage", bool = "BoolStorage",
@@ -42,20 +43,23 @@ end
 
 local function write_tensor(writer, found, tensor, path)
   local key, storage = position_of(found, tensor, path)
-  writer:name("torch._utils", "_rebuild_tensor_v2")
+  local class = STORAGES[tensor.dtype]
+  writer:name("torch._utils", class and "_rebuild_tensor_v2" or "_rebuild_tensor_v3")
   writer:put "(("
   writer:string "storage"
-  writer:name("torch", STORAGES[tensor.dtype])
+  writer:name(class and "torch" or "torch.storage", class or "UntypedStorage")
   writer:string(key)
   writer:string "cpu"
-  writer:integer(#storage)
+  writer:integer(class and #storage or storage.nbytes)
   writer:put "tQ"
   writer:integer(tensor:storage_offset())
   writer:integers(tensor.shape)
   writer:integers(tensor:stride())
   writer:put(tensor.requires_grad and "\x88" or "\x89")
   writer:name("collections", "OrderedDict")
-  writer:put ")RtR"
+  writer:put ")R"
+  if not class then writer:name("torch", tensor.dtype) end
+  writer:put "tR"
 end
 
 local function write_complex(writer, value)

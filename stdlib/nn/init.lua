@@ -260,8 +260,8 @@ local read_gain = signature(
 --- Recommended factor by which the weights before a nonlinearity are scaled.
 --- > ml.nn.init.calculate_gain("relu")
 ---   1.4142135623731
----@param nonlinearity string "linear", "conv1d" to "conv3d", "conv_transpose1d" to
----   "conv_transpose3d", "sigmoid", "tanh", "relu", "leaky_relu" or "selu"
+---@param nonlinearity string "relu", "leaky_relu", "selu", "tanh", "sigmoid" or "linear", which
+---   the name of any convolution stands for too
 ---@param param? number the factor of negative inputs of "leaky_relu": 0.01 unless given
 ---@return number
 ---@formula relu: sqrt(2)

@@ -1,5 +1,6 @@
--- stdlib/onnx/kept.lua: ONNX's types of elements that have no dtype here: small integers are kept
--- in the next wider dtype, small floats in float32, whose values hold theirs exactly.
+-- stdlib/onnx/kept.lua: ONNX's types of elements that ops do not compute in: small integers are
+-- kept in the next wider dtype, small floats in float32, whose values hold theirs exactly, and
+-- uint64 as its bits in int64.
 
 local dtypes = require "moonlet.onnx.dtypes"
 
@@ -26,6 +27,16 @@ for name in pairs(kept.floats) do CARRIERS[name] = "float32" end
 local CODES = { [4] = "uint16", [12] = "uint32", [13] = "uint64", [17] = "float8e4m3fn",
   [18] = "float8e4m3fnuz", [19] = "float8e5m2", [20] = "float8e5m2fnuz", [21] = "uint4",
   [22] = "int4", [23] = "float4e2m1", [24] = "float8e8m0", [25] = "uint2", [26] = "int2" }
+
+-- Those that have a dtype of storage.
+local NATIVE = { uint16 = "uint16", uint32 = "uint32", uint64 = "uint64",
+  float8e4m3fn = "float8_e4m3fn", float8e5m2 = "float8_e5m2" }
+
+--- A tensor of the dtype of storage of a type, in the type's carrier; any other as it is.
+function kept.widened(tensor, name)
+  if tensor.dtype ~= NATIVE[name] then return tensor end
+  return name == "uint64" and tensor:view "int64" or tensor:to(CARRIERS[name])
+end
 
 --- The name of a type by ONNX's number.
 function kept.name_of(code)

@@ -148,6 +148,7 @@ function narrow.cast(x, name, saturate, mode)
   if saturate == nil then saturate = true end
   if name == "float8e8m0" then return round_power(x, saturate, mode or "up") end
   if kept.floats[name] then return round_float(x, name, saturate) end
+  if name == "uint64" and x:is_floating_point() then return x:to "uint64":view "int64" end
   local whole = x:is_floating_point() and x:trunc():to "int64" or x:to "int64"
   return wrap(whole, name):to(kept.carrier(name))
 end

@@ -83,11 +83,14 @@ local function check_tensor(value, given, what)
     given = strings
   elseif not ml.is_tensor(given) then
     options.fail("%s must be a tensor, got %s", what, describe(given))
-  elseif value.dtype and tostring(given.dtype) ~= value.dtype then
+  elseif value.stored and value.stored ~= value.dtype then
+    given = require("moonlet.onnx.kept").widened(given, value.stored)
+  end
+  if value.dtype and ml.is_tensor(given) and tostring(given.dtype) ~= value.dtype then
     options.fail("%s is of dtype %s%s, got %s", what, value.dtype,
       value.stored and value.stored ~= value.dtype and ", for " .. value.stored or "",
       tostring(given.dtype))
-  elseif value.stored and value.stored ~= value.dtype then
+  elseif ml.is_tensor(given) and value.stored and value.stored ~= value.dtype then
     require("moonlet.onnx.kept").note(given, value.stored)
   end
   if not value.dims then return given end

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "tensor/core/error.h"
+#include "tensor/core/float8.h"
 #include "tensor/core/half.h"
 
 namespace moonlet {
@@ -21,27 +22,55 @@ using complex128 = std::complex<double>;
 // never stored in a lower one.
 enum class Kind : uint8_t { Bool, Unsigned, Signed, Floating, Complex };
 
-// The one table of dtypes: enumerator, name for scripts, code in safetensors files, C++ type,
-// kind, the real dtype of its parts, the complex dtype made of it, and the dtype in which kernels
-// compute with its elements. A new dtype is one row here.
+// What kernels do with a dtype. All compute in a Full one. A Storage one is kept, moved, converted
+// and compared; few ops compute in it, by way of its compute dtype (those whose rows name the set
+// `storage` or a part of it), so that it costs no loops of its own.
+enum class Use : uint8_t { Full, Storage };
+
+// The one table of dtypes: enumerator, name for scripts, code in safetensors files, C++ type, kind
+// and what kernels do with it; the real dtype of its parts, the complex dtype made of it, and the
+// dtype in which kernels compute with its elements; of a floating one the bits of the mantissa, the
+// exponent of the smallest normal number, and the largest number. A new dtype is one row here.
 // clang-format off
-#define MOONLET_DTYPES(ROW)                                                                      \
-  ROW(Bool,       "bool",       "BOOL",  bool,       Bool,     Bool,     Complex64,  Int64)      \
-  ROW(UInt8,      "uint8",      "U8",    uint8_t,    Unsigned, UInt8,    Complex64,  Int64)      \
-  ROW(Int8,       "int8",       "I8",    int8_t,     Signed,   Int8,     Complex64,  Int64)      \
-  ROW(Int16,      "int16",      "I16",   int16_t,    Signed,   Int16,    Complex64,  Int64)      \
-  ROW(Int32,      "int32",      "I32",   int32_t,    Signed,   Int32,    Complex64,  Int64)      \
-  ROW(Int64,      "int64",      "I64",   int64_t,    Signed,   Int64,    Complex64,  Int64)      \
-  ROW(Float16,    "float16",    "F16",   half,       Floating, Float16,  Complex64,  Float32)    \
-  ROW(BFloat16,   "bfloat16",   "BF16",  bfloat16,   Floating, BFloat16, Complex64,  Float32)    \
-  ROW(Float32,    "float32",    "F32",   float,      Floating, Float32,  Complex64,  Float32)    \
-  ROW(Float64,    "float64",    "F64",   double,     Floating, Float64,  Complex128, Float64)    \
-  ROW(Complex64,  "complex64",  "C64",   complex64,  Complex,  Float32,  Complex64,  Complex64)  \
-  ROW(Complex128, "complex128", "C128",  complex128, Complex,  Float64,  Complex128, Complex128)
+#define MOONLET_DTYPES(ROW)                                                                       \
+  ROW(Bool,         "bool",          "BOOL",    bool,          Bool,     Full,                    \
+      Bool,         Complex64,  Int64,      0,  0,     0)                                         \
+  ROW(UInt8,        "uint8",         "U8",      uint8_t,       Unsigned, Full,                    \
+      UInt8,        Complex64,  Int64,      0,  0,     0)                                         \
+  ROW(UInt16,       "uint16",        "U16",     uint16_t,      Unsigned, Storage,                 \
+      UInt16,       Complex64,  Int64,      0,  0,     0)                                         \
+  ROW(UInt32,       "uint32",        "U32",     uint32_t,      Unsigned, Storage,                 \
+      UInt32,       Complex64,  Int64,      0,  0,     0)                                         \
+  ROW(UInt64,       "uint64",        "U64",     uint64_t,      Unsigned, Storage,                 \
+      UInt64,       Complex64,  Int64,      0,  0,     0)                                         \
+  ROW(Int8,         "int8",          "I8",      int8_t,        Signed,   Full,                    \
+      Int8,         Complex64,  Int64,      0,  0,     0)                                         \
+  ROW(Int16,        "int16",         "I16",     int16_t,       Signed,   Full,                    \
+      Int16,        Complex64,  Int64,      0,  0,     0)                                         \
+  ROW(Int32,        "int32",         "I32",     int32_t,       Signed,   Full,                    \
+      Int32,        Complex64,  Int64,      0,  0,     0)                                         \
+  ROW(Int64,        "int64",         "I64",     int64_t,       Signed,   Full,                    \
+      Int64,        Complex64,  Int64,      0,  0,     0)                                         \
+  ROW(Float8E4M3FN, "float8_e4m3fn", "F8_E4M3", float8_e4m3fn, Floating, Storage,                 \
+      Float8E4M3FN, Complex64,  Float32,    3,  -6,    448)                                       \
+  ROW(Float8E5M2,   "float8_e5m2",   "F8_E5M2", float8_e5m2,   Floating, Storage,                 \
+      Float8E5M2,   Complex64,  Float32,    2,  -14,   57344)                                     \
+  ROW(Float16,      "float16",       "F16",     half,          Floating, Full,                    \
+      Float16,      Complex64,  Float32,    10, -14,   65504)                                     \
+  ROW(BFloat16,     "bfloat16",      "BF16",    bfloat16,      Floating, Full,                    \
+      BFloat16,     Complex64,  Float32,    7,  -126,  0x1.FEp127)                                \
+  ROW(Float32,      "float32",       "F32",     float,         Floating, Full,                    \
+      Float32,      Complex64,  Float32,    23, -126,  0x1.FFFFFEp127)                            \
+  ROW(Float64,      "float64",       "F64",     double,        Floating, Full,                    \
+      Float64,      Complex128, Float64,    52, -1022, 0x1.FFFFFFFFFFFFFp1023)                    \
+  ROW(Complex64,    "complex64",     "C64",     complex64,     Complex,  Full,                    \
+      Float32,      Complex64,  Complex64,  0,  0,     0)                                         \
+  ROW(Complex128,   "complex128",    "C128",    complex128,    Complex,  Full,                    \
+      Float64,      Complex128, Complex128, 0,  0,     0)
 // clang-format on
 
 enum class DType : uint8_t {
-#define MOONLET_DTYPE_ENUM(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) D,
+#define MOONLET_DTYPE_ENUM(D, ...) D,
   MOONLET_DTYPES(MOONLET_DTYPE_ENUM)
 #undef MOONLET_DTYPE_ENUM
 };
@@ -50,18 +79,21 @@ enum class DType : uint8_t {
 struct DTypeInfo {
   std::string_view name, code;
   Kind kind;
+  Use use;
   DType real, complex, compute;
+  int mantissa, min_exponent;
+  double largest;
 };
 inline constexpr DTypeInfo kDTypes[] = {
-#define MOONLET_DTYPE_INFO(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) \
-  {NAME, CODE, Kind::KIND, DType::REAL, DType::COMPLEX, DType::COMPUTE},
+#define MOONLET_DTYPE_INFO(D, NAME, CODE, TYPE, KIND, USE, REAL, COMPLEX, COMPUTE, ...) \
+  {NAME, CODE, Kind::KIND, Use::USE, DType::REAL, DType::COMPLEX, DType::COMPUTE, __VA_ARGS__},
     MOONLET_DTYPES(MOONLET_DTYPE_INFO)
 #undef MOONLET_DTYPE_INFO
 };
 inline constexpr int kDTypeCount = static_cast<int>(std::size(kDTypes));
 // The bytes of an element: apart from the rest, since every call looks them up.
 inline constexpr uint8_t kDTypeSizes[] = {
-#define MOONLET_DTYPE_SIZE(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) sizeof(TYPE),
+#define MOONLET_DTYPE_SIZE(D, NAME, CODE, TYPE, ...) sizeof(TYPE),
     MOONLET_DTYPES(MOONLET_DTYPE_SIZE)
 #undef MOONLET_DTYPE_SIZE
 };
@@ -74,6 +106,7 @@ constexpr size_t size_of(DType t) { return kDTypeSizes[static_cast<int>(t)]; }
 using DTypeSet = uint64_t;
 static_assert(kDTypeCount <= 64, "a DTypeSet has a bit for each dtype");
 constexpr DTypeSet bit(DType t) { return DTypeSet{1} << static_cast<int>(t); }
+constexpr bool contains(DTypeSet set, DType t) { return (set & bit(t)) != 0; }
 namespace dtypes {
 constexpr DTypeSet of_kind(Kind kind) {
   DTypeSet set = 0;
@@ -81,32 +114,51 @@ constexpr DTypeSet of_kind(Kind kind) {
     if (kDTypes[i].kind == kind) set |= bit(static_cast<DType>(i));
   return set;
 }
-inline constexpr DTypeSet boolean = of_kind(Kind::Bool);
-inline constexpr DTypeSet integral = of_kind(Kind::Unsigned) | of_kind(Kind::Signed);
-inline constexpr DTypeSet floating = of_kind(Kind::Floating);
+constexpr DTypeSet of_use(Use use) {
+  DTypeSet set = 0;
+  for (int i = 0; i < kDTypeCount; ++i)
+    if (kDTypes[i].use == use) set |= bit(static_cast<DType>(i));
+  return set;
+}
+// The dtypes that kernels compute in, all of them and by kind.
+inline constexpr DTypeSet all = of_use(Use::Full);
+inline constexpr DTypeSet boolean = all & of_kind(Kind::Bool);
+inline constexpr DTypeSet integral =
+    (all & of_kind(Kind::Unsigned)) | (all & of_kind(Kind::Signed));
+inline constexpr DTypeSet floating = all & of_kind(Kind::Floating);
 // The floats of which kernels compute in a wider one.
 constexpr DTypeSet reduced() {
   DTypeSet set = 0;
   for (int i = 0; i < kDTypeCount; ++i) {
     const auto t = static_cast<DType>(i);
-    if (kind_of(t) == Kind::Floating && info(t).compute != t) set |= bit(t);
+    if (contains(floating, t) && info(t).compute != t) set |= bit(t);
   }
   return set;
 }
 inline constexpr DTypeSet reduced_floating = reduced();
-inline constexpr DTypeSet complex = of_kind(Kind::Complex);
+inline constexpr DTypeSet complex = all & of_kind(Kind::Complex);
 inline constexpr DTypeSet real = integral | floating;
-inline constexpr DTypeSet all = boolean | real | complex;
+// The dtypes of storage, and every dtype: what code that only moves elements takes.
+inline constexpr DTypeSet storage = of_use(Use::Storage);
+inline constexpr DTypeSet storage_unsigned = storage & of_kind(Kind::Unsigned);
+inline constexpr DTypeSet storage_floating = storage & of_kind(Kind::Floating);
+inline constexpr DTypeSet any = all | storage;
 }  // namespace dtypes
 
-constexpr bool contains(DTypeSet set, DType t) { return (set & bit(t)) != 0; }
-constexpr bool is_floating(DType t) { return contains(dtypes::floating, t); }
+// What kind a dtype is of, whatever kernels do with it.
+constexpr bool is_storage(DType t) { return contains(dtypes::storage, t); }
+constexpr bool is_floating(DType t) {
+  return contains(dtypes::floating | dtypes::storage_floating, t);
+}
 constexpr bool is_complex(DType t) { return contains(dtypes::complex, t); }
+constexpr bool is_integral(DType t) {
+  return contains(dtypes::integral | dtypes::storage_unsigned, t);
+}
+constexpr bool is_unsigned(DType t) { return kind_of(t) == Kind::Unsigned; }
 constexpr bool is_reduced_floating(DType t) { return contains(dtypes::reduced_floating, t); }
-constexpr bool is_integral(DType t) { return contains(dtypes::integral, t); }
 // Only floating and complex tensors can require a gradient.
 constexpr bool is_differentiable(DType t) {
-  return contains(dtypes::floating | dtypes::complex, t);
+  return contains(dtypes::floating | dtypes::storage_floating | dtypes::complex, t);
 }
 
 // "float32"; the names scripts use.
@@ -126,23 +178,35 @@ constexpr DType complex_of(DType t) { return info(t).complex; }
 constexpr DType compute_dtype(DType t) { return info(t).compute; }
 // The dtype that sums of elements of `t` are kept in: as compute_dtype, but integers wrap in their
 // own.
-constexpr DType sum_dtype(DType t) { return is_reduced_floating(t) ? compute_dtype(t) : t; }
+constexpr DType sum_dtype(DType t) { return is_floating(t) ? compute_dtype(t) : t; }
 
 namespace detail {
 
-// The smallest dtype of that kind with more bytes than `size`; float32 when there is none, as
+// The smallest full dtype of that kind with more bytes than `size`; float32 when there is none, as
 // PyTorch promotes unsigned integers that no signed one can hold.
 constexpr DType wider_than(size_t size, Kind kind) {
   DType best = DType::Float32;
   bool found = false;
   for (int i = 0; i < kDTypeCount; ++i) {
     const auto t = static_cast<DType>(i);
-    if (kind_of(t) != kind || size_of(t) <= size || (found && size_of(t) >= size_of(best)))
-      continue;
+    if (kind_of(t) != kind || is_storage(t) || size_of(t) <= size) continue;
+    if (found && size_of(t) >= size_of(best)) continue;
     best = t;
     found = true;
   }
   return best;
+}
+
+// What the table has where two dtypes do not promote.
+inline constexpr DType kNoDType{0xff};
+
+// PyTorch promotes no 8-bit floats, and the wider unsigned integers only to floats.
+constexpr bool promotes(DType a, DType b) {
+  if (contains(dtypes::storage_floating, a) || contains(dtypes::storage_floating, b)) return false;
+  const auto promotes_with = [](DType wide, DType other) {
+    return !contains(dtypes::storage_unsigned, wide) || is_floating(other);
+  };
+  return promotes_with(a, b) && promotes_with(b, a);
 }
 
 // The rules of promotion: the higher kind wins; a complex result is wide enough for a real partner;
@@ -150,6 +214,7 @@ constexpr DType wider_than(size_t size, Kind kind) {
 // unsigned integer needs a signed one with more bytes.
 constexpr DType promoted(DType a, DType b) {
   if (a == b) return a;
+  if (!promotes(a, b)) return kNoDType;
   if (kind_of(a) > kind_of(b)) return promoted(b, a);
   if (kind_of(b) == Kind::Complex) {
     if (kind_of(a) < Kind::Floating) return b;
@@ -186,9 +251,11 @@ constexpr bool is_sound() {
     if (kind_of(t) == Kind::Complex && complex_of(real_of(t)) != t) return false;
     if (kind_of(t) != Kind::Complex && real_of(t) != t) return false;
     if (compute_dtype(compute_dtype(t)) != compute_dtype(t)) return false;
+    if (is_storage(compute_dtype(t)) || is_floating(t) != (info(t).largest > 0)) return false;
     for (int b = 0; b < kDTypeCount; ++b) {
       if (a != b && (name(t) == kDTypes[b].name || info(t).code == kDTypes[b].code)) return false;
       if (kPromotion.to[a][b] != kPromotion.to[b][a]) return false;
+      if (kPromotion.to[a][b] == kNoDType) continue;
       if (kind_of(kPromotion.to[a][b]) < kind_of(t)) return false;
     }
   }
@@ -198,9 +265,16 @@ static_assert(is_sound(), "a row of MOONLET_DTYPES is incomplete or contradicts 
 
 }  // namespace detail
 
-// The smallest dtype both convert to without losing the kind, as PyTorch's promote_types.
-constexpr DType promote(DType a, DType b) {
-  return detail::kPromotion.to[static_cast<int>(a)][static_cast<int>(b)];
+// Throws, naming `op` unless it is null: two dtypes have no dtype that both promote to.
+[[noreturn]] void refuse_promotion(const char* op, DType a, DType b);
+
+// The smallest dtype both convert to without losing the kind, as PyTorch's promote_types; throws
+// where that does, naming `op`.
+constexpr DType promote(DType a, DType b, const char* op = nullptr) {
+  const DType out = detail::kPromotion.to[static_cast<int>(a)][static_cast<int>(b)];
+  if (out == detail::kNoDType) [[unlikely]]
+    refuse_promotion(op, a, b);
+  return out;
 }
 // Whether a result of dtype `from` may be stored in place in a tensor of dtype `to`: not from a
 // higher kind to a lower one (bool < integer < floating < complex).
@@ -208,12 +282,46 @@ constexpr bool can_cast(DType from, DType to) {
   return kind_of(from) <= kind_of(to) || (is_integral(from) && is_integral(to));
 }
 
+namespace detail {
+constexpr double power_of_two(int exponent) {
+  double out = 1;
+  for (; exponent > 0; --exponent) out *= 2;
+  for (; exponent < 0; ++exponent) out /= 2;
+  return out;
+}
+}  // namespace detail
+
+// The limits of a floating dtype; those of a complex one are its parts'.
+
+// How many bits the mantissa has behind the leading one.
+constexpr int mantissa_bits(DType t) { return info(real_of(t)).mantissa; }
+// How far 1 is from the next larger number.
+constexpr double epsilon(DType t) { return detail::power_of_two(-mantissa_bits(t)); }
+// The smallest positive number that has a whole mantissa, and the smallest positive one.
+constexpr double smallest_normal(DType t) {
+  return detail::power_of_two(info(real_of(t)).min_exponent);
+}
+constexpr double smallest_subnormal(DType t) {
+  return detail::power_of_two(info(real_of(t)).min_exponent - mantissa_bits(t));
+}
+// The largest finite number; the smallest is its negative.
+constexpr double largest(DType t) { return info(real_of(t)).largest; }
+
+// The largest and the smallest integer of an integer dtype or bool.
+constexpr uint64_t largest_integer(DType t) {
+  if (kind_of(t) == Kind::Bool) return 1;
+  return UINT64_MAX >> (64 - 8 * size_of(t) + (is_unsigned(t) ? 0 : 1));
+}
+constexpr int64_t smallest_integer(DType t) {
+  return kind_of(t) == Kind::Signed ? -static_cast<int64_t>(largest_integer(t)) - 1 : 0;
+}
+
 template <class T>
 struct DTypeOf;
-#define MOONLET_DTYPE_OF(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) \
-  template <>                                                               \
-  struct DTypeOf<TYPE> {                                                    \
-    static constexpr DType value = DType::D;                                \
+#define MOONLET_DTYPE_OF(D, NAME, CODE, TYPE, ...) \
+  template <>                                      \
+  struct DTypeOf<TYPE> {                           \
+    static constexpr DType value = DType::D;       \
   };
 MOONLET_DTYPES(MOONLET_DTYPE_OF)
 #undef MOONLET_DTYPE_OF
@@ -222,10 +330,10 @@ inline constexpr DType dtype_of = DTypeOf<T>::value;
 
 template <DType t>
 struct TypeOf;
-#define MOONLET_TYPE_OF(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) \
-  template <>                                                              \
-  struct TypeOf<DType::D> {                                                \
-    using type = TYPE;                                                     \
+#define MOONLET_TYPE_OF(D, NAME, CODE, TYPE, ...) \
+  template <>                                     \
+  struct TypeOf<DType::D> {                       \
+    using type = TYPE;                            \
   };
 MOONLET_DTYPES(MOONLET_TYPE_OF)
 #undef MOONLET_TYPE_OF
@@ -234,11 +342,13 @@ template <class T>
 using compute_t = typename TypeOf<compute_dtype(dtype_of<T>)>::type;
 template <class T>
 using sum_t = typename TypeOf<sum_dtype(dtype_of<T>)>::type;
+// Whether T is a floating type that kernels widen: it has bits, and converts to float and from it.
 template <class T>
 inline constexpr bool is_reduced_floating_v = false;
 template <class T>
 requires requires { DTypeOf<T>::value; }
-inline constexpr bool is_reduced_floating_v<T> = is_reduced_floating(dtype_of<T>);
+inline constexpr bool is_reduced_floating_v<T> =
+    is_floating(dtype_of<T>) && compute_dtype(dtype_of<T>) != dtype_of<T>;
 
 template <class T>
 inline constexpr bool is_complex_v = false;
@@ -253,11 +363,11 @@ inline constexpr bool is_complex_v<std::complex<T>> = true;
 template <DTypeSet Set = dtypes::all, class F>
 auto visit(DType t, F&& f) {
   switch (t) {
-#define MOONLET_VISIT(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) \
-  case DType::D:                                                         \
-    if constexpr (contains(Set, DType::D)) {                             \
-      return f.template operator()<TYPE>();                              \
-    }                                                                    \
+#define MOONLET_VISIT(D, NAME, CODE, TYPE, ...) \
+  case DType::D:                                \
+    if constexpr (contains(Set, DType::D)) {    \
+      return f.template operator()<TYPE>();     \
+    }                                           \
     break;
     MOONLET_DTYPES(MOONLET_VISIT)
 #undef MOONLET_VISIT

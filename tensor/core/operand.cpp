@@ -23,7 +23,9 @@ PromotionState combine(PromotionState high, PromotionState low) {
     if (is_complex(low.dtype)) high.dtype = complex_of(high.dtype);
     return high;
   }
-  if (high.dtype == DType::Bool || is_floating(low.dtype) || is_complex(low.dtype))
+  if (is_complex(low.dtype))
+    high.dtype = low.dtype;
+  else if (high.dtype == DType::Bool || is_floating(low.dtype))
     high.dtype = promote(high.dtype, low.dtype);
   return high;
 }

@@ -19,6 +19,11 @@ int64_t Scalar::to_int() const {
   return static_cast<int64_t>(float_);
 }
 
+uint64_t Scalar::to_unsigned() const {
+  if (is_int() || !(float_ >= 0)) return static_cast<uint64_t>(to_int());
+  return float_ >= 18446744073709551616.0 ? UINT64_MAX : static_cast<uint64_t>(float_);
+}
+
 DType Scalar::default_dtype() const {
   switch (kind_) {
     case Kind::Bool: return DType::Bool;
@@ -45,19 +50,20 @@ void append(std::string& out, const Scalar& value) {
 
 void check_fits(const Scalar& value, DType dtype, const char* op) {
   if (!is_integral(dtype) || value.is_complex()) return;
-  visit(dtype, [&]<class T>() {
-    if constexpr (std::is_integral_v<T>) {
-      using Range = std::numeric_limits<T>;
-      // The bound above is a power of two, which a double holds exactly.
-      const double v = value.to_double();
-      const bool fits =
-          value.is_int()
-              ? value.to_int() >= int64_t{Range::min()} && value.to_int() <= int64_t{Range::max()}
-              : v > static_cast<double>(Range::min()) - 1 && v < std::ldexp(1.0, Range::digits);
-      if (!fits && v != static_cast<double>(Range::min()))
-        fail(op, ": ", value, " does not fit dtype ", dtype);
-    }
-  });
+  const int64_t least = smallest_integer(dtype);
+  const uint64_t most = largest_integer(dtype);
+  bool fits = false;
+  if (value.is_int()) {
+    const int64_t v = value.to_int();
+    fits = v >= least && (v < 0 || static_cast<uint64_t>(v) <= most);
+  } else {
+    // The bound above is a power of two, which a double holds exactly; it stands for uint64's
+    // largest, the float that Lua makes of that number.
+    const double v = value.to_double(), bound = static_cast<double>(most / 2 + 1) * 2;
+    const bool below = v < bound || (v == bound && most == UINT64_MAX);
+    fits = (v > static_cast<double>(least) - 1 && below) || v == static_cast<double>(least);
+  }
+  if (!fits) fail(op, ": ", value, " does not fit dtype ", dtype);
 }
 
 std::string name(Device device) {

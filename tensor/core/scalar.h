@@ -20,13 +20,16 @@ class Scalar {
   Scalar(int64_t v) : kind_(Kind::Int), int_(v) {}
   Scalar(double v) : kind_(Kind::Float), float_(v) {}
   Scalar(complex128 v) : kind_(Kind::Complex), float_(v.real()), imag_(v.imag()) {}
-  // An element of any dtype.
+  // An element of any dtype. As in Lua, an integer beyond int64 is a float.
   template <class T>
   static Scalar of(T v) {
     if constexpr (is_complex_v<T>)
       return Scalar(complex128(v));
     else if constexpr (std::is_same_v<T, bool>)
       return Scalar(v);
+    else if constexpr (std::is_same_v<T, uint64_t>)
+      return v <= uint64_t{INT64_MAX} ? Scalar(static_cast<int64_t>(v))
+                                      : Scalar(static_cast<double>(v));
     else if constexpr (std::is_integral_v<T>)
       return Scalar(static_cast<int64_t>(v));
     else
@@ -42,6 +45,8 @@ class Scalar {
   complex128 to_complex() const { return {to_double(), imag_}; }
   // Truncates toward zero; out-of-range values saturate and NaN becomes 0.
   int64_t to_int() const;
+  // The same as uint64; negative values wrap.
+  uint64_t to_unsigned() const;
   bool to_bool() const { return is_int() ? int_ != 0 : float_ != 0 || imag_ != 0; }
 
   // The value as T (any dtype's C++ type).
@@ -51,6 +56,8 @@ class Scalar {
       return to_bool();
     else if constexpr (is_complex_v<T>)
       return static_cast<T>(to_complex());
+    else if constexpr (std::is_same_v<T, uint64_t>)
+      return to_unsigned();
     else if constexpr (std::is_integral_v<T>)
       return static_cast<T>(to_int());
     else

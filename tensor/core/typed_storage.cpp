@@ -18,7 +18,8 @@ size_t bytes_for(int64_t size, DType dtype, const char* op) {
 constexpr const char* kWriter = "a write through its storage";
 
 Scalar value_of(const Tensor& host) {
-  return visit(host.dtype(), [&]<class T>() { return Scalar::of(*host.elements<T>()); });
+  return visit<dtypes::any>(host.dtype(),
+                            [&]<class T>() { return Scalar::of(*host.elements<T>()); });
 }
 
 }  // namespace

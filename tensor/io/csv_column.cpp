@@ -18,10 +18,8 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr uint64_t kTextBytes = sizeof(std::string_view) + 64;
 
 bool fits(int64_t value, DType dtype) {
-  return visit<dtypes::integral>(dtype, [&]<class T>() {
-    return value >= static_cast<int64_t>(std::numeric_limits<T>::min()) &&
-           value <= static_cast<int64_t>(std::numeric_limits<T>::max());
-  });
+  return value >= smallest_integer(dtype) &&
+         (value < 0 || static_cast<uint64_t>(value) <= largest_integer(dtype));
 }
 
 }  // namespace

@@ -15,10 +15,8 @@ struct ForeignType {
   std::string_view code;
   int bits;
 };
-constexpr ForeignType kForeignTypes[] = {{"F8_E4M3", 8},     {"F8_E5M2", 8},     {"F8_E8M0", 8},
-                                         {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8}, {"U16", 16},
-                                         {"U32", 32},        {"U64", 64},        {"F4", 4},
-                                         {"F6_E2M3", 6},     {"F6_E3M2", 6}};
+constexpr ForeignType kForeignTypes[] = {{"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8}, {"F8_E5M2FNUZ", 8},
+                                         {"F4", 4},      {"F6_E2M3", 6},     {"F6_E3M2", 6}};
 
 void set_type(SafetensorsEntry& entry, const std::string& code, const std::string& name) {
   for (int i = 0; i < kDTypeCount; ++i) {

@@ -20,7 +20,7 @@ binary("add", { "Sum of two tensors or numbers, element by element; shapes broad
     gives = [[
 {11, 12, 13}
 Tensor (3,) int64]] }, { x = "g", other = "g" },
-  both(pair, complex_pair), { meta = "__add" })
+  both(pair, complex_pair), { dtypes = "all + storage_unsigned", meta = "__add" })
 binary("sub", { "Difference of two tensors or numbers, element by element; shapes broadcast.",
     formula = "y = x - other",
     errors = "bools",
@@ -29,7 +29,7 @@ binary("sub", { "Difference of two tensors or numbers, element by element; shape
 {4, 5}
 Tensor (2,) int64]] }, { x = "g", other = "neg(g)" },
   both(pair, complex_pair),
-  { dtypes = "real + complex", exception = "refuses_bool", meta = "__sub", alias = { "subtract" } })
+  { dtypes = "real + complex + storage_unsigned", exception = "refuses_bool", meta = "__sub", alias = { "subtract" } })
 binary("mul", { "Product of two tensors or numbers, element by element; shapes broadcast. Of bools, the logical and.",
     formula = "y = x * other",
     example = "ml.mul(ml.tensor {1, 2, 3}, ml.tensor {2.5, 0, -1})",
@@ -37,7 +37,7 @@ binary("mul", { "Product of two tensors or numbers, element by element; shapes b
 { 2.5000,  0.0000, -3.0000}
 Tensor (3,) float32]] },
   { x = "mul(g, conj(other))", other = "mul(g, conj(x))" }, both(pair, complex_pair),
-  { meta = "__mul", alias = { "multiply" } })
+  { dtypes = "any", meta = "__mul", alias = { "multiply" } })
 binary("div", { [[Quotient of two tensors or numbers, element by element; shapes broadcast. Integers are divided
 as numbers of the default dtype, and division by 0 gives an infinity or NaN. With `rounding_mode` the
 quotient is rounded and integers stay integers.]],
@@ -226,7 +226,7 @@ of a dtype is the integer itself.]],
     gives = [[
 {1.5000, 2.0000}
 Tensor (2,) float32]] }, "mul(g, sgn(x))", both(),
-  { dtypes = "real + complex", int_to_float = false, result = "real", inplace = "stored", alias = { "absolute" } })
+  { dtypes = "real + complex + storage_floating", int_to_float = false, result = "real", inplace = "stored", alias = { "absolute" } })
 unary("sign", { "Sign of each element: -1, 0 or 1.",
     formula = "y = sgn(x)",
     example = "ml.sign(ml.tensor {-1.5, 0, 2})",

@@ -1,7 +1,7 @@
 -- tensor/ops/clone.lua: copies in memory of their own.
 
 op { "clone(Tensor x, MemoryFormat? memory_format=nil) -> Tensor",
-     vmap = "copied", linear = true, kind = "structured", dtypes = "all", grad = { x = "g" },
+     vmap = "copied", linear = true, kind = "structured", dtypes = "any", grad = { x = "g" },
      doc = [[Copy of `x` in dense memory of its own, in the order of the strides of `x` or in
 `memory_format`. Differentiable: the gradient goes to `x`.]],
      shapes = "x (*) -> (*)",
@@ -12,7 +12,7 @@ Tensor (2,) int64]],
      sample = { "randn(3, 4)" } }
 
 op { "contiguous(Tensor x, MemoryFormat? memory_format=nil) -> Tensor",
-     kind = "composite", dtypes = "all",
+     kind = "composite", dtypes = "any",
      doc = [[`x` itself where its elements lie one after another in row-major order, or in that of
 `memory_format`; else a `clone` that does.]],
      shapes = "x (*) -> (*)",

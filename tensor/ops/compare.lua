@@ -47,7 +47,7 @@ local function compare(name, alias)
   local any = name == "eq" or name == "ne"
   local samples = { "randn(3, 4), randn(3, 4)", "randn(3, 4), 0.5" }
   op { ("%s(Operand x, Operand other) -> Tensor"):format(name),
-       kind = "pointwise", dtypes = any and "all" or "real + boolean",
+       kind = "pointwise", dtypes = any and "any" or "real + boolean",
        result = "bool", inplace = "stored", alias = alias,
        doc = comparisons[name],
        sample = any and rows.with_complex(samples, "complex(ones(3), zeros(3)), complex(ones(3), tensor{0.0, 1, 2})")
@@ -67,8 +67,8 @@ local complex_edges = rows.with_complex(edges,
 
 local function test(name, text, samples, extra)
   local row = { ("%s(Tensor x) -> Tensor"):format(name),
-    kind = "pointwise", dtypes = "floating + complex", int_to_float = true, result = "bool", inplace = false,
-    doc = text, sample = samples }
+    kind = "pointwise", dtypes = "floating + complex + storage_floating", int_to_float = true, result = "bool",
+    inplace = false, doc = text, sample = samples }
   for key, value in pairs(extra or {}) do row[key] = value end
   op(row)
 end
@@ -200,7 +200,7 @@ Tensor (3,) float32]],
      sample = { "tensor{-1.5, 0, 2, 0, 0 / 0}, tensor{1.0, 0.5, 1, 0 / 0, 3}", "randint(-2, 2, {3, 4}), randint(5, 9, {4})" } }
 
 op { "where(Mask condition, Operand x, Operand other) -> Tensor",
-     kind = "pointwise", chooses = true, exception = "byte_mask", dtypes = "all", inplace = false, method = false,
+     kind = "pointwise", chooses = true, exception = "byte_mask", dtypes = "any", inplace = false, method = false,
      grad = { x = "where(condition, g, 0.0)", other = "where(condition, 0.0, g)" },
      doc = [[Choice by a mask: the element of `x` where `condition` is true, else that of `other`; all
 three broadcast. A `condition` alone gives the indices (from 1) where it is true, a tensor for each
@@ -216,7 +216,7 @@ Tensor (3,) int64]],
                 'tensor({0, 2, 255, 0}, {dtype = "uint8"}), randn(3, 4), randn(4)', "gt(randn(3, 4), 0), randn(3, 4), 2.5" } }
 
 op { "masked_fill(Tensor x, Mask mask, Scalar value) -> Tensor",
-     kind = "pointwise", chooses = true, keeps_dtype = true, exception = "row_major", dtypes = "all",
+     kind = "pointwise", chooses = true, keeps_dtype = true, exception = "row_major", dtypes = "any",
      grad = { x = "masked_fill(g, mask, 0.0)" },
      doc = "`x` with `value` where `mask` is true; the two broadcast. `value` is converted to the dtype of `x`.",
      args = { mask = "a bool tensor", value = "a number, or a tensor without dimensions" },
@@ -226,7 +226,7 @@ op { "masked_fill(Tensor x, Mask mask, Scalar value) -> Tensor",
 Tensor (3,) int64]],
      sample = { "randn(3, 4), gt(randn(3, 4), 0), 1.5" } }
 op { "masked_fill_tensor(Tensor x, Mask mask, Tensor value) -> Tensor",
-     inplace = true, out = true, kind = "composite", dtypes = "all", overload_of = "masked_fill",
+     inplace = true, out = true, kind = "composite", dtypes = "any", overload_of = "masked_fill",
      doc = "`x` with the element of a 0-d tensor, on any device, where `mask` is true.",
      args = { mask = "a bool tensor", value = "a tensor without dimensions" },
      shapes = "x (*), mask (*), value () -> (*)",

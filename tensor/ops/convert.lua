@@ -1,13 +1,13 @@
 -- tensor/ops/convert.lua: other dtypes and devices.
 
 op { "convert(Tensor x, DType? dtype, Device? device, MemoryFormat? memory_format) -> Tensor",
-     vmap = "copied", linear = true, kind = "structured", dtypes = "all", method = false, func = false,
+     vmap = "copied", linear = true, kind = "structured", dtypes = "any", method = false, func = false,
      grad = { x = "to(g, std::nullopt, options_of_(x).device)" },
      doc = [[A copy of `x` with that dtype on that device: what `to` does when there is something to do.]] }
 
 op { [[to(Tensor x, DType? dtype=nil, Device? device=nil, MemoryFormat? memory_format=nil,
           bool copy=false, bool non_blocking=false) -> Tensor]],
-     kind = "composite", dtypes = "all",
+     kind = "composite", dtypes = "any",
      doc = [[`x` with another dtype, on another device or in another memory format; `x` itself when it
 is all that already, unless `copy` is true. Dtype and device may come in either order and alone:
 `x:to("cuda", "float16")`, `x:to "cuda"`; behind them `non_blocking` and `copy` may follow, as in
@@ -29,7 +29,7 @@ Tensor (2,) int64]],
 
 op { [[to_as(Tensor x, Tensor other, MemoryFormat? memory_format=nil, bool copy=false,
              bool non_blocking=false) -> Tensor]],
-     kind = "composite", dtypes = "all", mixed = "device", overload_of = "to",
+     kind = "composite", dtypes = "any", mixed = "device", overload_of = "to",
      doc = "`x` with the dtype and on the device of another tensor.",
      args = { other = "the tensor whose dtype and device are taken",
               memory_format = "the order of the elements of a copy",
@@ -42,7 +42,7 @@ op { [[to_as(Tensor x, Tensor other, MemoryFormat? memory_format=nil, bool copy=
                device = "the second argument gives only its device" } }
 
 op { "type_as(Tensor x, Tensor other) -> Tensor",
-     kind = "composite", dtypes = "all", mixed = "device", func = false,
+     kind = "composite", dtypes = "any", mixed = "device", func = false,
      doc = "`x` with the dtype of `other`, on its device.",
      args = { other = "the tensor whose dtype and device are taken" },
      shapes = "x (*), other (...) -> (*)",

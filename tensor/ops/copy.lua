@@ -1,7 +1,7 @@
 -- tensor/ops/copy.lua: writing over the elements of a tensor: copies and fills.
 
 op { "copy(Tensor! x, Tensor source) -> Tensor",
-     vmap = "pointwise", kind = "update", clone = "empty", dtypes = "all", mixed = "device",
+     vmap = "pointwise", kind = "update", clone = "empty", dtypes = "any", mixed = "device",
      grad = { x = "zero", source = "g" },
      doc = [[Copy of the elements of `source` into `x`: converted to its dtype, broadcast to its shape
 and moved to its device. `copy_` writes over `x`; `copy` leaves it and returns a new tensor.]],
@@ -16,7 +16,7 @@ Tensor (2, 2) float32]],
      torch = "args[0].clone().copy_(args[1])" }
 
 op { "fill(Tensor! x, Scalar value) -> Tensor",
-     vmap = "dims", kind = "update", clone = "empty", dtypes = "all",
+     vmap = "dims", kind = "update", clone = "empty", dtypes = "any",
      grad = { x = "zero" },
      doc = [[Tensor with every element set to `value`. `fill_` writes over `x`; `fill` returns a new
 tensor of its shape.]],
@@ -28,7 +28,7 @@ tensor of its shape.]],
 Tensor (3,) float32]],
      sample = { "randn(3, 4), 2.5" } }
 op { "fill_tensor(Tensor x, Tensor value) -> Tensor",
-     inplace = true, kind = "composite", dtypes = "all", overload_of = "fill",
+     inplace = true, kind = "composite", dtypes = "any", overload_of = "fill",
      doc = "Tensor with every element set to the element of a 0-d tensor, on any device.",
      args = { value = "a tensor without dimensions" },
      shapes = "x (*), value () -> (*)",

@@ -248,7 +248,7 @@ Tensor (2, 5) int64]] },
 
 for _, name in ipairs { "tril", "triu" } do
   op { name .. "(Tensor x, int diagonal=0) -> Tensor",
-       inplace = true, vmap = "dims", linear = true, kind = "structured", dtypes = "all",
+       inplace = true, vmap = "dims", linear = true, kind = "structured", dtypes = "any",
        grad = { x = name .. "(g, diagonal)" },
        doc = triangles[name],
        sample = { "randn(3, 4)", "randn(2, 4, 4), 1", "randn(4, 3), -1" } }
@@ -286,7 +286,7 @@ op { "diagflat(Tensor x, int offset=0) -> Tensor",
 Tensor (3, 3) int64]],
      sample = { "randn(3)", "randn(2, 2), 1", "tensor(2.5), -1" } }
 op { "fill_diagonal(Tensor! x, Scalar fill_value, bool wrap=false) -> Tensor",
-     vmap = "fill_diagonal", kind = "update", dtypes = "all", func = false, method = false,
+     vmap = "fill_diagonal", kind = "update", dtypes = "any", func = false, method = false,
      grad = { x = "fill_diagonal(g, 0, wrap)" },
      doc = [[Sets the main diagonal of `x` to `fill_value`, in place. `x` is a matrix, or a tensor of
 more dimensions that all have one size.]],

@@ -2,7 +2,7 @@
 -- 1; one that is out of range is an error that names it and the size.
 
 op { "gather(Tensor x, Dim dim, Positions index) -> Tensor",
-     vmap = "all", linear = true, kind = "structured", dtypes = "all",
+     vmap = "all", linear = true, kind = "structured", dtypes = "any",
      grad = { x = "formulas::added_grad_x(g, index, sizes_of(x), dim)" },
      doc = [[Gathers elements along a dimension: for each entry of `index` the element of `x` at that
 index.]],
@@ -18,7 +18,7 @@ Tensor (2, 1) int64]],
      sample = { "randn(3, 4), 2, tensor({{1, 3}, {2, 2}, {4, 1}})" } }
 
 op { "scatter(Tensor! x, Dim dim, Positions index, Tensor src) -> Tensor",
-     vmap = "all", kind = "update", out = true, dtypes = "all",
+     vmap = "all", kind = "update", out = true, dtypes = "any",
      grad = { x = "scatter_value(g, dim, index, 0)",
               src = "formulas::scatter_grad_src(g, dim, index, sizes_of(src))" },
      doc = [[Scatters elements along a dimension: writes each element of `src` to the index that `index`
@@ -37,7 +37,7 @@ Tensor (3,) float32]],
                 "randn(4), -1, tensor({4, 2}), randn(3)" } }
 
 op { "scatter_value(Tensor! x, Dim dim, Positions index, Scalar value) -> Tensor",
-     vmap = "all", kind = "update", out = true, dtypes = "all", overload_of = "scatter",
+     vmap = "all", kind = "update", out = true, dtypes = "any", overload_of = "scatter",
      grad = { x = "scatter_value(g, dim, index, 0)" },
      doc = "Scatters one number along a dimension: writes it to each index that `index` holds.",
      args = { index = "the indices, from 1", value = "the number that is written" },
@@ -114,7 +114,7 @@ op { [[scatter_fold(Tensor! x, Dim dim, Positions index, Tensor src, string redu
      torch = "torch.scatter_reduce(*args)", check = { grad = "tested by scatter_reduce, as NaN has none" } }
 
 op { "index_select(Tensor x, Dim dim, Positions index) -> Tensor",
-     vmap = "index_select", linear = true, kind = "structured", dtypes = "all",
+     vmap = "index_select", linear = true, kind = "structured", dtypes = "any",
      grad = { x = "formulas::index_select_grad_x(g, dim, index, sizes_of(x))" },
      doc = "Slices of `x` along a dimension at the given indices, as a copy.",
      args = { index = "a vector of indices, from 1" },
@@ -157,7 +157,7 @@ Tensor (3,) float32]],
      torch = "torch.index_add(*args, **kw)" }
 
 op { "index_copy(Tensor! x, Dim dim, Positions index, Tensor source) -> Tensor",
-     vmap = "indexed", kind = "update", out = true, autocast = { host = "promote" }, dtypes = "all",
+     vmap = "indexed", kind = "update", out = true, autocast = { host = "promote" }, dtypes = "any",
      grad = { x = "index_fill(g, dim, index, 0)", source = "index_select(g, dim, index)" },
      doc = [[Writes the slices of `source` over those of `x` along a dimension at the given indices.
 Where an index comes twice, the last one stays.]],
@@ -171,7 +171,7 @@ Tensor (3,) float32]],
      sample = { "randn(3, 4), 2, tensor({1, 4, 3}), randn(3, 3)", "randn(3, 4), 1, tensor({2}), randn(1, 4)" } }
 
 op { "index_fill(Tensor! x, Dim dim, Positions index, Scalar value) -> Tensor",
-     vmap = "indexed", kind = "update", dtypes = "all",
+     vmap = "indexed", kind = "update", dtypes = "any",
      grad = { x = "index_fill(g, dim, index, 0)" },
      doc = "Sets the slices of `x` along a dimension at the given indices to `value`.",
      args = { index = "a vector of indices, from 1", value = "a number, or a tensor without dimensions" },
@@ -184,7 +184,7 @@ Tensor (3,) float32]],
      sample = { "randn(3, 4), 2, tensor({1, 4, 4}), 2.5", "randn(3, 4), 1, tensor({2}), 3" } }
 
 op { "index_fill_tensor(Tensor x, Dim dim, Positions index, Tensor value) -> Tensor",
-     kind = "composite", inplace = true, dtypes = "all", overload_of = "index_fill",
+     kind = "composite", inplace = true, dtypes = "any", overload_of = "index_fill",
      doc = "Sets the slices of `x` along a dimension at the given indices to the element of a 0-d tensor.",
      args = { index = "a vector of indices, from 1", value = "a tensor without dimensions" },
      shapes = "x (*, n, *), index (k), value () -> (*, n, *)",
@@ -219,7 +219,7 @@ Tensor (3,) float32]],
      torch = "torch.index_reduce(*args[:5], include_self=(args + [True])[5])" }
 
 op { "take(Tensor x, Positions index) -> Tensor",
-     kind = "composite", dtypes = "all",
+     kind = "composite", dtypes = "any",
      doc = "Elements of `x`, counted in row-major order, at the given indices.",
      args = { index = "the indices, from 1; negative count from the end" },
      shapes = "x (*), index (k) -> (k)",
@@ -231,7 +231,7 @@ Tensor (2,) int64]],
      sample = { "randn(3, 4), tensor({{1, 12}, {5, 5}})", "randn(3, 4), tensor({-1, 2})" } }
 
 op { "take_along_dim(Tensor x, Positions indices, Dim? dim=nil) -> Tensor",
-     kind = "composite", dtypes = "all",
+     kind = "composite", dtypes = "any",
      doc = [[Gathers elements along a dimension, as `gather`, but the other dimensions broadcast:
 `x:take_along_dim(x:argsort(d), d)` is sorted.]],
      args = { indices = "the indices, from 1", dim = "the dimension; flattened `x` unless given" },

@@ -14,7 +14,7 @@ Tensor (2, 2) int64]],
      sample = { "tensor({{0, 1}, {2, 0}})" }, torch = "torch.nonzero(args[0]) + 1" }
 
 op { "masked_select(Tensor x, Mask mask) -> Tensor",
-     out = true, kind = "composite", dtypes = "all",
+     out = true, kind = "composite", dtypes = "any",
      doc = "Elements of `x` where `mask` is true, in row-major order, as a vector. The two broadcast.",
      args = { mask = "a bool tensor" },
      shapes = "x (*), mask (*) -> (count)",
@@ -65,7 +65,7 @@ Tensor (3, 1) int64]],
      torch = "torch.nonzero_static(args[0], size=args[1], fill_value=args[2] - 1 if len(args) > 2 else -2) + 1" }
 
 op { "masked_scatter(Tensor x, Mask mask, Tensor source) -> Tensor",
-     inplace = true, kind = "composite", dtypes = "all",
+     inplace = true, kind = "composite", dtypes = "any",
      doc = [[Copy of `x` whose elements under `mask` are, in row-major order, the first of `source`. `x`
 and `mask` broadcast.]],
      args = { mask = "a bool tensor", source = "the elements, at least as many as `mask` has true ones" },
@@ -80,13 +80,13 @@ Tensor (3,) float32]],
      check = { empty = "source must have enough elements" } }
 
 op { "index(Tensor x, Indices indices) -> Tensor",
-     vmap = "index", linear = true, kind = "structured", dtypes = "all", method = false, func = false,
+     vmap = "index", linear = true, kind = "structured", dtypes = "any", method = false, func = false,
      grad = { x = "formulas::index_grad_x(g, indices, sizes_of(x))" },
      doc = [[What `x[{...}]` with tensors of indices reads: one tensor, or none for a whole dimension,
 per dimension. The tensors broadcast; negative indices count from the end.]] }
 
 op { "index_put(Tensor! x, Indices indices, Tensor values, bool accumulate=false) -> Tensor",
-     vmap = "index_put", kind = "update", autocast = { device = "promote" }, dtypes = "all",
+     vmap = "index_put", kind = "update", autocast = { device = "promote" }, dtypes = "any",
      grad = { x = "index_put_grad_x(g, indices, accumulate)", values = "index(g, indices)" },
      doc = [[Writes values at indices: what `x[{...}] = values` does with tensors of indices or masks.
 Where an index comes twice, the last value stays.]],

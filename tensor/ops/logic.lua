@@ -27,9 +27,10 @@ Tensor (2,) int64]] },
 local function bitwise(name, meta, dtypes)
   binary(name, bit_operations[name], nil, bits, { dtypes = dtypes, meta = meta })
 end
-bitwise("bitwise_and", "__band", "integral + boolean")
-bitwise("bitwise_or", "__bor", "integral + boolean")
-bitwise("bitwise_xor", "__bxor", "integral + boolean")
+local bit_dtypes = "integral + boolean + storage_unsigned"
+bitwise("bitwise_and", "__band", bit_dtypes)
+bitwise("bitwise_or", "__bor", bit_dtypes)
+bitwise("bitwise_xor", "__bxor", bit_dtypes)
 local shifts = { "randint(0, 49, {3, 4}), randint(0, 4, {3, 4})", "randint(0, 49, {3, 4}), 2" }
 binary("bitwise_left_shift", { "Left shift of the bits of integers: `x << other`; 0 where no bit is left.",
     args = { other = "by how many bits" },
@@ -43,7 +44,7 @@ binary("bitwise_right_shift", { "Arithmetic right shift of the bits of integers:
     gives = [[
 { 4, -4}
 Tensor (2,) int64]] }, nil, shifts, { dtypes = "integral", meta = "__shr" })
-op { "bitwise_not(Tensor x) -> Tensor", inplace = true, out = true, kind = "composite", dtypes = "integral + boolean", meta = "__bnot",
+op { "bitwise_not(Tensor x) -> Tensor", inplace = true, out = true, kind = "composite", dtypes = bit_dtypes, meta = "__bnot",
      doc = "Bitwise complement of integers: `~x`; of bools, not.",
      shapes = "x (*) -> (*)",
      example = "ml.bitwise_not(ml.tensor {0, 5})",
@@ -52,7 +53,7 @@ op { "bitwise_not(Tensor x) -> Tensor", inplace = true, out = true, kind = "comp
 Tensor (2,) int64]],
      sample = { "randint(0, 49, {3, 4})" } }
 op { "bitwise_invert(Tensor x) -> Tensor",
-     kind = "pointwise", dtypes = "integral",
+     kind = "pointwise", dtypes = "integral + storage_unsigned",
      doc = "Bitwise complement of integers: `~x`.",
      example = "ml.bitwise_invert(ml.tensor {0, 5})",
      gives = [[

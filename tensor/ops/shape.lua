@@ -121,7 +121,7 @@ op { "view_as_complex(Tensor x) -> Tensor",
 -- What the gradients of views are made of: zeros with a tensor laid into the view.
 
 op { "select_grad_x(Tensor grad, int[] size, NewDim dim, Index index) -> Tensor",
-     vmap = "sized", linear = true, kind = "structured",
+     vmap = "sized", linear = true, kind = "structured", dtypes = "any",
      grad = { grad = "select(g, dim, index)" }, internal = true,
      doc = [[Zeros of shape `size` with `grad` at index `index` of `dim`: the gradient of
 `select`.]],
@@ -130,7 +130,7 @@ op { "select_grad_x(Tensor grad, int[] size, NewDim dim, Index index) -> Tensor"
      check = { empty = "the position must exist" } }
 
 op { "slice_grad_x(Tensor grad, int[] size, Dim dim, Index start, int stop, int step=1) -> Tensor",
-     vmap = "sized", linear = true, kind = "structured",
+     vmap = "sized", linear = true, kind = "structured", dtypes = "any",
      grad = { grad = "slice(g, dim, start, stop, step)" }, internal = true,
      doc = [[Zeros of shape `size` with `grad` at indices `start` to `stop` of `dim`, each
 `step`-th: the gradient of `slice`.]],
@@ -139,7 +139,7 @@ op { "slice_grad_x(Tensor grad, int[] size, Dim dim, Index start, int stop, int 
      check = { empty = "the positions must exist" } }
 
 op { "diagonal_grad_x(Tensor grad, int[] size, int offset, NewDim dim1, NewDim dim2) -> Tensor",
-     vmap = "sized", linear = true, kind = "structured",
+     vmap = "sized", linear = true, kind = "structured", dtypes = "any",
      grad = { grad = "diagonal(g, offset, dim1, dim2)" }, internal = true,
      doc = [[Zeros of shape `size` with `grad` on a diagonal: the gradient of `diagonal`.]],
      sample = { "randn(3), {3, 4}, 1, 1, 2", "randn(3, 2), {2, 3, 4}, 0, 1, 3" },
@@ -267,7 +267,7 @@ op { "unbind(Tensor x, Dim dim=0) -> Tensor[]",
 -- Putting together.
 
 op { "cat(Tensor[] tensors, Dim dim=0) -> Tensor",
-     vmap = "cat", linear = true, kind = "structured", autocast = { host = "promote" },
+     vmap = "cat", linear = true, kind = "structured", dtypes = "any", autocast = { host = "promote" },
      grad = { tensors = "formulas::cat_grad_tensors(g, sizes_of(tensors), dim)" }, method = false,
      alias = { "concat", "concatenate" },
      doc = text.cat,
@@ -369,7 +369,7 @@ op { "repeat_interleave_positions(Tensor repeats) -> Tensor",
 -- Padding, flipping, rolling.
 
 op { "constant_pad(Tensor x, int[*] pad, Scalar value=0) -> Tensor",
-     vmap = "dims", kind = "structured",
+     vmap = "dims", kind = "structured", dtypes = "any",
      grad = { x = "constant_pad(g, formulas::negated(pad), 0)" },
      doc = text.constant_pad,
      sample = { "randn(2, 3), {1, 2}", "randn(2, 3), {1, 0, -1, 2}, 0.5" },
@@ -385,7 +385,7 @@ op { "pad(Tensor x, int[*] pad, string mode=\"constant\", Scalar value=0) -> Ten
      check = { empty = "an edge must exist" } }
 
 op { "flip(Tensor x, Dim[] dims) -> Tensor",
-     vmap = "dims", linear = true, kind = "structured",
+     vmap = "dims", linear = true, kind = "structured", dtypes = "any",
      grad = { x = "flip(g, dims)" },
      doc = text.flip,
      sample = { "randn(3, 4), 1", "randn(3, 4), {1, 2}", "randn(3, 4), {}" },

@@ -56,19 +56,26 @@ void take_byte_mask(const PointwiseOp& op, Inputs& in, Tensor& held) {
   }
 }
 
+DType result_of(const PointwiseOp& op, const Operand* const* list, int count) {
+  try {
+    switch (count) {
+      case 1: return result_type({list[0]});
+      case 2: return result_type(*list[0], *list[1]);
+      case 3: return result_type({list[0], list[1], list[2]});
+      default: return result_type({list[0], list[1], list[2], list[3]});
+    }
+  } catch (const Error& e) {  // some dtypes are not promoted
+    fail(op.name, ": ", e.what());
+  }
+}
+
 // The promoted dtype of tensors, numbers and parameters, beyond the case of equal dtypes.
 DType promote_inputs(const PointwiseOp& op, const Inputs& in, Params params) {
   const Operand* list[kMaxPointwiseInputs];
   int count = 0;
   for (int i = 0; i < in.count; ++i)
     if (!(op.mask_args >> i & 1u)) list[count++] = in.items[i];
-  DType out = DType::Float32;
-  switch (count) {
-    case 1: out = result_type({list[0]}); break;
-    case 2: out = result_type(*list[0], *list[1]); break;
-    case 3: out = result_type({list[0], list[1], list[2]}); break;
-    default: out = result_type({list[0], list[1], list[2], list[3]}); break;
-  }
+  DType out = result_of(op, list, count);
   // A parameter of a higher kind raises the computation to its own.
   if (!op.keeps_dtype && !is_floating(out) && !is_complex(out)) {
     for (const Scalar& p : params) {
@@ -111,8 +118,7 @@ DType computation_dtype(const PointwiseOp& op, const Inputs& in, Params params) 
   if (params.size() > 0) check_params(op, t, params);
   if (contains(op.dtypes, t)) [[likely]]
     return op.result == PointwiseOp::Complex ? complex_of(t) : t;
-  if (op.int_to_float && contains(dtypes::integral | dtypes::boolean, t))
-    return execution.default_dtype;
+  if (op.int_to_float && (is_integral(t) || t == DType::Bool)) return execution.default_dtype;
   fail(op.name, ": dtype ", t, " is not supported; it takes ", names(op.dtypes));
 }
 
@@ -147,7 +153,8 @@ void fill_plan(PointwisePlan& plan, const PointwiseOp& op, const Inputs& in, DTy
   plan_layout(plan, out, in.tensors);
 }
 
-// What is chosen is stored as it is: unlike a sum, it must not wrap around.
+// What is chosen is stored as it is: unlike a sum, it must not wrap around. Nor may a number that
+// uint64, which computes in int64, is compared with.
 void check_choices(const PointwiseOp& op, const Inputs& in, DType computed, Params params) {
   for (int i = 0; i < in.count; ++i)
     if (!in.tensors[i]) check_fits(in.items[i]->scalar(), computed, op.name);
@@ -162,7 +169,8 @@ void check_choices(const PointwiseOp& op, const Inputs& in, DType computed, Para
 
 void launch(const PointwiseOp& op, const Inputs& in, DType computed, Params params,
             const Tensor& out) {
-  if (op.chooses) check_choices(op, in, computed, params);
+  if (op.chooses || (op.result == PointwiseOp::Bool && computed == DType::UInt64))
+    check_choices(op, in, computed, params);
   if (out.numel() == 0) return;
   PointwisePlan plan;
   fill_plan(plan, op, in, computed, params, out);

@@ -60,7 +60,7 @@ Result dot(const Tensor& a, const Tensor& b) {
 Result outer(const Tensor& a, const Tensor& b) {
   check_rank("outer", "a", a, 1);
   check_rank("outer", "b", b, 1);
-  return {{a.size(0), b.size(0)}, {promote(a.dtype(), b.dtype()), a.device()}};
+  return {{a.size(0), b.size(0)}, {promote(a.dtype(), b.dtype(), "outer"), a.device()}};
 }
 
 namespace {

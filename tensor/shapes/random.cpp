@@ -64,40 +64,30 @@ void exponential(const Tensor&, double lambda) {
 void bernoulli_fill(const Tensor&, double p) { check_probability("bernoulli_", p); }
 
 // The largest integer of a dtype, of a floating one the largest up to which it holds all.
-static int64_t largest_integer(DType dtype) {
-  switch (dtype) {
-    case DType::Bool: return 1;
-    case DType::UInt8: return 255;
-    case DType::Float64: return int64_t{1} << 53;
-    case DType::Float32: return int64_t{1} << 24;
-    case DType::Float16: return 1 << 11;
-    case DType::BFloat16: return 1 << 8;
-    default: return std::numeric_limits<int64_t>::max() >> (64 - 8 * size_of(dtype));
-  }
+static int64_t largest_whole(DType dtype) {
+  if (is_floating(dtype)) return int64_t{1} << (mantissa_bits(dtype) + 1);
+  return static_cast<int64_t>(std::min<uint64_t>(largest_integer(dtype), INT64_MAX));
 }
 
 IntegerRange integer_range(const Tensor& x, std::optional<int64_t> low,
                            std::optional<int64_t> high) {
   if (low && high) return {*low, *high};
   if (low || high) return {1, low ? *low : *high};
-  return {0, largest_integer(x.dtype())};
+  return {0, largest_whole(x.dtype())};
 }
 
 void random(const Tensor& x, std::optional<int64_t> low, std::optional<int64_t> high) {
   const char* op = "random_";
   const auto [first, last] = integer_range(x, low, high);
   check(first <= last, op, ": no integer from ", first, " to ", last);
-  const int bits = static_cast<int>(size_of(x.dtype())) * 8;
   if (x.dtype() == DType::Bool) {
     check(first >= 0 && last <= 1, op, ": bool holds 0 and 1, not ", first, " to ", last);
   } else if (is_floating(x.dtype())) {
     const double most = at_most(x.dtype(), std::numeric_limits<double>::max());
     check(static_cast<double>(first) >= -most && static_cast<double>(last) <= most, op, ": ",
           x.dtype(), " holds ", -most, " to ", most, ", not ", first, " to ", last);
-  } else if (is_integral(x.dtype()) && bits < 64) {
-    const bool is_unsigned = x.dtype() == DType::UInt8;
-    const int64_t least = is_unsigned ? 0 : -(int64_t{1} << (bits - 1));
-    const int64_t most = is_unsigned ? 255 : (int64_t{1} << (bits - 1)) - 1;
+  } else {
+    const int64_t least = smallest_integer(x.dtype()), most = largest_whole(x.dtype());
     check(first >= least && last <= most, op, ": ", x.dtype(), " holds ", least, " to ", most,
           ", not ", first, " to ", last);
   }
@@ -147,8 +137,8 @@ Result randperm(int64_t n, std::optional<DType> dtype, Device device) {
   check(n >= 0, "randperm: n = ", n, "; 0 or more expected");
   const DType of = dtype.value_or(DType::Int64);
   check(!is_complex(of), "randperm: dtype ", of, "; a real one expected");
-  check(n <= largest_integer(of), "randperm: n = ", n, ", and ", of, " holds whole numbers to ",
-        largest_integer(of));
+  check(n <= largest_whole(of), "randperm: n = ", n, ", and ", of, " holds whole numbers to ",
+        largest_whole(of));
   return {{n}, {DType::Int64, device}};
 }
 

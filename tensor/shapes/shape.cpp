@@ -38,7 +38,7 @@ Result cat(const std::vector<Tensor>& tensors, int64_t dim) {
     const Tensor& x = tensors[i];
     check(x.device() == first.device(), "cat: tensor ", i + 1, " is on ", x.device(),
           ", tensor 1 on ", first.device());
-    dtype = promote(dtype, x.dtype());
+    dtype = promote(dtype, x.dtype(), "cat");
     if (adds_nothing(x)) continue;
     bool fits = x.dim() == first.dim();
     for (int k = 0; fits && k < x.dim(); ++k) fits = k == d || x.size(k) == first.size(k);
@@ -63,7 +63,7 @@ Result block_diag(const std::vector<Tensor>& tensors) {
           ", and at most 2 dimensions are expected");
     check(x.device() == first.device(), op, ": tensor ", i + 1, " is on ", x.device(),
           ", tensor 1 on ", first.device());
-    dtype = promote(dtype, x.dtype());
+    dtype = promote(dtype, x.dtype(), op);
     rows = checked_add(rows, x.dim() == 2 ? x.size(0) : 1, op);
     columns = checked_add(columns, x.dim() == 2 ? x.size(1) : x.numel(), op);
   }

@@ -52,6 +52,7 @@ TEST_CASE("broadcasting and transposed inputs", "[pointwise]") {
 
 TEST_CASE("every dtype adds in its own way", "[pointwise]") {
   for (int t = 1; t < kDTypeCount; ++t) {
+    if (is_storage(static_cast<DType>(t)) && is_floating(static_cast<DType>(t))) continue;
     const Tensor y =
         raw::add(range({37}, static_cast<DType>(t)), range({37}, static_cast<DType>(t)));
     CHECK(y.dtype() == static_cast<DType>(t));

@@ -206,9 +206,9 @@ row("a pickle that dequantises a tensor without strides of 2^33 elements", [[
     .. "0X\3\0\0\0cpuK\1tQK\0\x8a\6" .. ("<i6"):pack(1 << 33) .. "\x85K\0\x85(ctorch\nper_tensor_affine\n"
     .. "G?\xf0\0\0\0\0\0\0K\1t\x89}tR."
   reading(ml.load, archive("x.pt", { { "a/data.pkl", "\x80\2" .. p }, { "a/data/0", ("\0"):rep(8) } })) ]], TOO_MUCH)
-row("a storage of 100 MB of zeros as float8", [[
+row("a storage of 100 MB of zeros as float8_e5m2fnuz", [[
   local p = "ctorch._utils\n_rebuild_tensor_v3\n((X\7\0\0\0storagectorch.storage\nUntypedStorage\nX\1\0\0\0"
-    .. "0X\3\0\0\0cpuK\1tQK\0K\1\x85K\1\x85\x89}ctorch\nfloat8_e5m2\ntR."
+    .. "0X\3\0\0\0cpuK\1tQK\0K\1\x85K\1\x85\x89}ctorch\nfloat8_e5m2fnuz\ntR."
   reading(ml.load, archive("x.pt", { { "a/data.pkl", "\x80\2" .. p }, { "a/data/0", ("\0"):rep(100 << 20) } })) ]], ANY)
 row("a pickle of an array of NumPy that is big-endian, 20000 times", [[
   local p = "cnumpy\ndtype\nX\2\0\0\0i2\x85R(K\3X\1\0\0\0>NNNJ\255\255\255\255J\255\255\255\255K\0tbq\1"

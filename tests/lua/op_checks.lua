@@ -8,6 +8,7 @@ local under_test = require "test_device"
 local checks = {}
 
 local tolerance = {
+  float8_e4m3fn = 7e-2, float8_e5m2 = 0.13,
   float16 = 4e-3, bfloat16 = 3e-2, float32 = 2e-5, float64 = 1e-9, complex64 = 3e-5, complex128 = 1e-9,
 }
 
@@ -17,7 +18,7 @@ local function is_differentiable(dtype) return is_float(dtype) or dtype:find "^c
 local function numbers(tensor)
   local t = tensor:detach():to "cpu":contiguous()
   if t.dtype:find "^complex" then t = ml.view_as_real(t) end
-  if t.dtype == "float16" or t.dtype == "bfloat16" then t = t:to "float32" end
+  if t.dtype == "float16" or t.dtype == "bfloat16" or t.dtype:find "^float8" then t = t:to "float32" end
   return t:reshape(-1):tolist()
 end
 
@@ -276,7 +277,8 @@ function checks.noncontiguous(case, i)
   end
 end
 
-local dtype_rank = { bool = 0, uint8 = 1, int8 = 1, int16 = 1, int32 = 1, int64 = 1 }
+local dtype_rank = { bool = 0, uint8 = 1, uint16 = 1, uint32 = 1, uint64 = 1, int8 = 1, int16 = 1, int32 = 1,
+  int64 = 1 }
 
 -- The arguments that have dtypes of their own.
 local holds_positions = { Mask = true, Positions = true, Indices = true }
@@ -298,7 +300,7 @@ function checks.dtypes(case, i)
   local claimed = {}
   for _, dtype in ipairs(case.dtypes) do claimed[dtype] = true end
   if case.int_to_float then
-    for _, dtype in ipairs { "bool", "uint8", "int8", "int16", "int32", "int64" } do claimed[dtype] = true end
+    for dtype in pairs(dtype_rank) do claimed[dtype] = true end
   end
   for dtype in pairs(claimed) do
     local low = cast(case, args, dtype)
@@ -447,7 +449,8 @@ local function results_on(case, args, device, layout)
   local leaves = {}
   local there = samples.map(case, args, function(t, kind, name)
     local copy = t:detach():to(device)
-    if is_float(copy.dtype) and kind ~= "Mask" and not case.check.grad and is_grad_name(case, name or kind) then
+    local has_grad = is_float(copy.dtype) and not copy.dtype:find "^float8"
+    if has_grad and kind ~= "Mask" and not case.check.grad and is_grad_name(case, name or kind) then
       copy = (device == "cpu" and copy:clone() or copy):requires_grad_(true)
       leaves[#leaves + 1] = copy
     end

@@ -29,7 +29,16 @@ MOONLET_HD int64_t saturate(F v) {
   return static_cast<int64_t>(v);
 }
 
-// The 16-bit floats by the device's own instructions.
+// The same for uint64; negative numbers wrap.
+template <class F>
+MOONLET_HD uint64_t saturate_unsigned(F v) {
+  if (!(v >= F(0))) return static_cast<uint64_t>(saturate(v));
+  return v >= F(18446744073709551616.0) ? UINT64_MAX : static_cast<uint64_t>(v);
+}
+
+// Floats that are computed in float32; the 16-bit ones by the device's own instructions.
+template <class T>
+requires is_reduced_floating_v<T> MOONLET_HD float widened(T v) { return static_cast<float>(v); }
 MOONLET_HD float widened(half v) {
 #ifdef __CUDA_ARCH__
   float out;
@@ -39,7 +48,8 @@ MOONLET_HD float widened(half v) {
   return static_cast<float>(v);
 #endif
 }
-MOONLET_HD float widened(bfloat16 v) { return static_cast<float>(v); }
+template <class T>
+requires is_reduced_floating_v<T> MOONLET_HD void narrow(float v, T& out) { out = T(v); }
 MOONLET_HD void narrow(float v, half& out) {
 #ifdef __CUDA_ARCH__
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(out.bits) : "f"(v));
@@ -76,6 +86,8 @@ MOONLET_HD To convert(From v) {
       return To(static_cast<Part>(v), Part(0));
   } else if constexpr (is_device_complex<From>) {
     return convert<To>(v.re);
+  } else if constexpr (std::is_same_v<To, uint64_t> && std::is_floating_point_v<From>) {
+    return saturate_unsigned(v);
   } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<From>) {
     return static_cast<To>(saturate(v));
   } else {
@@ -86,7 +98,7 @@ MOONLET_HD To convert(From v) {
 template <class C>
 MOONLET_OUTLINE C load_other(const char* p, DType t) {
   switch (t) {
-#define MOONLET_LOAD(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) \
+#define MOONLET_LOAD(D, NAME, CODE, TYPE, ...) \
   case DType::D: return convert<C>(*reinterpret_cast<const device_t<TYPE>*>(p));
     MOONLET_DTYPES(MOONLET_LOAD)
 #undef MOONLET_LOAD
@@ -97,7 +109,7 @@ MOONLET_OUTLINE C load_other(const char* p, DType t) {
 template <class C>
 MOONLET_OUTLINE void store_other(char* p, DType t, C v) {
   switch (t) {
-#define MOONLET_STORE(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) \
+#define MOONLET_STORE(D, NAME, CODE, TYPE, ...) \
   case DType::D: *reinterpret_cast<device_t<TYPE>*>(p) = convert<device_t<TYPE>>(v); return;
     MOONLET_DTYPES(MOONLET_STORE)
 #undef MOONLET_STORE
@@ -133,7 +145,7 @@ __device__ __forceinline__ void store(char* p, DType t, C v) {
 
 __device__ __forceinline__ int bytes_of(DType t) {
   switch (t) {
-#define MOONLET_BYTES(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) \
+#define MOONLET_BYTES(D, NAME, CODE, TYPE, ...) \
   case DType::D: return sizeof(TYPE);
     MOONLET_DTYPES(MOONLET_BYTES)
 #undef MOONLET_BYTES
@@ -143,7 +155,7 @@ __device__ __forceinline__ int bytes_of(DType t) {
 
 __device__ __forceinline__ Kind kind_on_device(DType t) {
   switch (t) {
-#define MOONLET_KIND(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) \
+#define MOONLET_KIND(D, NAME, CODE, TYPE, KIND, ...) \
   case DType::D: return Kind::KIND;
     MOONLET_DTYPES(MOONLET_KIND)
 #undef MOONLET_KIND

@@ -124,11 +124,13 @@ Tensor from_table(lua_State* L, int value, std::optional<DType> dtype, Device de
   // Numbers go by way of the widest dtype of their kind, integers meant for integers exactly.
   const DType wide = scan.leaf == Leaf::Complex                      ? DType::Complex128
                      : scan.leaf == Leaf::Bool                       ? DType::Bool
+                     : wanted == DType::UInt64                       ? DType::UInt64
                      : scan.leaf == Leaf::Int || is_integral(wanted) ? DType::Int64
                                                                      : DType::Float64;
   Tensor host = empty_plain(scan.sizes, {wide, {}});
   if (host.numel() > 0) {
-    visit<bit(DType::Bool) | bit(DType::Int64) | bit(DType::Float64) | bit(DType::Complex128)>(
+    visit<bit(DType::Bool) | bit(DType::Int64) | bit(DType::UInt64) | bit(DType::Float64) |
+          bit(DType::Complex128)>(
         wide, [&]<class T>() { fill_from(L, host.elements<T>(), 0, wanted, scan); });
   }
   lua_pop(L, 1);
@@ -306,7 +308,8 @@ Tensor on_host(const Tensor& x) {
 }
 
 Scalar element(const Tensor& host, int64_t i) {
-  return visit(host.dtype(), [&]<class T>() { return Scalar::of(host.elements<T>()[i]); });
+  return visit<dtypes::any>(host.dtype(),
+                            [&]<class T>() { return Scalar::of(host.elements<T>()[i]); });
 }
 
 constexpr char kItem[] = "item", kTotable[] = "totable", kTolist[] = "tolist";

@@ -48,18 +48,6 @@ void set_dtype(lua_State* L, DType dtype) {
   lua_setfield(L, -2, "dtype");
 }
 
-// A format by the digits behind the leading one and the largest exponent.
-void set_limits(lua_State* L, int digits, int exponent, double resolution) {
-  const double most = std::ldexp(2 - std::ldexp(1.0, -digits), exponent);
-  const double normal = std::ldexp(1.0, 1 - exponent);
-  set_field(L, "eps", std::ldexp(1.0, -digits));
-  set_field(L, "max", most);
-  set_field(L, "min", -most);
-  set_field(L, "tiny", normal);
-  set_field(L, "smallest_normal", normal);
-  set_field(L, "resolution", resolution);
-}
-
 int l_finfo(lua_State* L) {
   static const Signature kSignature = {"finfo", "finfo(dtype=nil)", kMaybeDType,
                                        std::size(kMaybeDType)};
@@ -69,12 +57,14 @@ int l_finfo(lua_State* L) {
   check(is_floating(dtype), "finfo: dtype ", given, " is no floating one; iinfo is for integers");
   lua_createtable(L, 0, 8);
   set_dtype(L, dtype);
-  switch (dtype) {
-    case DType::Float16: set_limits(L, 10, 15, 1e-3); break;
-    case DType::BFloat16: set_limits(L, 7, 127, 1e-2); break;
-    case DType::Float32: set_limits(L, 23, 127, 1e-6); break;
-    default: set_limits(L, 52, 1023, 1e-15);
-  }
+  set_field(L, "eps", epsilon(dtype));
+  set_field(L, "max", largest(dtype));
+  set_field(L, "min", -largest(dtype));
+  set_field(L, "tiny", smallest_normal(dtype));
+  set_field(L, "smallest_normal", smallest_normal(dtype));
+  // Of so many decimal digits each number is kept.
+  const int digits = static_cast<int>(mantissa_bits(dtype) * std::log10(2.0));
+  set_field(L, "resolution", std::pow(10.0, -digits));
   return 1;
 }
 
@@ -85,10 +75,10 @@ int l_iinfo(lua_State* L) {
   check(is_integral(dtype), "iinfo: dtype ", dtype, " is no integer one; finfo is for floats");
   lua_createtable(L, 0, 4);
   set_dtype(L, dtype);
-  visit<dtypes::integral>(dtype, [&]<class T>() {
-    set_field(L, "max", static_cast<int64_t>(std::numeric_limits<T>::max()));
-    set_field(L, "min", static_cast<int64_t>(std::numeric_limits<T>::min()));
-  });
+  push_result(L, Scalar::of(largest_integer(dtype)));
+  lua_setfield(L, -2, "max");
+  push_result(L, smallest_integer(dtype));
+  lua_setfield(L, -2, "min");
   return 1;
 }
 

@@ -19,7 +19,8 @@ class Elements {
     host_ = contiguous(to(detach(x), std::nullopt, Device{}));
   }
   void push(lua_State* L, int64_t i) const {
-    visit(host_.dtype(), [&]<class T>() { push_result(L, Scalar::of(host_.elements<T>()[i])); });
+    visit<dtypes::any>(host_.dtype(),
+                       [&]<class T>() { push_result(L, Scalar::of(host_.elements<T>()[i])); });
   }
 
  private:
@@ -63,7 +64,7 @@ int call_for_each(lua_State* L, const Signature& signature) {
     if (!value)
       fail(signature.op, ": f must give a number, got ", type_name(L, -1), " for element ", i + 1);
     check_fits(*value, x.dtype(), signature.op);
-    visit(x.dtype(), [&]<class T>() { made.elements<T>()[i] = value->to<T>(); });
+    visit<dtypes::any>(x.dtype(), [&]<class T>() { made.elements<T>()[i] = value->to<T>(); });
     lua_pop(L, 1);
   }
   copy_(x, made);

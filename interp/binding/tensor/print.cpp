@@ -80,7 +80,7 @@ class Printer {
   }
 
   complex128 value(int64_t at) const {
-    return visit(x_.dtype(), [&]<class T>() -> complex128 {
+    return visit<dtypes::any>(x_.dtype(), [&]<class T>() -> complex128 {
       const T element = reinterpret_cast<const T*>(x_.storage().data())[at];
       if constexpr (is_complex_v<T>)
         return complex128(element);
@@ -125,7 +125,7 @@ class Printer {
 
   // Not through double, which has too few digits for int64.
   std::string integer(int64_t at) const {
-    return visit<dtypes::integral>(x_.dtype(), [&]<class T>() {
+    return visit<dtypes::integral | dtypes::storage_unsigned>(x_.dtype(), [&]<class T>() {
       return std::to_string(reinterpret_cast<const T*>(x_.storage().data())[at]);
     });
   }

@@ -61,6 +61,10 @@ local function cast(x, name, saturate, mode)
   if name == "string" then return Strings.is(x) and x or to_strings(x) end
   local carrier = kept.carrier(name)
   if Strings.is(x) then x = from_strings(x, carrier) end
+  -- The bits of uint64 are those of int64; as floats they are beyond its numbers.
+  if kept.type_of(x) == "uint64" and dtypes.is_float(carrier) then
+    x = x:view "uint64":to(carrier)
+  end
   if carrier ~= name then
     -- Of the same type nothing is rounded.
     if kept.type_of(x) == name then return x end

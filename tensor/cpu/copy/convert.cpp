@@ -51,16 +51,48 @@ void convert_run(const char* from, int64_t from_stride, char* to, int64_t to_str
         convert<To>(*reinterpret_cast<const From*>(from + i * from_stride));
 }
 
+// By way of a third dtype, in blocks.
+void convert_by_way(DType from, DType to, const char* x, int64_t x_stride, char* y,
+                    int64_t y_stride, int64_t n) {
+  constexpr int64_t kBlock = thresholds::copy::kConvertedBlock;
+  const DType way = conversion_way(from, to);
+  const auto width = static_cast<int64_t>(size_of(way));
+  const Converter first = converter(from, way), second = converter(way, to);
+  alignas(64) char between[kBlock * sizeof(double)];
+  for (int64_t i = 0; i < n; i += kBlock) {
+    const int64_t count = std::min(kBlock, n - i);
+    first(x + i * x_stride, x_stride, between, width, count);
+    second(between, width, y + i * y_stride, y_stride, count);
+  }
+}
+
+template <DType kFrom, DType kTo>
+void convert_run_by_way(const char* from, int64_t from_stride, char* to, int64_t to_stride,
+                        int64_t n) {
+  convert_by_way(kFrom, kTo, from, from_stride, to, to_stride, n);
+}
+
+template <class From, class To>
+constexpr Converter run_of() {
+  constexpr DType kFrom = dtype_of<From>, kTo = dtype_of<To>;
+  if constexpr (conversion_way(kFrom, kTo) != kTo)
+    return convert_run_by_way<kFrom, kTo>;
+  else if constexpr (kFrom == kTo && sizeof(To) == 1)
+    return convert_run<uint8_t, uint8_t>;
+  else
+    return convert_run<From, To>;
+}
+
 template <class From>
 constexpr std::array<Converter, kDTypeCount> row() {
   return {
-#define MOONLET_CONVERT(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) convert_run<From, TYPE>,
+#define MOONLET_CONVERT(D, NAME, CODE, TYPE, ...) run_of<From, TYPE>(),
       MOONLET_DTYPES(MOONLET_CONVERT)
 #undef MOONLET_CONVERT
   };
 }
 constexpr std::array<Converter, kDTypeCount> table[] = {
-#define MOONLET_CONVERT_ROW(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) row<TYPE>(),
+#define MOONLET_CONVERT_ROW(D, NAME, CODE, TYPE, ...) row<TYPE>(),
     MOONLET_DTYPES(MOONLET_CONVERT_ROW)
 #undef MOONLET_CONVERT_ROW
 };

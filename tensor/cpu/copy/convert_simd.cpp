@@ -115,7 +115,8 @@ HWY_INLINE size_t by_vectors(const T* from, std::complex<T>* to, size_t n) {
 template <class From, class To>
 constexpr auto way() {
   constexpr bool to_int = std::is_integral_v<To> && !std::is_same_v<To, bool>;
-  if constexpr (std::is_same_v<From, To> || is_complex_v<From> || is_complex_v<To>)
+  constexpr bool stored = is_storage(dtype_of<From>) || is_storage(dtype_of<To>);
+  if constexpr (std::is_same_v<From, To> || is_complex_v<From> || is_complex_v<To> || stored)
     return To();
   else if constexpr (std::is_same_v<From, half> || (is_reduced_floating_v<From> && to_int))
     return float();
@@ -210,10 +211,19 @@ void reverse_bytes(const void* from, void* to, size_t n) {
   std::reverse_copy(x, x + n - i, y + i);
 }
 
+// The loop of two dtypes; null where there is none, as conversions go by way of a third.
+template <class From, class To>
+constexpr DenseConverter dense_of() {
+  if constexpr (conversion_way(dtype_of<From>, dtype_of<To>) == dtype_of<To>)
+    return dense<From, To>;
+  else
+    return nullptr;
+}
+
 template <class From>
 constexpr std::array<DenseConverter, kDTypeCount> row() {
   return {
-#define MOONLET_CONVERT(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) dense<From, TYPE>,
+#define MOONLET_CONVERT(D, NAME, CODE, TYPE, ...) dense_of<From, TYPE>(),
       MOONLET_DTYPES(MOONLET_CONVERT)
 #undef MOONLET_CONVERT
   };
@@ -221,7 +231,7 @@ constexpr std::array<DenseConverter, kDTypeCount> row() {
 
 DenseConverter find_dense_converter(DType from, DType to) {
   static constexpr std::array<DenseConverter, kDTypeCount> table[] = {
-#define MOONLET_CONVERT_ROW(D, NAME, CODE, TYPE, KIND, REAL, COMPLEX, COMPUTE) row<TYPE>(),
+#define MOONLET_CONVERT_ROW(D, NAME, CODE, TYPE, ...) row<TYPE>(),
       MOONLET_DTYPES(MOONLET_CONVERT_ROW)
 #undef MOONLET_CONVERT_ROW
   };

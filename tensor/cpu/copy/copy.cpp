@@ -266,7 +266,7 @@ void copy(Tensor& x, const Tensor& source) {
 }
 
 void fill(Tensor& x, Scalar value) {
-  visit(x.dtype(), [&]<class T>() {
+  visit<dtypes::any>(x.dtype(), [&]<class T>() {
     T one = value.to<T>();
     const Tensor source = from_blob(&one, {}, x.dtype());
     copy_into(x, source);

@@ -103,7 +103,7 @@ struct IndexedRows {
   int64_t steps[3], width, count;
 };
 
-// Calls put(position, value) for each element of x, of dtype T, that `indices` name, in row order.
+// Calls put(position, value) for each element of x, as a T, that `indices` name, in row order.
 template <class T, class Put>
 void put_at(Tensor& x, const std::vector<Tensor>& indices, const Tensor& values, Put&& put) {
   const shapes::IndexPlan plan = shapes::plan_index("index_put", x, indices);
@@ -137,10 +137,15 @@ void index(const Tensor& x, const std::vector<Tensor>& indices, Tensor& y) {
 void index_put(Tensor& x, const std::vector<Tensor>& indices, const Tensor& values,
                bool accumulate) {
   if (!accumulate) {
-    visit(x.dtype(), [&]<class T>() {
+    visit_bytes(x.dtype(), [&]<class T>() {
       put_at<T>(x, indices, values, [](T& position, T value) { position = value; });
     });
     return;
+  }
+  if (is_storage(x.dtype())) {  // which no loop sums in
+    Tensor wide = in_dtype(x, compute_dtype(x.dtype()));
+    index_put(wide, indices, values, true);
+    return copy_into(x, wide);
   }
   add_to(x, [&](Tensor& sums) {
     visit<kSummed>(sums.dtype(), [&]<class T>() {

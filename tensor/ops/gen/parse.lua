@@ -239,7 +239,7 @@ local function parse_row(raw, family)
   hide_internal(row)
   name_for_scripts(row)
   row.results = parse_results(results, row)
-  row.dtypes = words(row.dtypes or "all")
+  row.dtypes = words(row.dtypes or (row.kind == "view" and "any" or "all"))
   row.grads = parse_grads(row)
   row.nodiff_set = {}
   for _, result in ipairs(row.nodiff or {}) do row.nodiff_set[result] = true end

@@ -278,6 +278,20 @@ test("numbers of uint16 are those of int32, and wrap as uint16", function()
   local z, y = model(ml.tensor({ 1, 300 }, { dtype = ml.int32 }))
   expect.equal({ tostring(z.dtype), z:tolist(), y:tolist() }, { "int32", { 2, 297 }, { 1, 90000 - 65536 } })
   expect.error(function() model(ml.ones(2)) end, "is of dtype int32, for uint16, got float32")
+  -- Tensors of the type's own dtype are taken, too.
+  expect.equal(model(ml.tensor({ 1, 300 }):to "uint16"):tolist(), { 2, 297 })
+end)
+
+test("casts from and to uint64 hold numbers beyond int64", function()
+  local UINT64, DOUBLE = 13, 11
+  local to_float = load(w.model(graph({ node("Cast", { "x" }, { "z" }, { to = DOUBLE }) },
+    { value("x", UINT64, { 2 }) }, { value("z", DOUBLE) })))
+  expect.equal(to_float(ml.tensor({ -1, 5 }):view "uint64"):tolist(), { 2.0 ^ 64, 5 })
+  expect.equal(to_float(ml.tensor { -1, 5 }):tolist(), { 2.0 ^ 64, 5 })
+  local to_int = load(w.model(graph({ node("Cast", { "x" }, { "z" }, { to = UINT64 }) },
+    { value("x", DOUBLE, { 2 }) }, { value("z", UINT64) })))
+  expect.equal(to_int(ml.tensor({ 2.0 ^ 63 + 2048, 7 }, { dtype = "float64" })):view("uint64"):to("float64"):tolist(),
+    { 2.0 ^ 63 + 2048, 7 })
 end)
 
 test("small floats round half to even", function()
