@@ -81,6 +81,26 @@ local function run_one(code, env)
   return trimmed(table.concat(lines, "\n"))
 end
 
+-- An `os` whose temporary files are in a folder of their own, and a function that removes it.
+local function own_files()
+  local folder, count = nil, 0
+  local function tmpname()
+    if not folder then
+      folder = os.tmpname()
+      assert(os.remove(folder))
+      assert(os.execute(("mkdir '%s'"):format(folder)))
+    end
+    count = count + 1
+    local path = ("%s/%d"):format(folder, count)
+    assert(io.open(path, "wb")):close()
+    return path
+  end
+  local function remove()
+    if folder then os.execute(("rm -rf '%s'"):format(folder)) end
+  end
+  return setmetatable({ tmpname = tmpname }, { __index = os }), remove
+end
+
 local function reset()
   ml.manual_seed(0)
   ml.set_default_dtype "float32"
@@ -94,7 +114,8 @@ end
 ---@return string? problem of the first that fails
 function run_examples.run(examples)
   reset()
-  local env, out = setmetatable({ ml = ml }, { __index = _G }), {}
+  local files, remove_files = own_files()
+  local env, out = setmetatable({ ml = ml, os = files }, { __index = _G }), {}
   for i, example in ipairs(examples) do
     if not run_examples.runs_here(example.code) then
       for j = i, #examples do out[j] = false end  -- those below use what it makes
@@ -103,11 +124,13 @@ function run_examples.run(examples)
     local printed, problem = run_one(example.code, env)
     if not printed then
       reset()
+      remove_files()
       return nil, ("%s: %s"):format(example.code, problem)
     end
     out[i] = printed
   end
   reset()
+  remove_files()
   return out
 end
 
