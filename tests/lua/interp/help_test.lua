@@ -212,7 +212,7 @@ end)
 
 -- --- pages -------------------------------------------------------------------------------------
 
-local folder = build .. "/interp/"
+local folder, html = build .. "/interp/", build .. "/html/"
 
 local function read(path)
   local file = assert(io.open(path, "rb"))
@@ -250,13 +250,13 @@ test("the Markdown pages have every name and its text", function()
 end)
 
 test("links between the HTML pages lead somewhere, and the search knows every name", function()
-  local index_file = io.open(folder .. "html/index.js", "rb")
+  local index_file = io.open(html .. "index.js", "rb")
   if not index_file then harness.skip "built without lowdown" end
   local known = index_file:read "a"
   index_file:close()
   local pages, links = {}, 0
-  for file in io.popen(("ls '%shtml'"):format(folder)):lines() do
-    if file:find "%.html$" then pages[file] = read(folder .. "html/" .. file) end
+  for file in io.popen(("ls '%s'"):format(html)):lines() do
+    if file:find "%.html$" then pages[file] = read(html .. file) end
   end
   for file, text in pairs(pages) do
     for address in text:gmatch 'href="([^"]*)"' do
@@ -282,7 +282,7 @@ end)
 
 -- The files of the HTML pages, or nil where they were not built.
 local function html_file(name)
-  local file = io.open(folder .. "html/" .. name, "rb")
+  local file = io.open(html .. name, "rb")
   if not file then return nil end
   local text = file:read "a"
   file:close()
@@ -324,7 +324,7 @@ end)
 test("the HTML pages need nothing from elsewhere", function()
   local page = html_file "index.html"
   if not page then harness.skip "built without lowdown" end
-  for file in io.popen(("ls '%shtml'"):format(folder)):lines() do
+  for file in io.popen(("ls '%s'"):format(html)):lines() do
     local text = html_file(file)
     for address in text:gmatch 'src="([^"]*)"' do
       expect.truthy(html_file(address), ("%s -> %s"):format(file, address))
