@@ -50,8 +50,10 @@ local function describe(cls)
   return "class " .. info[cls].name
 end
 
---- Whether the object is of class `cls`, or of one that inherits from it.
----@param cls table
+--- Whether the object is of a class, or of one that inherits from it.
+--- > ml.nn.Linear(2, 1):is_a(ml.nn.Module)
+---   true
+---@param cls table the class
 ---@return boolean
 local function is_a(self, cls)
   return class.is_instance(self, cls)
