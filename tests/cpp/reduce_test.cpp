@@ -79,7 +79,7 @@ double total(const std::vector<double>& v) {
   for (double x : v) sum += x;
   return sum;
 }
-double largest(const std::vector<double>& v) { return *std::max_element(v.begin(), v.end()); }
+double maximum_of(const std::vector<double>& v) { return *std::max_element(v.begin(), v.end()); }
 
 // Whether y holds the wanted numbers, rounded to its dtype.
 bool equal(const Tensor& y, const std::vector<double>& wanted) {
@@ -119,7 +119,7 @@ TEST_CASE("sums and extremes over any dims, layouts and dtypes equal plain loops
       for (const Dims& dims : kDimLists) {
         CAPTURE(name(dtype), text(dims), text(x.strides()));
         CHECK(equal(sum(x, dims), by_loops(x, dims, total)));
-        CHECK(equal(amax(x, dims), by_loops(x, dims, largest)));
+        CHECK(equal(amax(x, dims), by_loops(x, dims, maximum_of)));
         CHECK(equal(count_nonzero(x, dims), by_loops(x, dims, [](const auto& v) {
                       return total(v) == 0 ? 0.0
                                            : double(v.size() - std::count(v.begin(), v.end(), 0.0));
