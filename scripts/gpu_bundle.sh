@@ -49,7 +49,8 @@ for test in cuda cuda_kernels cuda_sorted cuda_graph cuda_graphed cuda_layers cu
   cuda_conv cuda_attention; do
   cp "tests/lua/cuda/${test}_test.lua" "$work/tests/lua/cuda/"
 done
-cp tests/lua/harness.lua tests/lua/device_checks.lua tests/lua/op_*.lua "$work/tests/lua/"
+cp tests/lua/harness.lua tests/lua/device_checks.lua tests/lua/test_device.lua tests/lua/op_*.lua \
+  "$work/tests/lua/"
 cp tests/lua/ops/op_test.lua "$work/tests/lua/ops/"
 cp "$build/tests/op_cases.lua" "$work/tests/"
 # The optimisers' steps have no samples; training runs them.

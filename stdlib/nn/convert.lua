@@ -109,6 +109,7 @@ local read_cuda = signature "Module:cuda(int>=0|string device=\"cuda\")"
 --- Moves parameters and buffers to a CUDA device, in place.
 --- > net = ml.nn.Linear(2, 1)
 --- > net:cuda().weight.device  -- needs cuda
+---   cuda:0
 ---@param device? integer|string the device, or its number from 0
 ---@return table self
 ---@error there is no such device

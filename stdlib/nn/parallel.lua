@@ -49,6 +49,7 @@ local read_scatter = signature("nn.parallel.scatter(any inputs, table target_gpu
 --- Splits tensors into parts for several devices, those inside of tables too. What is no tensor is
 --- the same for all. There may be fewer parts than devices.
 --- > ml.nn.parallel.scatter(ml.ones(4, 2), { 0 })[1].shape  -- needs cuda
+---   (4, 2)
 ---@param inputs any a tensor, a table of tensors, or any value
 ---@param target_gpus (integer|string)[] the CUDA devices, or their numbers from 0
 ---@param dim? integer the dimension to split, from 1
@@ -105,6 +106,7 @@ local read_gather = signature("nn.parallel.gather(table outputs, "
 --- Joins the outputs of several devices on one: tensors, and those inside of tables. Scalars become
 --- the elements of a vector.
 --- > ml.nn.parallel.gather({ ml.ones(1, 2):cuda(), ml.zeros(1, 2):cuda() }, 0).shape  -- needs cuda
+---   (2, 2)
 ---@param outputs table an array with the value of each device
 ---@param target_device integer|string the device of the result; -1 and "cpu" are the CPU
 ---@param dim? integer the dimension to join, from 1
@@ -203,6 +205,7 @@ local read_replicate = signature("nn.parallel.replicate(Module network, table de
 --- so that gradients go to the parameters of the module; `parameters()` of a copy is therefore
 --- empty. Buffers on the first device are those of the module.
 --- > #ml.nn.parallel.replicate(ml.nn.Linear(2, 1):cuda(), { 0 })  -- needs cuda
+---   1
 ---@param network table the module
 ---@param devices (integer|string)[] the devices, or their numbers from 0
 ---@param detach? boolean whether no gradients go back
@@ -343,6 +346,7 @@ local read_data_parallel = signature("nn.parallel.data_parallel(Module module, a
 --- function.
 --- > net = ml.nn.Linear(2, 1)
 --- > ml.nn.parallel.data_parallel(net:cuda(), ml.ones(4, 2):cuda()).shape  -- needs cuda
+---   (4, 1)
 ---@param module table the module, whose parameters and buffers are on the first device
 ---@param inputs any an array of arguments, or one argument
 ---@param device_ids? (integer|string)[] the devices, or their numbers from 0: all unless given

@@ -32,9 +32,14 @@ local Adagrad = define.elementwise("Adagrad", "number>=0|OneNumber lr=0.01, numb
   .. "bool? foreach=nil, bool maximize=false, bool differentiable=false, bool? fused=nil",
   "adagrad")
 
--- Changes one parameter by a sparse gradient: the rows that are not in it stay.
+--- Changes one parameter by a sparse gradient: the rows that are not in it stay.
+---@param p moonlet.Tensor the parameter
+---@param gradient moonlet.SparseRows its gradient
+---@param state table what is kept of the parameter
+---@param group table the options of its group
+---@shape p (rows, *), gradient (k rows of p, *)
 function Adagrad:update_rows(p, gradient, state, group)
-  if not state.step then self:begin(state, p, group) end
+  if not state.step then self:_begin(state, p, group) end
   local now = expressions.numbers(self.row, numbers.options(group, self), state)
   state.step = now.step
   gradient = gradient:coalesce()

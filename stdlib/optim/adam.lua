@@ -53,7 +53,7 @@ end
 
 -- Checks a group's options.
 function Adam:check(group)
-  self:check_betas(group)
+  self:_check_betas(group)
   check_tensors(self, group)
 end
 

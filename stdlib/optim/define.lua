@@ -34,7 +34,7 @@ local function first_value(group, initial)
 end
 
 -- What a state begins with beside tensors of zeros.
-function Elementwise:begin(state, p, group)
+function Elementwise:_begin(state, p, group)
   local row = self.row
   for _, name in ipairs(row.counted) do state[name] = first_value(group, row.initial[name] or 0) end
   for _, entry in ipairs(row.states) do
@@ -56,7 +56,7 @@ end
 
 -- Makes what the state of a parameter lacks.
 local function complete(self, p, state, group, names)
-  if self.counted[1] == "step" and not state.step then self:begin(state, p, group) end
+  if self.counted[1] == "step" and not state.step then self:_begin(state, p, group) end
   fit_numbers(self, p, state, group)
   for i = 1, #names do
     local name = names[i]
@@ -140,8 +140,8 @@ end
 -- Notes a sparse gradient, or gives it as a tensor where a step reaches all rows.
 local function take_rows(self, work, p, gradient, state)
   if not self.update_rows then refuse_rows(self) end
-  self:check_rows(work.group)
-  if self:wants_dense(work.group) then return gradient:to_dense() end
+  self:_check_rows(work.group)
+  if self:_wants_dense(work.group) then return gradient:to_dense() end
   work.rows[#work.rows + 1] = { p, gradient, state }
 end
 
@@ -183,7 +183,7 @@ local function collect(self, group)
       if gradient.is_sparse then
         gradient = take_rows(self, work, p, gradient, state)
       else
-        self:check_dense()
+        self:_check_dense()
       end
       if gradient then add(self, work, p, gradient, state) end
     end
@@ -192,13 +192,13 @@ local function collect(self, group)
 end
 
 -- Raises an error where a gradient that is a tensor cannot be taken.
-function Elementwise:check_dense() end
+function Elementwise:_check_dense() end
 
 -- Whether a step with the options of a group reaches rows that a sparse gradient has not.
-function Elementwise:wants_dense() return false end
+function Elementwise:_wants_dense() return false end
 
 -- Raises an error where a sparse gradient cannot be taken with the options of a group.
-function Elementwise:check_rows(group)
+function Elementwise:_check_rows(group)
   if group.weight_decay and group.weight_decay ~= 0 then
     options.fail("%s: 'weight_decay' is not for sparse gradients", self.name)
   elseif group.fused then
@@ -306,7 +306,7 @@ function Elementwise:_check_state(_, state, group)
 end
 
 -- Checks that `betas` are two numbers from 0 to below 1, or two tensors of one.
-function Elementwise:check_betas(group)
+function Elementwise:_check_betas(group)
   for i = 1, 2 do
     local beta = number_of(group.betas[i])
     if type(beta) ~= "number" or not (beta >= 0 and beta < 1) then
@@ -318,7 +318,7 @@ end
 
 -- Checks a group's options; subclasses may extend it.
 function Elementwise:check(group)
-  if group.betas then self:check_betas(group) else Optimizer.check(self, group) end
+  if group.betas then self:_check_betas(group) else Optimizer.check(self, group) end
 end
 
 local function init(self, ...)

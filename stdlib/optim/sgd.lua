@@ -45,10 +45,15 @@ end
 function SGD:_check_state() end
 
 -- A momentum moves the rows of earlier steps too.
-function SGD:wants_dense(group) return group.momentum ~= 0 end
+function SGD:_wants_dense(group) return group.momentum ~= 0 end
 
--- Changes the rows of one parameter that a sparse gradient has.
-function SGD:update_rows(p, gradient, _, group)
+--- Changes the rows of one parameter that a sparse gradient has.
+---@param p moonlet.Tensor the parameter
+---@param gradient moonlet.SparseRows its gradient
+---@param _state table what is kept of the parameter
+---@param group table the options of its group
+---@shape p (rows, *), gradient (k rows of p, *)
+function SGD:update_rows(p, gradient, _state, group)
   local rate = numbers.value(group.lr)
   p:index_add_(1, gradient:indices()[1], gradient:values() * (group.maximize and rate or -rate))
 end

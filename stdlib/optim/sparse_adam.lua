@@ -48,12 +48,17 @@ function SparseAdam:init(...)
 end
 
 -- Refuses a gradient that is a tensor.
-function SparseAdam:check_dense()
+function SparseAdam:_check_dense()
   options.fail("%s does not support dense gradients, please consider Adam instead", self.name)
 end
 
--- Changes the rows of one parameter that its gradient has, with the state kept for it and the
--- options of its group.
+--- Changes the rows of one parameter that its gradient has, with the state kept for it and the
+--- options of its group.
+---@param p moonlet.Tensor the parameter
+---@param gradient moonlet.SparseRows its gradient
+---@param state table what is kept of the parameter
+---@param group table the options of its group
+---@shape p (rows, *), gradient (k rows of p, *)
 function SparseAdam:update_rows(p, gradient, state, group)
   if not state.step then
     state.step = 0

@@ -59,7 +59,8 @@ void check_fits(const Scalar& value, DType dtype, const char* op) {
   } else {
     // The bound above is a power of two, which a double holds exactly; it stands for uint64's
     // largest, the float that Lua makes of that number.
-    const double v = value.to_double(), bound = static_cast<double>(most / 2 + 1) * 2;
+    const uint64_t half = most / 2 + 1;
+    const double v = value.to_double(), bound = static_cast<double>(half) * 2;
     const bool below = v < bound || (v == bound && most == UINT64_MAX);
     fits = (v > static_cast<double>(least) - 1 && below) || v == static_cast<double>(least);
   }

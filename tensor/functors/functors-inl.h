@@ -381,9 +381,14 @@ struct Isfinite {
 MOONLET_FUNCTOR1(Isposinf, one_if<V>(x == V(HUGE_VAL)))
 MOONLET_FUNCTOR1(Isneginf, one_if<V>(x == V(-HUGE_VAL)))
 MOONLET_FUNCTOR1(Signbit, one_if<V>(vcopysign(V(1), x) < V(0)))
-MOONLET_FUNCTOR4(HistogramPosition, x, low, high, bins,
-                 select((x >= low) && (x <= high),
-                        vmin(vfloor((x - low) * bins / (high - low)) + V(2), bins + V(1)), V(1)))
+// In the last bin where the range is empty or unbounded, so that the quotient is no number.
+struct HistogramPosition {
+  template <class V>
+  MOONLET_FN V operator()(V x, V low, V high, V bins) const {
+    const V last = bins + V(1), at = vfloor((x - low) * bins / (high - low)) + V(2);
+    return select((x >= low) && (x <= high), select(at <= last, at, last), V(1));
+  }
+};
 MOONLET_FUNCTOR2(Heaviside, x, value, select(x == V(0), value, one_if<V>(x > V(0))))
 MOONLET_FUNCTOR3(Where, mask, x, y, select(mask != V(0), x, y))
 MOONLET_FUNCTOR3(MaskedFill, x, mask, value, select(mask != V(0), value, x))

@@ -289,6 +289,8 @@ local function cast(case, args, dtype)
     local source = t
     if t.dtype:find "^complex" and not dtype:find "^complex" then source = t.real end
     if dtype_rank[dtype] == 1 and is_differentiable(t.dtype) then source = (source:abs() * 3):floor() end
+    -- Where -1 would be 2^32 - 1, which float32 rounds.
+    if dtype:find "^uint%d%d" and not source:is_complex() and source.dtype ~= "bool" then source = source:clamp(0) end
     return source:to(dtype)
   end)
 end

@@ -81,6 +81,7 @@ end
 --- The same sequences on a CUDA device.
 --- > packed = ml.nn.utils.rnn.pack_sequence { ml.ones(2), ml.ones(1) }
 --- > packed:cuda().data.device  -- needs cuda
+---   cuda:0
 ---@param device? string the device: "cuda" unless given
 ---@return table
 function PackedSequence:cuda(device) return self:to { device = device or "cuda" } end

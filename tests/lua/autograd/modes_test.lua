@@ -498,7 +498,7 @@ test("help knows the modes", function()
   local help = require "moonlet.help"
   expect.truthy(help.text("autocast"):find "bfloat16")
   expect.truthy(help.text(ml.override):find "handler")
-  expect.truthy(help.text("ml.profile"):find "self_time")
+  expect.truthy(help.text("ml.profile"):find "how often")
   expect.truthy(help.text("is_autocast_enabled"):find "autocast")
 end)
 

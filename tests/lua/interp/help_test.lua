@@ -62,11 +62,11 @@ local function walk_class(name, cls)
   for key, value in pairs(cls) do
     if is_method(key, value) then need_method(name, cls, key) end
   end
-  -- What a class has from one without a public name is described as its own.
+  -- What a class has from one without a public name is described as its own, or where that has it from.
   local hidden = cls.super
   while hidden and not index.name_of(hidden) do
     for key, value in pairs(hidden) do
-      if is_method(key, value) then need_exactly(name .. "." .. key) end
+      if is_method(key, value) and not index.by_name[name .. "." .. key] then need_method(name, hidden, key) end
     end
     hidden = hidden.super
   end

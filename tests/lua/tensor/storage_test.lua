@@ -574,7 +574,7 @@ test("every function and method has a help text", function()
   expect.truthy(help.text(ml.Storage):find("read_only", 1, true))
   expect.truthy(help.text(ml.Storage(2)):find("a storage of 2 elements, float32, on cpu", 1, true))
   expect.equal(help.text "s:fill", help.text(ml.Storage(1).fill))
-  expect.truthy(help.text "storage_offset":find "count of elements")
+  expect.truthy(help.text "storage_offset":find "How many elements")
 end)
 
 harness.run()
