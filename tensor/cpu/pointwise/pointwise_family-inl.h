@@ -334,7 +334,8 @@ constexpr cpu::PointwiseLoops loops_of(Kinds kinds) {
     if constexpr (requires(Vec<float> v) { F::of_parts(v, v); }) {
       loops.c64 = parts_loop<F, float>;
       loops.c128 = parts_loop<F, double>;
-    } else if constexpr (has_pairs) {
+      // A vector of one lane, as processors without AVX2 get, holds no pair.
+    } else if constexpr (has_pairs && HWY_TARGET != HWY_SCALAR) {
       loops.c64 = pairs_loop<F, float, kIn>;
       loops.c128 = pairs_loop<F, double, kIn>;
     } else {
