@@ -29,8 +29,12 @@ HWY_INLINE hn::Vec<D> widened(D d, const bfloat16* x) {
 }
 template <class D>
 HWY_INLINE hn::Vec<D> widened(D d, const half* x) {
+#if HWY_TARGET == HWY_SCALAR  // Highway's emulation knows no infinity and no NaN
+  return hn::Set(d, static_cast<float>(*x));
+#else
   const hn::Rebind<hwy::float16_t, D> narrow;
   return hn::PromoteTo(d, hn::LoadU(narrow, reinterpret_cast<const hwy::float16_t*>(x)));
+#endif
 }
 
 // The elements of two vectors from x on, in any order.
