@@ -33,7 +33,8 @@ struct Part {
   double low, high;
 };
 
-struct Parameter {
+// Aligned for the parts, which follow the last one.
+struct alignas(Part) Parameter {
   bool required, variadic;
   bool is_any;  // and not optional: an empty table is the value
   // Whether arrays and tables of names are such values, and arrays only of a fixed length.
