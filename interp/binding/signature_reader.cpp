@@ -11,6 +11,7 @@
 #include "interp/binding/signature_compile.h"
 #include "interp/binding/tensor/tensor_userdata.h"
 #include "interp/state/guard.h"
+#include "tensor/core/error.h"
 
 namespace moonlet::binding::declared {
 namespace {
@@ -204,13 +205,15 @@ class Reading {
 
  private:
   // Calls a method of the declaration that raises an error, with the values that `push` pushes.
+  // A script may have put another there.
   template <class Push>
-  void refuse(const char* method, Push&& push) {
+  [[noreturn]] void refuse(const char* method, Push&& push) {
     lua_getfield(L_, 1, method);
     lua_pushvalue(L_, 1);
     const int before = lua_gettop(L_);
     push();
     lua_call(L_, lua_gettop(L_) - before + 1, 0);
+    fail("signature: a call does not fit its declaration");
   }
   // Whether a value may follow the arguments of a call and is none of them.
   bool is_aside(int index) {
@@ -304,7 +307,9 @@ class Reading {
 
   // The number of the parameter whose name, or alias, is at an index; 0 for other values.
   int position_of(int key, bool by_alias = true) {
-    lua_rawgeti(L_, values_, signature_.positions);
+    // `debug` may have put another table in the place of the values.
+    check(lua_rawgeti(L_, values_, signature_.positions) == LUA_TTABLE,
+          "signature: a declaration is expected");
     lua_pushvalue(L_, key);
     lua_rawget(L_, -2);
     auto position = static_cast<int>(lua_tointeger(L_, -1));

@@ -84,6 +84,26 @@ test("several types, tables of names and the rest of the arguments", function()
   expect.error(function() rest("a", 1, "b") end, "'values' must be an integer, got \"b\"")
 end)
 
+test("what a script does to a declaration is no more than an error", function()
+  local changed = signature "test.changed(int a, string b='x', int... rest)"
+  for _, method in ipairs { "refuse_value", "refuse_missing", "refuse_twice", "refuse_name", "refuse_count" } do
+    changed[method] = function() end
+  end
+  for _, given in ipairs { { "x" }, {}, { 1, { a = 2 } }, { { z = 1 } }, { 1, "y", "z" } } do
+    expect.error(function() changed(table.unpack(given)) end, "does not fit its declaration")
+  end
+  local count = 0
+  for _, value in pairs(changed) do
+    if type(value) == "userdata" then
+      count = count + 1
+      debug.setuservalue(value, { "a", "b", "rest", 4, 5, 6 }, 1)
+    end
+  end
+  expect.equal(count, 1)
+  expect.error(function() changed { a = 1 } end, "a declaration is expected")
+  pcall(changed, 1, "y", 2)
+end)
+
 test("a declaration is data", function()
   local entry = signature.all["test.f"]
   expect.equal(entry.names, { "x", "size", "p", "mode", "on" })
