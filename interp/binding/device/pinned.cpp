@@ -54,6 +54,7 @@ int l_pin_memory(lua_State* L) {
                                        std::size(kPinArgs)};
   ArgReader args(L, kSignature);
   const Tensor& x = args.tensor(0);
+  check(!x.device().is_batched(), "pin_memory: a tensor inside vmap has no memory of its own");
   check(x.device().is_cpu(), "pin_memory: only tensors on the CPU are pinned, this one is on ",
         x.device());
   PinnedMemory* pinned = pinned_memory();

@@ -246,7 +246,7 @@ test("what cannot be done inside vmap says so", function()
   func.vmap(function(v) kept = v return v end)(batch)
   expect.error(function() return kept + 1 end, "vmap that has ended")
   expect.error(function() return x:add(kept) end, "vmap that has ended")
-  for _, look in ipairs { "tolist", "storage", "data_ptr" } do
+  for _, look in ipairs { "tolist", "storage", "data_ptr", "pin_memory" } do
     expect.error(function() return kept[look](kept) end, "vmap")
   end
   for _, look in ipairs { "tolist", "storage", "data_ptr", "describe" } do
