@@ -5,6 +5,7 @@
 #include "autograd/unstoppable.h"
 #include "autograd/uses_accumulate.h"
 #include "tensor/core/layout.h"
+#include "tensor/program/captured_call.h"
 
 namespace moonlet {
 
@@ -100,7 +101,7 @@ class AccumulateNode final : public Node {
     }
     // A gradient that nobody else holds becomes the leaf's own; it lies as the leaf does.
     const Dims strides = dense_strides(leaf_.sizes(), leaf_.strides());
-    const bool own = !grad_enabled() && g.impl()->references.load() == 1 &&
+    const bool own = !grad_enabled() && program::is_sole_handle(g) &&
                      g.strides() == strides && g.storage().sole_owner() &&
                      g.storage().bytes() == static_cast<size_t>(g.numel()) * size_of(g.dtype());
     if (own) return g;

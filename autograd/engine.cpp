@@ -17,6 +17,7 @@
 #include "autograd/node_stream.h"
 #include "autograd/recording.h"
 #include "autograd/uses_engine.h"
+#include "tensor/program/captured_call.h"
 #include "tensor/runtime/backend.h"
 #include "tensor/runtime/modes.h"
 
@@ -225,7 +226,7 @@ Task& Engine::task_of(const NodeRef& node) {
 bool Engine::may_change(const Slot& slot) const {
   const Tensor& g = slot.grad;
   if (derivatives_wanted() || !g.defined() || g.device().is_batched() ||
-      g.impl()->references.load() != 1)
+      !program::is_sole_handle(g))
     return false;
   return slot.own || (g.storage().sole_owner() && is_dense(g.sizes(), g.strides()));
 }

@@ -10,6 +10,7 @@
 #include "autograd/recording.h"
 #include "tensor/core/boxing.h"
 #include "tensor/core/dispatch.h"
+#include "tensor/program/captured_call.h"
 
 namespace moonlet::forms {
 
@@ -57,13 +58,46 @@ std::array<const Tensor*, sizeof...(T)> addresses(const std::tuple<T...>& result
   return std::apply([](const auto&... each) { return std::array{&each...}; }, results);
 }
 
-// Runs the op without the tape; inside vmap, on batched tensors, by its rule for a whole batch.
+template <class... A>
+BoxedValues boxed(const A&... arguments) {
+  BoxedValues out;
+  out.reserve(sizeof...(A));
+  (out.push_back(boxing::box(arguments)), ...);
+  return out;
+}
+
+// Where there are vmaps or captures: on batched tensors an op is its rule for a whole batch, and a
+// capture of this thread writes it down.
+template <auto below, class... A>
+[[gnu::noinline, gnu::cold]] auto run_observed(const OpInfo& op, const A&... arguments) {
+  using Result = decltype(below(arguments...));
+  if (meets_vmap(op, arguments...))
+    return boxing::call_through<Result>(run_batched, op, arguments...);
+  if (!program::meets_capture(op)) return below(arguments...);
+  program::CapturedCall call(op, boxed(arguments...));
+  Result result = below(arguments...);
+  BoxedValues results;
+  boxing::push_result(results, Result(result));
+  call.finish(results);
+  return result;
+}
+template <auto below, class... A>
+[[gnu::noinline, gnu::cold]] Tensor& run_inplace_observed(const OpInfo& op, Tensor& x,
+                                                          const A&... arguments) {
+  if (meets_vmap(op, x, arguments...))
+    return boxing::call_through<Tensor>(run_batched, op, x, arguments...), x;
+  if (!program::meets_capture(op)) return below(x, arguments...);
+  program::CapturedCall call(op, boxed(x, arguments...));
+  below(x, arguments...);
+  call.finish(boxed(x));
+  return x;
+}
+
+// Runs the op without the tape.
 template <auto below, class... A>
 [[gnu::always_inline]] inline auto run(const OpInfo& op, const A&... arguments) {
-  using Result = decltype(below(arguments...));
-  if (any_batch_level()) [[unlikely]]
-    if (meets_vmap(op, arguments...))
-      return boxing::call_through<Result>(run_batched, op, arguments...);
+  if (any_below_tape()) [[unlikely]]
+    return run_observed<below>(op, arguments...);
   return below(arguments...);
 }
 
@@ -71,9 +105,8 @@ template <auto below, class... A>
 template <auto below, class... A>
 [[gnu::always_inline]] inline Tensor& run_inplace(const OpInfo& op, Tensor& x,
                                                   const A&... arguments) {
-  if (any_batch_level()) [[unlikely]]
-    if (meets_vmap(op, x, arguments...))
-      return boxing::call_through<Tensor>(run_batched, op, x, arguments...), x;
+  if (any_below_tape()) [[unlikely]]
+    return run_inplace_observed<below>(op, x, arguments...);
   return below(x, arguments...);
 }
 
@@ -205,30 +238,54 @@ template <class... O, class... A>
       outs);
 }
 
+template <auto below, class... A>
+[[gnu::noinline, gnu::cold]] void out_captured(const OpInfo& op, A&... outs_and_arguments) {
+  program::CapturedCall call(op, boxed(outs_and_arguments...));
+  below(outs_and_arguments...);
+  BoxedValues results = boxed(outs_and_arguments...);
+  results.resize(op.row->result_count);
+  call.finish(results);
+}
+
 // With a kernel that writes there.
 template <auto below, class... A>
 [[gnu::always_inline]] inline Tensor& out(const OpInfo& op, Tensor& out, const A&... arguments) {
-  if (!out_intercepted(op, out, arguments...)) below(out, arguments...);
+  if (out_intercepted(op, out, arguments...)) return out;
+  if (any_below_tape() && program::meets_capture(op)) [[unlikely]]
+    out_captured<below>(op, out, arguments...);
+  else
+    below(out, arguments...);
   return out;
 }
 template <auto below, class... O, class... A>
 [[gnu::always_inline]] inline auto out(const OpInfo& op, std::tuple<O&...> outs,
                                        const A&... arguments) {
-  if (!out_intercepted(op, outs, arguments...))
-    std::apply([&](auto&... each) { below(each..., arguments...); }, outs);
+  if (out_intercepted(op, outs, arguments...)) return outs;
+  std::apply(
+      [&](auto&... each) {
+        if (any_below_tape() && program::meets_capture(op)) [[unlikely]]
+          out_captured<below>(op, each..., arguments...);
+        else
+          below(each..., arguments...);
+      },
+      outs);
   return outs;
 }
 
 // Without one: the results of `below`, copied there.
 template <auto below, class... A>
 inline Tensor& stored(const OpInfo& op, Tensor& out, const A&... arguments) {
-  if (!out_intercepted(op, out, arguments...)) store_out(op.row->name, out, below(arguments...));
+  if (out_intercepted(op, out, arguments...)) return out;
+  const Tensor result = below(arguments...);
+  program::note_stored(op);
+  store_out(op.row->name, out, result);
   return out;
 }
 template <auto below, class... O, class... A>
 inline auto stored(const OpInfo& op, std::tuple<O&...> outs, const A&... arguments) {
   if (out_intercepted(op, outs, arguments...)) return outs;
   const auto results = below(arguments...);
+  program::note_stored(op);
   [&]<size_t... I>(std::index_sequence<I...>) {
     (store_out(op.row->name, std::get<I>(outs), std::get<I>(results)), ...);
   }

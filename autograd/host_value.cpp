@@ -3,6 +3,7 @@
 
 #include "autograd/uses_host_value.h"
 #include "tensor/runtime/backend.h"
+#include "tensor/program/captured_call.h"
 #include "tensor/runtime/batched.h"
 
 namespace moonlet {
@@ -18,6 +19,7 @@ Tensor all_samples(const Tensor& x) {
 
 Tensor on_host(const Tensor& x, DType dtype) {
   check(has_values(x), "elements of a tensor inside vmap cannot be looked at one by one");
+  program::note_values_read("a check of values");
   return to(x, dtype, Device{});
 }
 

@@ -117,11 +117,14 @@ struct Call<R (*)(P...)> {
     // Braces: in order, so that the first bad argument is the one named.
     std::tuple<std::remove_cvref_t<P>...> typed{
         unbox<std::remove_cvref_t<P>>(arguments[I], static_cast<int>(I))...};
-    push_result(results, f(std::get<I>(typed)...));
+    if constexpr (std::is_void_v<R>)
+      f(std::get<I>(typed)...);
+    else
+      push_result(results, f(std::get<I>(typed)...));
   }
 };
 
-// The boxed form of a public op.
+// The boxed form of an op.
 template <auto f>
 void call(std::span<const BoxedValue> arguments, BoxedValues& results) {
   using Function = decltype(f);

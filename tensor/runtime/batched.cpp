@@ -25,8 +25,14 @@ Levels& levels() {
 
 }  // namespace
 
-BatchLevel::BatchLevel() { ++batch_levels; }
-BatchLevel::~BatchLevel() { --batch_levels; }
+BatchLevel::BatchLevel() {
+  ++batch_levels;
+  ++below_tape;
+}
+BatchLevel::~BatchLevel() {
+  --batch_levels;
+  --below_tape;
+}
 
 BatchLevelRef find_batch_level(uint64_t id) {
   if (id == 0) return nullptr;

@@ -4,5 +4,6 @@
 namespace moonlet {
 
 constinit thread_local ExecutionState execution;
+constinit std::atomic<int> below_tape{0};
 
 }  // namespace moonlet

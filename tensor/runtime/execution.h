@@ -3,6 +3,7 @@
 // coroutine; a thread without an interpreter has one of its own.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "tensor/core/device.h"
@@ -13,6 +14,9 @@ namespace moonlet {
 class Generator;
 class StopFlag;
 struct ModeEntry;
+namespace program {
+class Capture;
+}
 enum class Float32Precision : uint8_t;
 
 // The flag of threads that no interpreter runs on: nobody requests a stop of it.
@@ -30,10 +34,16 @@ struct ExecutionState {
   bool reads_environment = true;         // whether variables of the environment are looked at
   StopFlag* stop = &never_stopped;  // asks long kernels to give up (tensor/runtime/interrupt.h)
   uint64_t vmap = 0;                // the innermost vmap that runs (tensor/runtime/batched.h), or 0
+  program::Capture* capture = nullptr;  // writes ops down (tensor/program/capture.h), or null
 };
 
 // Read and written directly: one load on the path of every op.
 extern constinit thread_local ExecutionState execution;
+
+// How many vmaps and captures there are in the process. While there is none, ops go from the tape
+// to their kernel with nothing to ask.
+extern constinit std::atomic<int> below_tape;
+inline bool any_below_tape() noexcept { return below_tape.load(std::memory_order_relaxed) != 0; }
 
 // Installs `state` for a C++ scope; what it has become is stored back at the end.
 class ExecutionScope {

@@ -11,6 +11,7 @@
 #include "interp/binding/uses_construct.h"
 #include "interp/state/nearest.h"
 #include "tensor/core/plain_copy.h"
+#include "tensor/program/captured_call.h"
 #include "tensor/runtime/execution.h"
 #include "tensor/runtime/interrupt.h"
 
@@ -301,6 +302,7 @@ int l_empty_strided(lua_State* L) {
 Tensor on_host(const Tensor& x) {
   check(!x.device().is_batched(),
         "elements of a tensor inside vmap cannot be looked at one by one");
+  program::note_values_read("a script");
   GradModeGuard off(false);
   Tensor host = detach(x);
   if (!host.device().is_cpu()) host = to(host, std::nullopt, Device{});

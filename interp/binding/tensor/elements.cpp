@@ -4,6 +4,7 @@
 #include "autograd/tape.h"
 #include "interp/binding/arg_reader.h"
 #include "interp/binding/uses_elements.h"
+#include "tensor/program/captured_call.h"
 #include "tensor/runtime/interrupt.h"
 
 namespace moonlet::binding {
@@ -16,6 +17,7 @@ class Elements {
     check(!is_complex(x.dtype()), op, ": complex elements are no Lua numbers; use view_as_real");
     check(!x.device().is_batched(), op,
           ": elements of a tensor inside vmap cannot be looked at one by one");
+    program::note_values_read(op);
     host_ = contiguous(to(detach(x), std::nullopt, Device{}));
   }
   void push(lua_State* L, int64_t i) const {

@@ -7,6 +7,7 @@
 #include "interp/binding/uses_methods.h"
 #include "tensor/core/set.h"
 #include "tensor/core/views.h"
+#include "tensor/program/captured_call.h"
 #include "tensor/runtime/streams.h"
 
 namespace moonlet::binding {
@@ -70,6 +71,7 @@ int l_storage_offset(lua_State* L) {
 const Tensor& tensor_with_memory(lua_State* L, const char* op) {
   const Tensor& x = check_tensor(L, 1, op);
   check(!x.device().is_batched(), op, ": a tensor inside vmap has no memory of its own");
+  program::note_values_read(op);
   return x;
 }
 
