@@ -4,6 +4,7 @@
 #include "tensor/core/dispatch.h"
 #include "tensor/core/memory_overlap.h"
 #include "tensor/core/warning.h"
+#include "tensor/pointwise/dtypes.h"
 #include "tensor/raw_compare.h"
 #include "tensor/runtime/execution.h"
 
@@ -11,7 +12,7 @@ namespace moonlet {
 
 namespace {
 
-using Params = std::initializer_list<Scalar>;
+using Params = std::span<const Scalar>;
 
 // The inputs of one call.
 struct Inputs {
@@ -135,7 +136,7 @@ void fill_plan(PointwisePlan& plan, const PointwiseOp& op, const Inputs& in, DTy
   plan.inputs = in.count;
   plan.compute = compute_dtype(computed);
   plan.device = out.device();
-  plan.params = params.begin();
+  plan.params = params.data();
   plan.param_count = static_cast<int>(params.size());
   plan.out.data = out.raw();
   plan.out.scalar = nullptr;
@@ -242,8 +243,18 @@ void launch_into(const PointwiseOp& op, const Inputs& in, DType computed, Params
 
 }  // namespace
 
+PointwiseDTypes pointwise_dtypes(const PointwiseOp& op, std::span<const Operand* const> operands,
+                                 Params params) {
+  Inputs in;
+  for (const Operand* x : operands) in.add(x);
+  check_inputs(op, in);
+  const DType computed = computation_dtype(op, in, params);
+  return {compute_dtype(computed), result_dtype(op, computed)};
+}
+
 Tensor run_pointwise(const PointwiseOp& op, std::initializer_list<const Operand*> operands,
-                     Params params) {
+                     std::initializer_list<Scalar> numbers) {
+  const Params params(numbers.begin(), numbers.size());
   Inputs in;
   for (const Operand* x : operands) in.add(x);
   check_inputs(op, in);
@@ -263,7 +274,9 @@ Tensor run_pointwise(const PointwiseOp& op, std::initializer_list<const Operand*
 }
 
 Tensor& run_pointwise_inplace(const PointwiseOp& op, Tensor& self,
-                              std::initializer_list<const Operand*> rest, Params params) {
+                              std::initializer_list<const Operand*> rest,
+                              std::initializer_list<Scalar> numbers) {
+  const Params params(numbers.begin(), numbers.size());
   const Operand first(self);
   Inputs in;
   in.add(&first);
@@ -282,7 +295,9 @@ Tensor& run_pointwise_inplace(const PointwiseOp& op, Tensor& self,
 }
 
 Tensor& run_pointwise_out(const PointwiseOp& op, Tensor& out,
-                          std::initializer_list<const Operand*> operands, Params params) {
+                          std::initializer_list<const Operand*> operands,
+                          std::initializer_list<Scalar> numbers) {
+  const Params params(numbers.begin(), numbers.size());
   Inputs in;
   for (const Operand* x : operands) in.add(x);
   check_inputs(op, in);
