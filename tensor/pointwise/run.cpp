@@ -320,4 +320,28 @@ Tensor& run_pointwise_out(const PointwiseOp& op, Tensor& out,
   return out;
 }
 
+bool prepare_pointwise(const PointwiseOp& op, std::span<const Operand* const> operands,
+                       std::span<const Scalar> params, const Tensor& out,
+                       PreparedPointwise& prepared) {
+  Inputs in;
+  for (const Operand* x : operands) in.add(x);
+  check_inputs(op, in);
+  for (int i = 0; i < in.count; ++i) {
+    const Tensor* x = in.tensors[i];
+    const bool byte_mask = x && (op.mask_args >> i & 1u) && x->dtype() != DType::Bool;
+    if (byte_mask || (x && needs_copy_before_writing(out, *x))) return false;
+  }
+  const DType computed = computation_dtype(op, in, params);
+  if (!can_cast(result_dtype(op, computed), out.dtype()) || !(broadcast_all(op, in) == out.sizes()))
+    return false;
+  if (op.chooses || (op.result == PointwiseOp::Bool && computed == DType::UInt64))
+    check_choices(op, in, computed, params);
+  prepared.kernel = nullptr;
+  if (out.numel() == 0) return true;
+  fill_plan(prepared.plan, op, in, computed, params, out);
+  const KernelTable& table = kernels_for(prepared.plan.device.type, op.name);
+  prepared.kernel = table.pointwise_ops[op.family][op.index];
+  return prepared.kernel != nullptr;
+}
+
 }  // namespace moonlet
