@@ -47,6 +47,7 @@ Step::Kind kind_of(const Graph& graph, const Node& node) {
   if (node.op->pointwise != nullptr && node.numbers == kNone && computes && has_one_result(node))
     return Step::Kind::Pointwise;
   if (node.form != Form::Plain || !computes) return Step::Kind::AsIs;
+  if (node.op->kernel != nullptr) return Step::Kind::Kernel;
   if (node.op->out != nullptr) return Step::Kind::Out;
   const bool copied = node.op->kind == OpKind::Update && node.op->inplace != nullptr &&
                       has_one_result(node) && std::holds_alternative<ValueRef>(node.arguments[0]);

@@ -27,6 +27,7 @@ struct Allocation {
 struct Step {
   enum class Kind : uint8_t {
     Pointwise,  // the kernel of a pointwise op, on a layout that is worked out once
+    Kernel,     // the kernel alone, into memory of the plan
     Out,        // the out form of an op, into memory of the plan
     Copied,     // a copy of the first argument, and the in-place form on that
     AsIs        // the node's own form; a plain one allocates its results

@@ -301,6 +301,10 @@ void Runner::prepare_call(int step) {
   const bool plain = node.form == OpInfo::Form::Plain;
   const bool into = plain && (plan.kind == Step::Kind::Out || plan.kind == Step::Kind::Pointwise);
   call->form = into ? node.op->out : node.op->form(node.form);
+  if (plan.kind == Step::Kind::Kernel) {
+    call->kernel = node.op->kernel;
+    for (const Result& r : node.results) call->results.push_back(tensor(std::get<ValueRef>(r).id));
+  }
   if (plan.kind == Step::Kind::Copied) {
     const ValueId made = std::get<ValueRef>(node.results[0]).id;
     call->form = node.op->inplace;
@@ -381,6 +385,7 @@ void Runner::run_step(int step) {
     return;
   }
   Call& call = *calls_[step];
+  if (call.kernel) return call.kernel(call.arguments, call.results);
   results_.clear();
   if (call.copy) call.copy(call.copied, results_);
   results_.clear();

@@ -41,6 +41,8 @@ class Runner {
   struct Call {
     std::vector<BoxedValue> arguments;
     RawOp::Call form = nullptr;
+    decltype(RawOp::kernel) kernel = nullptr;  // instead of a form, with `results`
+    std::vector<Tensor> results;
     RawOp::Call copy = nullptr;  // of Step::Kind::Copied, to run first
     std::vector<BoxedValue> copied;
   };
