@@ -216,17 +216,6 @@ inline constexpr size_t kSlowBlock = 4096;
 
 }  // namespace pointwise
 
-// Loops of fused pointwise ops.
-namespace fusion {
-
-// Bytes of the values between the ops of a loop, for one block: with what is read and written they
-// fit the first cache. Measured: see kBlockElements.
-inline constexpr size_t kBlockBytes = 32768;
-// The most elements of a block. Not measured.
-inline constexpr int64_t kBlockElements = 2048;
-
-}  // namespace fusion
-
 // Convolution.
 namespace conv {
 

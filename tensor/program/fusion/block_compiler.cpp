@@ -6,7 +6,7 @@
 #include "tensor/core/dispatch.h"
 #include "tensor/core/geometry.h"
 #include "tensor/cpu/common/parallel.h"
-#include "tensor/cpu/common/thresholds.h"
+#include "tensor/program/fusion/block_sizes.h"
 
 namespace moonlet::program {
 

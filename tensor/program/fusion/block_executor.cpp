@@ -6,8 +6,8 @@
 
 #include "tensor/core/dispatch.h"
 #include "tensor/cpu/common/parallel.h"
-#include "tensor/cpu/common/thresholds.h"
 #include "tensor/program/fusion/block_compiler.h"
+#include "tensor/program/fusion/block_sizes.h"
 #include "tensor/program/jit/compile.h"
 
 namespace moonlet::program {
