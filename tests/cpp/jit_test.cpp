@@ -190,8 +190,13 @@ int add_op(Loop& loop, const jit::TracedOp& row, DType dtype, std::vector<Loop::
     if (takes_mask(op, k)) {
       out.in[k] = {Loop::Source::Load, static_cast<int16_t>(add_load(loop, DType::Bool))};
     } else if (std::string(row.name) == "pow" && k == 1) {
-      const double powers[] = {2, -1, 0.5};
-      loop.numbers.push_back(Scalar(powers[random() % 3]));
+      const double powers[] = {2, -1, 0.5, 3};
+      loop.numbers.push_back(Scalar(powers[random() % 4]));
+      out.in[k] = {Loop::Source::Number, static_cast<int16_t>(loop.numbers.size() - 1)};
+    } else if (k > 0 && random() % 5 == 0) {
+      const double numbers[] = {0.1, 2.5, -3, 1, 0};
+      loop.numbers.push_back(dtype == DType::Int64 ? Scalar(static_cast<int64_t>(random() % 5))
+                                                   : Scalar(numbers[random() % 5]));
       out.in[k] = {Loop::Source::Number, static_cast<int16_t>(loop.numbers.size() - 1)};
     } else if (!from.empty()) {
       out.in[k] = from[random() % from.size()];
@@ -265,7 +270,7 @@ TEST_CASE("sizes and layouts") {
       // One is broadcast along a dimension, another strided where elements are whole words.
       const int broadcast = static_cast<int>(random() % static_cast<unsigned>(loop.ndim));
       loop.loads[0].strides[broadcast] = 0;
-      if (!is_reduced_floating(dtype) && target == Target::Avx512)
+      if (!is_reduced_floating(dtype))
         for (int d = 0; d < loop.ndim; ++d) loop.loads[1].strides[d] *= 3;
       loop.loads[2].offset = width;
       int last = -1;
@@ -289,4 +294,171 @@ TEST_CASE("sizes and layouts") {
       }
       set_num_threads(1);
     }
+}
+
+TEST_CASE("conversions between dtypes") {
+  Target target;
+  if (!can_compile(target)) return;
+  static constexpr DType kDTypes[] = {DType::Bool,    DType::UInt8,    DType::Int8,
+                                      DType::Int16,   DType::Int32,    DType::Int64,
+                                      DType::Float16, DType::BFloat16, DType::Float32,
+                                      DType::Float64};
+  int compiled_pairs = 0;
+  for (const DType from : kDTypes)
+    for (const DType to : kDTypes)
+      for (const int64_t size : {1, 9, 1000}) {
+        Loop loop = loop_over({size});
+        Loop::Op copy;
+        copy.inputs = 1;
+        copy.in[0] = {Loop::Source::Load, static_cast<int16_t>(add_load(loop, from))};
+        copy.dtype = to;
+        loop.ops.push_back(copy);
+        add_store(loop, 0);
+        const auto compiled = jit::compile_for(loop, target);
+        if (!compiled) continue;
+        compiled_pairs += size == 1;
+        CHECK(difference(loop, *compiled, 3) == "");
+      }
+  // Floats to integers, narrower integers, and float64 to 16 bits are left to the blocks.
+  CHECK(compiled_pairs >= (target == Target::Avx512 ? 45 : 25));
+}
+
+TEST_CASE("masks of comparisons choose in another dtype") {
+  Target target;
+  if (!can_compile(target)) return;
+  const auto row = [](const char* name) { return find_raw_op(name)->pointwise; };
+  for (const DType first : {DType::Float32, DType::Float64, DType::Int64})
+    for (const DType second : {DType::Float32, DType::Float64, DType::Int64})
+      for (const int64_t size : {3, 16, 1000}) {
+        Loop loop = loop_over({size});
+        const auto load = [&](DType dtype) {
+          return Loop::Source{Loop::Source::Load, static_cast<int16_t>(add_load(loop, dtype))};
+        };
+        const Loop::Source x = load(first), y = load(first), a = load(second), b = load(second);
+        const auto add = [&](const char* name, std::vector<Loop::Source> in, DType compute,
+                             DType dtype) {
+          Loop::Op op;
+          op.op = row(name);
+          op.inputs = static_cast<int>(in.size());
+          std::copy(in.begin(), in.end(), op.in);
+          op.compute = compute;
+          op.dtype = dtype;
+          loop.ops.push_back(op);
+          return Loop::Source{Loop::Source::Op, static_cast<int16_t>(loop.ops.size() - 1)};
+        };
+        const Loop::Source less = add("lt", {x, y}, first, DType::Bool);
+        const Loop::Source more = add("ge", {a, b}, second, DType::Bool);
+        const Loop::Source both = add("logical_and", {less, more}, DType::Int64, DType::Bool);
+        const Loop::Source mixed = add("logical_xor", {less, both}, DType::Int64, DType::Bool);
+        add("where", {less, a, b}, second, second);
+        add("where", {mixed, x, y}, first, first);
+        for (int op = 0; op < 6; ++op) add_store(loop, op);
+        const auto compiled = jit::compile_for(loop, target);
+        INFO(to_string(loop));
+        REQUIRE(compiled);
+        CHECK(difference(loop, *compiled, 5) == "");
+      }
+}
+
+TEST_CASE("a store over a load, element by element") {
+  Target target;
+  if (!can_compile(target)) return;
+  Loop loop = loop_over({1003});
+  std::mt19937 random(1);
+  const auto rows = rows_of(target);
+  const auto silu = std::find_if(rows.begin(), rows.end(),
+                                 [](const auto& row) { return std::string(row.name) == "silu"; });
+  add_op(loop, *silu, DType::Float32, {}, random);
+  loop.stores.push_back({0, loop.loads[0]});
+  const auto compiled = jit::compile_for(loop, target);
+  REQUIRE(compiled);
+  std::vector<float> one(1003), two;
+  for (float& each : one) each = static_cast<float>(draw(random));
+  two = one;
+  char* addresses[] = {reinterpret_cast<char*>(one.data())};
+  BlockExecutor(loop).run(addresses);
+  addresses[0] = reinterpret_cast<char*>(two.data());
+  compiled->run(addresses);
+  CHECK(std::memcmp(one.data(), two.data(), 4 * one.size()) == 0);
+}
+
+TEST_CASE("code is shared by content and freed with its last loop") {
+  Target target;
+  if (!can_compile(target)) return;
+  std::mt19937 random(2);
+  const auto rows = rows_of(target);
+  const auto make = [&](double alpha, int64_t size) {
+    Loop loop = loop_over({size});
+    const auto row = std::find_if(rows.begin(), rows.end(), [](const auto& each) {
+      return std::string(each.name) == "leaky_relu";
+    });
+    add_op(loop, *row, DType::Float32, {}, random);
+    loop.params[0] = Scalar(alpha);
+    add_store(loop, 0);
+    return jit::compile_for(loop, target);
+  };
+  const jit::Statistics before = jit::statistics();
+  auto first = make(0.3, 10), second = make(0.3, 5000), third = make(0.7, 10);
+  CHECK(jit::statistics().compiled == before.compiled + 2);
+  CHECK(jit::statistics().alive == before.alive + 2);
+  first.reset();
+  CHECK(jit::statistics().alive == before.alive + 2);
+  second.reset(), third.reset();
+  CHECK(jit::statistics().alive == before.alive);
+  CHECK(jit::statistics().bytes == before.bytes);
+}
+
+TEST_CASE("threads compile and run at once") {
+  Target target;
+  if (!can_compile(target)) return;
+  const auto rows = rows_of(target);
+  std::vector<std::string> failures[4];
+  std::vector<std::thread> threads;
+  for (std::vector<std::string>& failed : failures)
+    threads.emplace_back([&] {
+      std::mt19937 random(3);
+      for (int round = 0; round < 60; ++round) {
+        Loop loop = loop_over({100});
+        const int op = add_op(loop, rows[static_cast<size_t>(round)], DType::Float32, {}, random);
+        if (op < 0) continue;
+        add_store(loop, op);
+        const auto compiled = jit::compile_for(loop, target);
+        const std::string text = compiled ? difference(loop, *compiled, 9) : to_string(loop);
+        if (!text.empty()) failed.push_back(text);
+      }
+    });
+  for (std::thread& each : threads) each.join();
+  for (const auto& failed : failures) CHECK(failed == std::vector<std::string>());
+}
+
+// All 2^32 numbers, which take minutes: to be asked for by name.
+TEST_CASE("every float32", "[.every_float32]") {
+  Target target;
+  if (!can_compile(target)) return;
+  std::mt19937 random(4);
+  constexpr int64_t kBlock = int64_t{1} << 20;
+  std::vector<uint32_t> x(kBlock), want(kBlock), got(kBlock);
+  for (const jit::TracedOp& row : rows_of(target)) {
+    if (row.inputs != 1) continue;
+    Loop loop = loop_over({kBlock});
+    if (add_op(loop, row, DType::Float32, {}, random) < 0) continue;
+    if (loop.ops[0].dtype != DType::Float32) continue;
+    loop.stores.push_back({0, dense(loop, 1, DType::Float32)});
+    const auto compiled = jit::compile_for(loop, target);
+    const BlockExecutor blocks(loop);
+    int64_t different = 0;
+    for (int64_t begin = 0; begin < int64_t{1} << 32; begin += kBlock) {
+      for (int64_t i = 0; i < kBlock; ++i) x[i] = static_cast<uint32_t>(begin + i);
+      char* addresses[] = {reinterpret_cast<char*>(x.data()), reinterpret_cast<char*>(want.data())};
+      blocks.run(addresses);
+      addresses[1] = reinterpret_cast<char*>(got.data());
+      compiled->run(addresses);
+      if (std::memcmp(want.data(), got.data(), 4 * kBlock) == 0) continue;
+      for (int64_t i = 0; i < kBlock; ++i)
+        different += !same(reinterpret_cast<char*>(&want[i]), reinterpret_cast<char*>(&got[i]),
+                           DType::Float32);
+    }
+    INFO(row.name);
+    CHECK(different == 0);
+  }
 }

@@ -9,6 +9,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "tensor/cpu/pointwise/pointwise_targets.h"
+//
 #include "hwy/targets.h"
 #include "tensor/cpu/common/parallel.h"
 #include "tensor/program/jit/emitter.h"
@@ -196,7 +198,8 @@ class JitExecutor : public LoopExecutor {
 }  // namespace
 
 bool best_target(Target& target) {
-  const int64_t has = hwy::SupportedTargets();
+  // Of those that the kernels are compiled for.
+  const int64_t has = hwy::SupportedTargets() & HWY_TARGETS;
   target = (has & HWY_AVX3) ? Target::Avx512 : Target::Avx2;
   return (has & (HWY_AVX3 | HWY_AVX2)) != 0 && asmjit::CpuInfo::host().features().x86().hasF16C();
 }

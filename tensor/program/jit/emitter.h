@@ -70,6 +70,7 @@ class Emitter {
 
   void emit_node(int i);
   void emit_binary(int i, Id ps, Id pd);
+  void emit_product(int i);
   void emit_fma(int i);
   void emit_round(int i);
   void emit_shift(int i);
@@ -81,7 +82,7 @@ class Emitter {
   void emit_load(int i, bool masked);
   void emit_wide_load(int i, const Mem& from);
   void emit_narrow_load(int i, Mem from, bool masked);
-  void emit_gather(int i);
+  void emit_gather(int i, bool masked);
   void emit_store(const Operand& store, int at, bool masked);
   void emit_wide_store(const Operand& store, const Mem& to);
   void emit_narrow_store(const Operand& store, Mem to, bool masked);

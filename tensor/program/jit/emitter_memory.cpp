@@ -15,7 +15,7 @@ void Emitter::emit_load(int i, bool masked) {
   const Node& n = body_.trace[i];
   const Operand& load = body_.loads[n.imm];
   const int width = width_of(load.dtype);
-  if (load.strides[0] != width) return emit_gather(i);
+  if (load.strides[0] != width) return emit_gather(i, masked);
   const Mem from = element(n.imm, width);
   if (wide())
     emit_wide_load(i, from);
@@ -118,7 +118,7 @@ void Emitter::emit_narrow_load(int i, Mem from, bool masked) {
   }
 }
 
-void Emitter::emit_gather(int i) {
+void Emitter::emit_gather(int i, bool masked) {
   const Node& n = body_.trace[i];
   const DType dtype = body_.loads[n.imm].dtype;
   if (width_of(dtype) != n.size || n.code == Code::MaskLoad) return refuse();
@@ -132,7 +132,12 @@ void Emitter::emit_gather(int i) {
     cc_.emit(Inst::kIdKmovw, lanes, tail_);
     cc_.k(lanes).emit(id, to, from);
   } else {
-    return refuse();
+    const Vec lanes = vec(n.size);
+    if (masked)
+      cc_.emit(Inst::kIdVmovaps, lanes, n.size == 4 ? tail4_ : tail8_);
+    else
+      cc_.emit(Inst::kIdVpcmpeqd, lanes, lanes, lanes);
+    cc_.emit(id, to, from, lanes);
   }
   places_[i].v = to;
 }

@@ -22,8 +22,7 @@ void Emitter::emit_node(int i) {
     case Code::IntAdd: return emit_binary(i, Inst::kIdVpaddd, Inst::kIdVpaddq);
     case Code::IntSub: return emit_binary(i, Inst::kIdVpsubd, Inst::kIdVpsubq);
     case Code::IntMul:
-      if (!wide()) return refuse();
-      return emit_binary(i, Inst::kIdVpmulld, Inst::kIdVpmullq);
+      return wide() ? emit_binary(i, Inst::kIdVpmulld, Inst::kIdVpmullq) : emit_product(i);
     case Code::Scale: return emit_binary(i, Inst::kIdVscalefps, Inst::kIdVscalefpd);
     case Code::Sqrt:
     case Code::Round: return emit_round(i);
@@ -65,6 +64,23 @@ void Emitter::emit_binary(int i, Id ps, Id pd) {
   const asmjit::Operand second = reg_or_memory(b);
   places_[i].v = vec(n.size);
   cc_.emit(by_size(n.size, ps, pd), places_[i].v, first, second);
+}
+
+// A product of 64-bit integers of those of their halves.
+void Emitter::emit_product(int i) {
+  const Node& n = body_.trace[i];
+  if (n.size != 8) return refuse();
+  const Vec a = reg(n.in[0]), b = reg(n.in[1]);
+  const Vec high = vec(8), other = vec(8), to = vec(8);
+  cc_.emit(Inst::kIdVpsrlq, high, a, imm(32));
+  cc_.emit(Inst::kIdVpmuludq, high, high, b);
+  cc_.emit(Inst::kIdVpsrlq, other, b, imm(32));
+  cc_.emit(Inst::kIdVpmuludq, other, other, a);
+  cc_.emit(Inst::kIdVpaddq, high, high, other);
+  cc_.emit(Inst::kIdVpsllq, high, high, imm(32));
+  cc_.emit(Inst::kIdVpmuludq, to, a, b);
+  cc_.emit(Inst::kIdVpaddq, to, to, high);
+  places_[i].v = to;
 }
 
 void Emitter::emit_fma(int i) {

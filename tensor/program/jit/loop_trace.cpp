@@ -155,6 +155,15 @@ class LoopTracer {
     return node >= 0;
   }
 
+  // A value as the functor's own trace sees it: numbers too are unknown there, as they are to the
+  // C++ compiler, and what two arguments share is one.
+  static int argument(Trace& own, int size, std::vector<int>& inputs, int node) {
+    int known = 0;
+    while (known < static_cast<int>(inputs.size()) && inputs[known] != node) ++known;
+    if (known == static_cast<int>(inputs.size())) inputs.push_back(node);
+    return own.add(Code::Load, size, -1, -1, -1, known);
+  }
+
   bool add_op(const Loop::Op& op) {
     if (!op.op) return add_copy(op);
     const TracedOp* traced = find_traced_op(target_, op.op->name);
@@ -173,19 +182,12 @@ class LoopTracer {
                            ? number(loop_.numbers[from.index], op.compute)
                            : converted(source(from), loop_.dtype_of(from), op.compute);
       if (node < 0) return false;
-      // What two inputs share, and constants, the functor's trace sees.
-      if (to_.is_constant(node)) {
-        arguments.push_back(own.constant(size, to_[node].bits));
-        continue;
-      }
-      int known = 0;
-      while (known < static_cast<int>(inputs.size()) && inputs[known] != node) ++known;
-      if (known == static_cast<int>(inputs.size())) inputs.push_back(node);
-      arguments.push_back(own.add(Code::Load, size, -1, -1, -1, known));
+      arguments.push_back(is_power && k == 1 ? own.constant(size, to_[node].bits)
+                                             : argument(own, size, inputs, node));
     }
     for (int k = 0; k < op.param_count; ++k)
       arguments.push_back(
-          own.constant(size, to_[number(loop_.params[op.first_param + k], op.compute)].bits));
+          argument(own, size, inputs, number(loop_.params[op.first_param + k], op.compute)));
     tracing = &own;
     const int result = run(arguments.data());
     tracing = nullptr;
