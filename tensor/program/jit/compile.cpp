@@ -99,8 +99,7 @@ SharedCode compile(const Loop& loop, Target target) {
   Body body;
   if (!trace_loop(loop, target, body)) return nullptr;
   asmjit::CodeHolder code;
-  if (code.init(runtime().environment()) != asmjit::kErrorOk)
-    return nullptr;
+  if (code.init(runtime().environment()) != asmjit::kErrorOk) return nullptr;
   Emitter emitter(body, code);
   if (!emitter.emit()) return nullptr;
   Function function = nullptr;
@@ -151,9 +150,8 @@ class JitExecutor : public LoopExecutor {
   void run(char* const* addresses) const override {
     if (loop_.numel == 0) return;
     if (rows_ * parts_ == 1) return run_units(addresses, 0, 1);
-    cpu::parallel_for(rows_ * parts_, grain_, [&](int64_t begin, int64_t end) {
-      run_units(addresses, begin, end);
-    });
+    cpu::parallel_for(rows_ * parts_, grain_,
+                      [&](int64_t begin, int64_t end) { run_units(addresses, begin, end); });
   }
 
  private:
@@ -168,8 +166,8 @@ class JitExecutor : public LoopExecutor {
       int64_t row = begin / parts_;
       const int64_t first = begin % parts_ * kColumns;
       for (int i = 0; i < count; ++i)
-        cursors[i] = addresses[operands_[i].slot] + operands_[i].offset +
-                     first * operands_[i].strides[0];
+        cursors[i] =
+            addresses[operands_[i].slot] + operands_[i].offset + first * operands_[i].strides[0];
       int64_t rows = 1;
       for (int d = 1; d < loop_.ndim; ++d) {
         const int64_t index = row % loop_.sizes[d];

@@ -47,10 +47,10 @@ void Emitter::find_last_uses() {
 }
 
 bool Emitter::dies(int node, int at) const {
-  return last_use_[node] == at && !places_[node].lasts && !is_memory(node);
+  return last_use_[node] == at && !registers_[node].lasts && !is_memory(node);
 }
 bool Emitter::is_memory(int node) const {
-  return body_.trace.is_constant(node) && !places_[node].lasts;
+  return body_.trace.is_constant(node) && !registers_[node].lasts;
 }
 
 void Emitter::load_constant(const Vec& to, int node) {
@@ -75,13 +75,13 @@ void Emitter::load_constant(const Vec& to, int node) {
 }
 
 Emitter::Vec Emitter::reg(int node) {
-  if (!is_memory(node)) return places_[node].v;
+  if (!is_memory(node)) return registers_[node].v;
   const Vec to = vec(body_.trace[node].size);
   load_constant(to, node);
   return to;
 }
 asmjit::Operand Emitter::reg_or_memory(int node) {
-  if (!is_memory(node)) return places_[node].v;
+  if (!is_memory(node)) return registers_[node].v;
   const Node& n = body_.trace[node];
   return constant_memory(n.size, n.bits);
 }
@@ -100,10 +100,10 @@ void Emitter::load_constants() {
   std::sort(uses.begin(), uses.end());
   const size_t most = wide() ? 10 : 3;
   for (size_t k = 0; k < uses.size() && k < most; ++k) {
-    Place& place = places_[uses[k].second];
-    place.v = vec(trace[uses[k].second].size);
-    load_constant(place.v, uses[k].second);
-    place.lasts = true;
+    Registers& kept = registers_[uses[k].second];
+    kept.v = vec(trace[uses[k].second].size);
+    load_constant(kept.v, uses[k].second);
+    kept.lasts = true;
   }
 }
 
@@ -151,14 +151,14 @@ void Emitter::start_row() {
 void Emitter::load_broadcast(int i) {
   const Node& n = body_.trace[i];
   const Mem from = x86::ptr(bases_[n.imm]);
-  Place& place = places_[i];
-  const bool first = !place.lasts;
-  place.lasts = true;
+  Registers& kept = registers_[i];
+  const bool first = !kept.lasts;
+  kept.lasts = true;
   if (first) {
     if (n.code == Code::MaskLoad && wide())
-      place.k = cc_.newKw();
+      kept.k = cc_.newKw();
     else
-      place.v = vec(n.size);
+      kept.v = vec(n.size);
   }
   const Gp element = cc_.newInt64();
   const DType dtype = body_.loads[n.imm].dtype;
@@ -166,16 +166,16 @@ void Emitter::load_broadcast(int i) {
     const Vec x = cc_.newXmm();
     cc_.emit(n.size == 4 ? Inst::kIdVmovd : Inst::kIdVmovq, x,
              n.size == 4 ? asmjit::Operand(element.r32()) : asmjit::Operand(element));
-    cc_.emit(of_xmm, place.v, x);
+    cc_.emit(of_xmm, kept.v, x);
   };
   switch (dtype) {
-    case DType::Float32: cc_.emit(Inst::kIdVbroadcastss, place.v, from); break;
-    case DType::Float64: cc_.emit(Inst::kIdVbroadcastsd, place.v, from); break;
+    case DType::Float32: cc_.emit(Inst::kIdVbroadcastss, kept.v, from); break;
+    case DType::Float64: cc_.emit(Inst::kIdVbroadcastsd, kept.v, from); break;
     case DType::Bool:
       cc_.emit(Inst::kIdMovzx, element.r32(), x86::byte_ptr(bases_[n.imm]));
       cc_.neg(element.r32());
       if (wide())
-        cc_.emit(Inst::kIdKmovw, place.k, element.r32());
+        cc_.emit(Inst::kIdKmovw, kept.k, element.r32());
       else
         fill(Inst::kIdVpbroadcastd);
       break;
@@ -189,7 +189,7 @@ void Emitter::load_broadcast(int i) {
       cc_.emit(Inst::kIdMovzx, element.r32(), x86::word_ptr(bases_[n.imm]));
       cc_.emit(Inst::kIdVmovd, x, element.r32());
       cc_.emit(Inst::kIdVcvtph2ps, x, x);
-      cc_.emit(Inst::kIdVbroadcastss, place.v, x);
+      cc_.emit(Inst::kIdVbroadcastss, kept.v, x);
       break;
     }
     case DType::Int64:
@@ -211,7 +211,7 @@ void Emitter::load_broadcast(int i) {
 void Emitter::emit_nodes(bool masked) {
   const Trace& trace = body_.trace;
   for (int i = 0; i < trace.size() && !refused_; ++i) {
-    if (trace.is_constant(i) || places_[i].lasts) continue;
+    if (trace.is_constant(i) || registers_[i].lasts) continue;
     if (trace[i].code == Code::Load || trace[i].code == Code::MaskLoad)
       emit_load(i, masked);
     else
@@ -302,7 +302,7 @@ void Emitter::end_row() {
 
 bool Emitter::emit() {
   lanes_ = body_.lanes();
-  places_.assign(static_cast<size_t>(body_.trace.size()), {});
+  registers_.assign(static_cast<size_t>(body_.trace.size()), {});
   FuncNode* function =
       cc_.addFunc(FuncSignatureT<void, const void*, int64_t, int64_t>(CallConvId::kHost));
   function->frame().setAvxEnabled();

@@ -41,8 +41,8 @@ class Emitter {
   using KReg = asmjit::x86::KReg;
   using Id = asmjit::x86::Inst::Id;
 
-  // Where a node is. Masks are in `k` on AVX-512, in `v` on AVX2.
-  struct Place {
+  // Those of a node. Masks are in `k` on AVX-512, in `v` on AVX2.
+  struct Registers {
     Vec v;
     KReg k;
     bool lasts = false;  // across the loop, so that no other node may take its register
@@ -86,8 +86,11 @@ class Emitter {
   void emit_store(const Operand& store, int at, bool masked);
   void emit_wide_store(const Operand& store, const Mem& to);
   void emit_narrow_store(const Operand& store, Mem to, bool masked);
+  void store_narrowed(const Operand& store, const Mem& to);
+  Vec packed(const Vec& x, Id id);
   void emit_scatter(const Operand& store, int at);
   void copy_tail(const Mem& from, const Mem& to, int width);
+  Mem ones_of_bytes();
   void make_tail_masks();
 
   Mem element(int operand, int width);
@@ -101,12 +104,12 @@ class Emitter {
   asmjit::x86::Compiler cc_;
   int lanes_ = 16;
   bool refused_ = false;
-  std::vector<Place> places_;
+  std::vector<Registers> registers_;
   std::vector<int> last_use_;
   std::vector<Gp> bases_, gathers_;  // by operand
   std::vector<std::pair<int64_t, Vec>> offsets_;
   Gp addresses_, columns_, rows_, at_;
-  KReg tail_;                // lanes that are computed
+  KReg tail_;                 // lanes that are computed
   Vec tail4_, tail8_, ones_;  // the same on AVX2, and lanes all of ones
   Mem scratch_;
 };

@@ -1,5 +1,7 @@
 // tensor/program/jit/emitter_memory.cpp: loads and stores of vectors of all dtypes, of whole ones
 // and of the last few elements.
+#include <algorithm>
+
 #include "tensor/program/jit/emitter.h"
 
 namespace moonlet::program::jit {
@@ -26,7 +28,7 @@ void Emitter::emit_load(int i, bool masked) {
 // AVX-512: lanes outside the mask touch no memory.
 void Emitter::emit_wide_load(int i, const Mem& from) {
   const Node& n = body_.trace[i];
-  Place& to = places_[i];
+  Registers& to = registers_[i];
   const DType dtype = body_.loads[n.imm].dtype;
   if (n.code == Code::MaskLoad) {
     const Vec bytes = cc_.newXmm();
@@ -83,7 +85,7 @@ void Emitter::copy_tail(const Mem& from, const Mem& to, int width) {
 // AVX2: masks for elements of 4 and 8 bytes; of others what is left goes through the stack.
 void Emitter::emit_narrow_load(int i, Mem from, bool masked) {
   const Node& n = body_.trace[i];
-  Place& to = places_[i];
+  Registers& to = registers_[i];
   const DType dtype = body_.loads[n.imm].dtype;
   const int width = width_of(dtype);
   to.v = vec(n.size);
@@ -139,7 +141,7 @@ void Emitter::emit_gather(int i, bool masked) {
       cc_.emit(Inst::kIdVpcmpeqd, lanes, lanes, lanes);
     cc_.emit(id, to, from, lanes);
   }
-  places_[i].v = to;
+  registers_[i].v = to;
 }
 
 void Emitter::emit_scatter(const Operand& store, int at) {
@@ -163,14 +165,20 @@ void Emitter::emit_store(const Operand& store, int at, bool masked) {
     emit_narrow_store(store, to, masked);
 }
 
+// The bytes of 16 bools that are true.
+Emitter::Mem Emitter::ones_of_bytes() {
+  uint8_t ones[16];
+  std::fill_n(ones, 16, uint8_t{1});
+  Mem memory = cc_.newConst(ConstPoolScope::kLocal, ones, sizeof ones);
+  memory.setSize(0);
+  return memory;
+}
+
 void Emitter::emit_wide_store(const Operand& store, const Mem& to) {
   const int node = store.node;
   if (store.dtype == DType::Bool) {
     const Vec bytes = cc_.newXmm();
-    const uint8_t ones[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-    Mem from = cc_.newConst(ConstPoolScope::kLocal, ones, sizeof ones);
-    from.setSize(0);
-    cc_.k(places_[node].k).z().emit(Inst::kIdVmovdqu8, bytes, from);
+    cc_.k(registers_[node].k).z().emit(Inst::kIdVmovdqu8, bytes, ones_of_bytes());
     cc_.k(tail_).emit(Inst::kIdVmovdqu8, to, bytes);
     return;
   }
@@ -205,59 +213,54 @@ void Emitter::emit_narrow_store(const Operand& store, Mem to, bool masked) {
       cc_.emit(by_size(size, Inst::kIdVmovups, Inst::kIdVmovupd), to, from);
     return;
   }
-  const Mem target = to;
-  if (masked) {
-    to = scratch_;
-    to.setSize(0);
-  }
-  const Vec from = places_[store.node].v.isValid() ? places_[store.node].v : reg(store.node);
+  if (!masked) return store_narrowed(store, to);
+  Mem scratch = scratch_;
+  scratch.setSize(0);
+  store_narrowed(store, scratch);
+  copy_tail(scratch_, to, width);
+}
+
+// The lanes of 4 bytes as words.
+Emitter::Vec Emitter::packed(const Vec& x, Id id) {
   const Vec low = cc_.newXmm();
-  // The lanes of 4 bytes as words.
-  const auto pack = [&](const Vec& x, Id id) {
-    if (lanes_ == 8) {
-      const Vec high = cc_.newXmm();
-      cc_.emit(Inst::kIdVextracti128, high, x, imm(1));
-      cc_.emit(id, low, x.xmm(), high);
-    } else {
-      cc_.emit(id, low, x.xmm(), x.xmm());
-    }
-  };
-  const auto write = [&](int bytes) {
-    cc_.emit(bytes == 16 ? Inst::kIdVmovups : bytes == 8 ? Inst::kIdVmovq : Inst::kIdVmovd, to,
-             low);
-  };
-  switch (store.dtype) {
-    case DType::Float16:
-      cc_.emit(Inst::kIdVcvtps2ph, low, from, imm(0));
-      write(2 * lanes_);
-      break;
-    case DType::BFloat16: {
-      const Vec high = vec(4);
-      cc_.emit(Inst::kIdVpsrld, high, from, imm(16));
-      pack(high, Inst::kIdVpackusdw);
-      write(2 * lanes_);
-      break;
-    }
-    case DType::Bool: {
-      Vec mask = from;
-      if (size == 8) {
-        mask = cc_.newXmm();
-        const Vec high = cc_.newXmm();
-        cc_.emit(Inst::kIdVextracti128, high, from, imm(1));
-        cc_.emit(Inst::kIdVshufps, mask, from.xmm(), high, imm(0x88));
-      }
-      const uint8_t ones[16] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
-      Mem one = cc_.newConst(ConstPoolScope::kLocal, ones, sizeof ones);
-      one.setSize(0);
-      pack(mask, Inst::kIdVpackssdw);
-      cc_.emit(Inst::kIdVpacksswb, low, low, low);
-      cc_.emit(Inst::kIdVpand, low, low, one);
-      write(lanes_);
-      break;
-    }
-    default: return refuse();
+  if (lanes_ == 8) {
+    const Vec high = cc_.newXmm();
+    cc_.emit(Inst::kIdVextracti128, high, x, imm(1));
+    cc_.emit(id, low, x.xmm(), high);
+  } else {
+    cc_.emit(id, low, x.xmm(), x.xmm());
   }
-  if (masked) copy_tail(scratch_, target, width);
+  return low;
+}
+
+// A whole vector on AVX2 as elements of 1 or 2 bytes.
+void Emitter::store_narrowed(const Operand& store, const Mem& to) {
+  const Vec from = reg(store.node);
+  Vec low;
+  int bytes = 2 * lanes_;
+  if (store.dtype == DType::Float16) {
+    low = cc_.newXmm();
+    cc_.emit(Inst::kIdVcvtps2ph, low, from, imm(0));
+  } else if (store.dtype == DType::BFloat16) {
+    const Vec high = vec(4);
+    cc_.emit(Inst::kIdVpsrld, high, from, imm(16));
+    low = packed(high, Inst::kIdVpackusdw);
+  } else if (store.dtype == DType::Bool) {
+    Vec mask = from;
+    if (body_.trace[store.node].size == 8) {
+      mask = cc_.newXmm();
+      const Vec high = cc_.newXmm();
+      cc_.emit(Inst::kIdVextracti128, high, from, imm(1));
+      cc_.emit(Inst::kIdVshufps, mask, from.xmm(), high, imm(0x88));
+    }
+    low = packed(mask, Inst::kIdVpackssdw);
+    cc_.emit(Inst::kIdVpacksswb, low, low, low);
+    cc_.emit(Inst::kIdVpand, low, low, ones_of_bytes());
+    bytes = lanes_;
+  } else {
+    return refuse();
+  }
+  cc_.emit(bytes == 16 ? Inst::kIdVmovups : bytes == 8 ? Inst::kIdVmovq : Inst::kIdVmovd, to, low);
 }
 
 }  // namespace moonlet::program::jit

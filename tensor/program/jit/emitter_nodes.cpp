@@ -62,8 +62,8 @@ void Emitter::emit_binary(int i, Id ps, Id pd) {
   if (is_memory(a) && !is_memory(b) && commutes(n.code)) std::swap(a, b);
   const Vec first = reg(a);
   const asmjit::Operand second = reg_or_memory(b);
-  places_[i].v = vec(n.size);
-  cc_.emit(by_size(n.size, ps, pd), places_[i].v, first, second);
+  registers_[i].v = vec(n.size);
+  cc_.emit(by_size(n.size, ps, pd), registers_[i].v, first, second);
 }
 
 // A product of 64-bit integers of those of their halves.
@@ -80,43 +80,42 @@ void Emitter::emit_product(int i) {
   cc_.emit(Inst::kIdVpsllq, high, high, imm(32));
   cc_.emit(Inst::kIdVpmuludq, to, a, b);
   cc_.emit(Inst::kIdVpaddq, to, to, high);
-  places_[i].v = to;
+  registers_[i].v = to;
 }
 
 void Emitter::emit_fma(int i) {
   const Node& n = body_.trace[i];
   enum Form { F132, F213, F231 };
   const auto id = [&](Form form) {
-    static constexpr Id ids[4][3][2] = {
-        {{Inst::kIdVfmadd132ps, Inst::kIdVfmadd132pd},
-         {Inst::kIdVfmadd213ps, Inst::kIdVfmadd213pd},
-         {Inst::kIdVfmadd231ps, Inst::kIdVfmadd231pd}},
-        {{Inst::kIdVfnmadd132ps, Inst::kIdVfnmadd132pd},
-         {Inst::kIdVfnmadd213ps, Inst::kIdVfnmadd213pd},
-         {Inst::kIdVfnmadd231ps, Inst::kIdVfnmadd231pd}},
-        {{Inst::kIdVfmsub132ps, Inst::kIdVfmsub132pd},
-         {Inst::kIdVfmsub213ps, Inst::kIdVfmsub213pd},
-         {Inst::kIdVfmsub231ps, Inst::kIdVfmsub231pd}},
-        {{Inst::kIdVfnmsub132ps, Inst::kIdVfnmsub132pd},
-         {Inst::kIdVfnmsub213ps, Inst::kIdVfnmsub213pd},
-         {Inst::kIdVfnmsub231ps, Inst::kIdVfnmsub231pd}}};
+    static constexpr Id ids[4][3][2] = {{{Inst::kIdVfmadd132ps, Inst::kIdVfmadd132pd},
+                                         {Inst::kIdVfmadd213ps, Inst::kIdVfmadd213pd},
+                                         {Inst::kIdVfmadd231ps, Inst::kIdVfmadd231pd}},
+                                        {{Inst::kIdVfnmadd132ps, Inst::kIdVfnmadd132pd},
+                                         {Inst::kIdVfnmadd213ps, Inst::kIdVfnmadd213pd},
+                                         {Inst::kIdVfnmadd231ps, Inst::kIdVfnmadd231pd}},
+                                        {{Inst::kIdVfmsub132ps, Inst::kIdVfmsub132pd},
+                                         {Inst::kIdVfmsub213ps, Inst::kIdVfmsub213pd},
+                                         {Inst::kIdVfmsub231ps, Inst::kIdVfmsub231pd}},
+                                        {{Inst::kIdVfnmsub132ps, Inst::kIdVfnmsub132pd},
+                                         {Inst::kIdVfnmsub213ps, Inst::kIdVfnmsub213pd},
+                                         {Inst::kIdVfnmsub231ps, Inst::kIdVfnmsub231pd}}};
     return ids[n.imm][form][n.size == 8];
   };
   int a = n.in[0], b = n.in[1];
   const int c = n.in[2];
   if (is_memory(a)) std::swap(a, b);
   const Vec x = reg(a);
-  Vec& to = places_[i].v;
+  Vec& to = registers_[i].v;
   // What is written over: a summand that no other node reads, else a factor, else a copy.
   if (!is_memory(c) && dies(c, i)) {
-    to = places_[c].v;
+    to = registers_[c].v;
     cc_.emit(id(F231), to, x, reg_or_memory(b));
   } else if (dies(a, i) && !is_memory(b)) {
     const Vec y = reg(b);
     to = x;
     cc_.emit(id(F213), to, y, reg_or_memory(c));
   } else if (!is_memory(b) && dies(b, i)) {
-    to = places_[b].v;
+    to = registers_[b].v;
     cc_.emit(id(F213), to, x, reg_or_memory(c));
   } else if (dies(a, i) && !is_memory(c)) {
     to = x;
@@ -141,7 +140,7 @@ void Emitter::emit_round(int i) {
     cc_.emit(by_size(n.size, Inst::kIdVrndscaleps, Inst::kIdVrndscalepd), to, from, imm(n.imm));
   else
     cc_.emit(by_size(n.size, Inst::kIdVroundps, Inst::kIdVroundpd), to, from, imm(n.imm));
-  places_[i].v = to;
+  registers_[i].v = to;
 }
 
 void Emitter::emit_shift(int i) {
@@ -150,7 +149,7 @@ void Emitter::emit_shift(int i) {
   const Id id = n.code == Code::ShiftLeft ? by_size(n.size, Inst::kIdVpslld, Inst::kIdVpsllq)
                                           : by_size(n.size, Inst::kIdVpsrld, Inst::kIdVpsrlq);
   cc_.emit(id, to, from, imm(n.imm));
-  places_[i].v = to;
+  registers_[i].v = to;
 }
 
 void Emitter::emit_select(int i) {
@@ -159,36 +158,37 @@ void Emitter::emit_select(int i) {
   const Vec to = vec(n.size);
   if (!wide()) {
     const Vec other = reg(no);
-    cc_.emit(by_size(n.size, Inst::kIdVblendvps, Inst::kIdVblendvpd), to, other,
-             reg_or_memory(yes), places_[n.in[0]].v);
+    cc_.emit(by_size(n.size, Inst::kIdVblendvps, Inst::kIdVblendvpd), to, other, reg_or_memory(yes),
+             registers_[n.in[0]].v);
   } else if (body_.trace.is_constant(no) && body_.trace[no].bits == 0) {
     const Vec from = reg(yes);
-    cc_.k(places_[n.in[0]].k).z().emit(by_size(n.size, Inst::kIdVmovaps, Inst::kIdVmovapd), to,
-                                       from);
+    cc_.k(registers_[n.in[0]].k)
+        .z()
+        .emit(by_size(n.size, Inst::kIdVmovaps, Inst::kIdVmovapd), to, from);
   } else {
     const Vec other = reg(no);
     const asmjit::Operand from = reg_or_memory(yes);
-    cc_.k(places_[n.in[0]].k).emit(by_size(n.size, Inst::kIdVblendmps, Inst::kIdVblendmpd), to,
-                                   other, from);
+    cc_.k(registers_[n.in[0]].k)
+        .emit(by_size(n.size, Inst::kIdVblendmps, Inst::kIdVblendmpd), to, other, from);
   }
-  places_[i].v = to;
+  registers_[i].v = to;
 }
 
 void Emitter::emit_compare(int i) {
   const Node& n = body_.trace[i];
   const bool of_numbers = n.code <= Code::LessEqual;
-  const int kind = static_cast<int>(n.code) -
-                   static_cast<int>(of_numbers ? Code::Equal : Code::IntEqual);
+  const int kind =
+      static_cast<int>(n.code) - static_cast<int>(of_numbers ? Code::Equal : Code::IntEqual);
   constexpr int kOrderedQuiet[] = {0x00, 0x11, 0x12};
   if (wide()) {
     const Vec first = reg(n.in[0]);
     const asmjit::Operand second = reg_or_memory(n.in[1]);
-    places_[i].k = cc_.newKw();
+    registers_[i].k = cc_.newKw();
     if (of_numbers)
-      cc_.emit(by_size(n.size, Inst::kIdVcmpps, Inst::kIdVcmppd), places_[i].k, first, second,
+      cc_.emit(by_size(n.size, Inst::kIdVcmpps, Inst::kIdVcmppd), registers_[i].k, first, second,
                imm(kOrderedQuiet[kind]));
     else
-      cc_.emit(by_size(n.size, Inst::kIdVpcmpd, Inst::kIdVpcmpq), places_[i].k, first, second,
+      cc_.emit(by_size(n.size, Inst::kIdVpcmpd, Inst::kIdVpcmpq), registers_[i].k, first, second,
                imm(kind));
     return;
   }
@@ -209,22 +209,22 @@ void Emitter::emit_compare(int i) {
       cc_.emit(Inst::kIdVpxor, to, to, to.isXmm() ? Vec(ones_.xmm()) : Vec(ones_.ymm()));
     }
   }
-  places_[i].v = to;
+  registers_[i].v = to;
 }
 
 void Emitter::emit_mask(int i) {
   const Node& n = body_.trace[i];
-  Place& to = places_[i];
+  Registers& to = registers_[i];
   if (wide()) {
     to.k = cc_.newKw();
     switch (n.code) {
       case Code::MaskAnd:
-        cc_.emit(Inst::kIdKandw, to.k, places_[n.in[0]].k, places_[n.in[1]].k);
+        cc_.emit(Inst::kIdKandw, to.k, registers_[n.in[0]].k, registers_[n.in[1]].k);
         break;
       case Code::MaskOr:
-        cc_.emit(Inst::kIdKorw, to.k, places_[n.in[0]].k, places_[n.in[1]].k);
+        cc_.emit(Inst::kIdKorw, to.k, registers_[n.in[0]].k, registers_[n.in[1]].k);
         break;
-      case Code::MaskNot: cc_.emit(Inst::kIdKnotw, to.k, places_[n.in[0]].k); break;
+      case Code::MaskNot: cc_.emit(Inst::kIdKnotw, to.k, registers_[n.in[0]].k); break;
       default: {
         const Gp bits = cc_.newInt32();
         cc_.mov(bits, n.bits ? -1 : 0);
@@ -237,23 +237,22 @@ void Emitter::emit_mask(int i) {
   const Vec ones = to.v.isXmm() ? Vec(ones_.xmm()) : Vec(ones_.ymm());
   switch (n.code) {
     case Code::MaskAnd:
-      cc_.emit(Inst::kIdVpand, to.v, places_[n.in[0]].v, places_[n.in[1]].v);
+      cc_.emit(Inst::kIdVpand, to.v, registers_[n.in[0]].v, registers_[n.in[1]].v);
       break;
     case Code::MaskOr:
-      cc_.emit(Inst::kIdVpor, to.v, places_[n.in[0]].v, places_[n.in[1]].v);
+      cc_.emit(Inst::kIdVpor, to.v, registers_[n.in[0]].v, registers_[n.in[1]].v);
       break;
-    case Code::MaskNot: cc_.emit(Inst::kIdVpxor, to.v, places_[n.in[0]].v, ones); break;
-    default:
-      cc_.emit(n.bits ? Inst::kIdVpcmpeqd : Inst::kIdVpxor, to.v, to.v, to.v);
+    case Code::MaskNot: cc_.emit(Inst::kIdVpxor, to.v, registers_[n.in[0]].v, ones); break;
+    default: cc_.emit(n.bits ? Inst::kIdVpcmpeqd : Inst::kIdVpxor, to.v, to.v, to.v);
   }
 }
 
 void Emitter::emit_mask_cast(int i) {
   const Node& n = body_.trace[i];
-  const Place& from = places_[n.in[0]];
+  const Registers& from = registers_[n.in[0]];
   if (wide()) {
-    places_[i].k = cc_.newKw();
-    cc_.emit(Inst::kIdKmovw, places_[i].k, from.k);
+    registers_[i].k = cc_.newKw();
+    cc_.emit(Inst::kIdKmovw, registers_[i].k, from.k);
     return;
   }
   const Vec to = vec(n.size);
@@ -264,7 +263,7 @@ void Emitter::emit_mask_cast(int i) {
     cc_.emit(Inst::kIdVextracti128, high, from.v, imm(1));
     cc_.emit(Inst::kIdVshufps, to, from.v.xmm(), high, imm(0x88));
   }
-  places_[i].v = to;
+  registers_[i].v = to;
 }
 
 void Emitter::emit_conversion(int i) {
@@ -283,7 +282,7 @@ void Emitter::emit_conversion(int i) {
       cc_.emit(Inst::kIdVcvtph2ps, to, half);
     }
   }
-  places_[i].v = to;
+  registers_[i].v = to;
 }
 
 }  // namespace moonlet::program::jit

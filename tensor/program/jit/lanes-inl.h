@@ -92,10 +92,11 @@ TracedMask<T> RebindMask(ScalableTag<T>, TracedMask<U> m) {
   return {m.id};
 }
 
-#define MOONLET_TRACED_BINARY(name, floating, whole)                                              \
-  template <class T>                                                                              \
-  Traced<T> name(Traced<T> a, Traced<T> b) {                                                      \
-    return node<T>(std::is_floating_point_v<T> ? Code::floating : Code::whole, a.raw.id, b.raw.id); \
+#define MOONLET_TRACED_BINARY(name, floating, whole)                                     \
+  template <class T>                                                                     \
+  Traced<T> name(Traced<T> a, Traced<T> b) {                                             \
+    return node<T>(std::is_floating_point_v<T> ? Code::floating : Code::whole, a.raw.id, \
+                   b.raw.id);                                                            \
   }
 MOONLET_TRACED_BINARY(Add, Add, IntAdd)
 MOONLET_TRACED_BINARY(Sub, Sub, IntSub)
@@ -119,11 +120,11 @@ Traced<T> Div(Traced<T> a, Traced<T> b) {
   }
   return node<T>(Code::Div, a.raw.id, b.raw.id);
 }
-#define MOONLET_TRACED_FLOATING(name, ...)       \
-  template <class T>                             \
-  Traced<T> name(Traced<T> a) {                  \
-    static_assert(std::is_floating_point_v<T>);  \
-    return node<T>(__VA_ARGS__);                 \
+#define MOONLET_TRACED_FLOATING(name, ...)      \
+  template <class T>                            \
+  Traced<T> name(Traced<T> a) {                 \
+    static_assert(std::is_floating_point_v<T>); \
+    return node<T>(__VA_ARGS__);                \
   }
 MOONLET_TRACED_FLOATING(Sqrt, Code::Sqrt, a.raw.id)
 MOONLET_TRACED_FLOATING(Round, Code::Round, a.raw.id, -1, -1, 8)
@@ -195,9 +196,9 @@ Traced<T> ShiftRight(Traced<T> a) {
   return node<T>(Code::ShiftRight, a.raw.id, -1, -1, kBits);
 }
 
-#define MOONLET_TRACED_COMPARISON(name, code, first, second)                             \
-  template <class T>                                                                     \
-  TracedMask<T> name(Traced<T> a, Traced<T> b) {                                         \
+#define MOONLET_TRACED_COMPARISON(name, code, first, second)                                   \
+  template <class T>                                                                           \
+  TracedMask<T> name(Traced<T> a, Traced<T> b) {                                               \
     return mask<T>(std::is_floating_point_v<T> ? Code::code : Code::Int##code, first, second); \
   }
 MOONLET_TRACED_COMPARISON(Eq, Equal, a.raw.id, b.raw.id)

@@ -55,8 +55,7 @@ class LoopTracer {
     const int index = static_cast<int>(body_.loads.size());
     const int size = is_bool || is_single(memory.dtype) ? 4 : 8;
     body_.loads.push_back(operand(memory));
-    loads_.push_back(
-        to_.add(is_bool ? Code::MaskLoad : Code::Load, size, -1, -1, -1, index));
+    loads_.push_back(to_.add(is_bool ? Code::MaskLoad : Code::Load, size, -1, -1, -1, index));
     return true;
   }
 
@@ -67,7 +66,8 @@ class LoopTracer {
   int number(const Scalar& value, DType compute) {
     if (compute == DType::Float32)
       return to_.constant(4, std::bit_cast<uint32_t>(value.to<float>()));
-    if (compute == DType::Float64) return to_.constant(8, std::bit_cast<uint64_t>(value.to<double>()));
+    if (compute == DType::Float64)
+      return to_.constant(8, std::bit_cast<uint64_t>(value.to<double>()));
     return to_.constant(8, static_cast<uint64_t>(value.to<int64_t>()));
   }
 
@@ -89,10 +89,10 @@ class LoopTracer {
 
   // As the bits of a bfloat16 and zeros: rounded to nearest even, but NaN.
   int rounded_to_bfloat16(int x) {
-    const int last = to_.add(Code::And, 4, to_.add(Code::ShiftRight, 4, x, -1, -1, 16),
-                             to_.constant(4, 1));
-    const int up = to_.add(Code::IntAdd, 4, to_.add(Code::IntAdd, 4, x, to_.constant(4, 0x7fff)),
-                           last);
+    const int last =
+        to_.add(Code::And, 4, to_.add(Code::ShiftRight, 4, x, -1, -1, 16), to_.constant(4, 1));
+    const int up =
+        to_.add(Code::IntAdd, 4, to_.add(Code::IntAdd, 4, x, to_.constant(4, 0x7fff)), last);
     const int quiet = to_.add(Code::Or, 4, x, to_.constant(4, 0x400000));
     const int all = to_.add(Code::Select, 4, to_.add(Code::Equal, 4, x, x), up, quiet);
     return to_.add(Code::And, 4, all, to_.constant(4, 0xffff0000u));
@@ -104,8 +104,8 @@ class LoopTracer {
     if (dtype == DType::Bool) {
       const bool floats = compute != DType::Int64;
       const int size = compute == DType::Float32 ? 4 : 8;
-      const int zero = to_.add(floats ? Code::Equal : Code::IntEqual, size, node,
-                               to_.constant(size, 0));
+      const int zero =
+          to_.add(floats ? Code::Equal : Code::IntEqual, size, node, to_.constant(size, 0));
       return to_.add(Code::MaskNot, to_[zero].size, zero);
     }
     if (compute == DType::Int64) return -1;
@@ -122,10 +122,10 @@ class LoopTracer {
 
   // The input itself in another dtype.
   bool add_copy(const Loop::Op& op) {
-    const DType way = is_single(op.dtype)         ? DType::Float32
-                      : is_whole(op.dtype)        ? DType::Int64
-                      : op.dtype == DType::Bool   ? DType::Bool
-                                                  : DType::Float64;
+    const DType way = is_single(op.dtype)       ? DType::Float32
+                      : is_whole(op.dtype)      ? DType::Int64
+                      : op.dtype == DType::Bool ? DType::Bool
+                                                : DType::Float64;
     const Loop::Source from = op.in[0];
     int node = -1;
     if (from.kind == Loop::Source::Number) {

@@ -6,7 +6,7 @@
 
 namespace moonlet::program::jit {
 
-// False where an op is not in the table, or a dtype has no place in the trace.
+// False where an op is not in the table, or a dtype is not traced.
 bool trace_loop(const Loop& loop, Target target, Body& body);
 
 // Whether the kernels were compiled so that products and sums become one step.

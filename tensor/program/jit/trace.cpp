@@ -88,18 +88,18 @@ int Trace::add(Node node) {
   return at;
 }
 
+int Trace::mask_constant(int size, bool value) {
+  Node known;
+  known.code = Code::MaskConstant;
+  known.size = static_cast<uint8_t>(size);
+  known.bits = value;
+  return add(known);
+}
+
 // The node that another form of this one is, or -1.
 int Trace::folded(const Node& node) {
   const auto constant_at = [&](int k) -> const Node* {
-    if (node.in[k] < 0 || nodes_[node.in[k]].code != Code::Constant) return nullptr;
-    return &nodes_[node.in[k]];
-  };
-  const auto mask = [&](bool value) {
-    Node known;
-    known.code = Code::MaskConstant;
-    known.size = node.size;
-    known.bits = value;
-    return add(known);
+    return node.in[k] >= 0 && is_constant(node.in[k]) ? &nodes_[node.in[k]] : nullptr;
   };
   const Node *a = constant_at(0), *b = constant_at(1);
   if (a && b) {
@@ -107,48 +107,59 @@ int Trace::folded(const Node& node) {
     uint64_t bits;
     bool truth;
     if (arithmetic(node.code, number(*a), number(*b), value)) {
+      // What has no digits to round keeps its signs and payloads to the processor.
       if (value == value) return constant(node.size, bits_of(value, node.size));
     } else if (bitwise(node.code, a->bits, b->bits, bits)) {
       return constant(node.size, bits);
     } else if (comparison(node.code, number(*a), number(*b), truth)) {
-      return mask(truth);
+      return mask_constant(node.size, truth);
     }
   }
-  const Node* first = node.in[0] >= 0 ? &nodes_[node.in[0]] : nullptr;
   if (node.code == Code::Mul && b && number(*b) == 1) return node.in[0];
   if (node.code == Code::Mul && a && number(*a) == 1) return node.in[1];
   if (node.code == Code::Div && b && number(*b) == 1) return node.in[0];
-  if (node.code == Code::MaskNot) {
-    if (first->code == Code::MaskNot) return first->in[0];
-    if (first->code == Code::MaskConstant) return mask(first->bits == 0);
-  }
-  if (node.code == Code::MaskCast && first->size == node.size) return node.in[0];
-  if (node.code == Code::MaskCast && first->code == Code::MaskConstant) return mask(first->bits);
-  if (node.code == Code::Select && first->code == Code::MaskConstant)
-    return node.in[first->bits ? 1 : 2];
-  if (node.code == Code::Select && node.in[1] == node.in[2]) return node.in[1];
-  if (node.code == Code::MaskAnd || node.code == Code::MaskOr) {
-    const bool is_and = node.code == Code::MaskAnd;
-    for (int k = 0; k < 2; ++k) {
-      const Node& known = nodes_[node.in[k]];
-      if (known.code != Code::MaskConstant) continue;
-      return (known.bits != 0) == is_and ? node.in[1 - k] : mask(!is_and);
+  if ((node.code == Code::Equal || node.code == Code::IntEqual) && b)
+    return folded_equality(node, *b);
+  return folded_mask(node);
+}
+
+int Trace::folded_mask(const Node& node) {
+  const auto known_at = [&](int k) { return nodes_[node.in[k]].code == Code::MaskConstant; };
+  const auto value_at = [&](int k) { return nodes_[node.in[k]].bits != 0; };
+  switch (node.code) {
+    case Code::MaskNot:
+      if (known_at(0)) return mask_constant(node.size, !value_at(0));
+      return nodes_[node.in[0]].code == Code::MaskNot ? nodes_[node.in[0]].in[0] : -1;
+    case Code::MaskCast:
+      if (known_at(0)) return mask_constant(node.size, value_at(0));
+      return nodes_[node.in[0]].size == node.size ? node.in[0] : -1;
+    case Code::Select:
+      if (known_at(0)) return node.in[value_at(0) ? 1 : 2];
+      return node.in[1] == node.in[2] ? node.in[1] : -1;
+    case Code::MaskAnd:
+    case Code::MaskOr: {
+      const bool is_and = node.code == Code::MaskAnd;
+      for (int k = 0; k < 2; ++k)
+        if (known_at(k))
+          return value_at(k) == is_and ? node.in[1 - k] : mask_constant(node.size, !is_and);
+      return node.in[0] == node.in[1] ? node.in[0] : -1;
     }
-    if (node.in[0] == node.in[1]) return node.in[0];
+    default: return -1;
   }
-  // A mask as numbers, compared with one.
-  if ((node.code == Code::Equal || node.code == Code::IntEqual) && b &&
-      first->code == Code::Select && is_constant(first->in[1]) && is_constant(first->in[2])) {
-    const Node inner = *first;
-    const auto equals = [&](int which) {
-      return node.code == Code::Equal ? number(nodes_[which]) == number(*b)
-                                      : nodes_[which].bits == b->bits;
-    };
-    const bool yes = equals(inner.in[1]), no = equals(inner.in[2]);
-    if (yes == no) return mask(yes);
-    return yes ? inner.in[0] : add(Code::MaskNot, inner.size, inner.in[0]);
-  }
-  return -1;
+}
+
+// A mask as numbers, compared with one, is the mask again.
+int Trace::folded_equality(const Node& node, const Node& with) {
+  const Node first = nodes_[node.in[0]];
+  if (first.code != Code::Select || !is_constant(first.in[1]) || !is_constant(first.in[2]))
+    return -1;
+  const auto equals = [&](int which) {
+    return node.code == Code::Equal ? number(nodes_[which]) == number(with)
+                                    : nodes_[which].bits == with.bits;
+  };
+  const bool yes = equals(first.in[1]), no = equals(first.in[2]);
+  if (yes == no) return mask_constant(node.size, yes);
+  return yes ? first.in[0] : add(Code::MaskNot, nodes_[first.in[0]].size, first.in[0]);
 }
 
 std::vector<bool> Trace::needed(const std::vector<int>& results) const {

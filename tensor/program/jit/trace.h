@@ -1,5 +1,6 @@
-// tensor/program/jit/trace.h: straight-line code on vectors, before it has registers: what running a
-// functor on traced values (lanes-inl.h) leaves behind, and what the emitter makes instructions of.
+// tensor/program/jit/trace.h: straight-line code on vectors, before it has registers: what running
+// a functor on traced values (lanes-inl.h) leaves behind, and what the emitter makes instructions
+// of.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,7 @@ enum class Code : uint8_t {
   And,    // of bits
   Or,
   Xor,
-  AndNot,  // ~a & b
+  AndNot,     // ~a & b
   ShiftLeft,  // by `imm`
   ShiftRight,
   IntAdd,
@@ -41,12 +42,12 @@ enum class Code : uint8_t {
   MaskAnd,
   MaskOr,
   MaskNot,
-  MaskCast,  // for elements of the other size
-  MaskLoad,  // of bools
-  Select,    // mask a: b, else c
-  Widen,     // float32 to float64
-  Narrow,    // float64 to float32
-  IntToFloat,  // int64 to float32 or float64
+  MaskCast,     // for elements of the other size
+  MaskLoad,     // of bools
+  Select,       // mask a: b, else c
+  Widen,        // float32 to float64
+  Narrow,       // float64 to float32
+  IntToFloat,   // int64 to float32 or float64
   RoundToHalf,  // float32 to float16 and back
 };
 
@@ -93,6 +94,9 @@ class Trace {
 
  private:
   int folded(const Node& node);
+  int folded_mask(const Node& node);
+  int folded_equality(const Node& node, const Node& with);
+  int mask_constant(int size, bool value);
   std::vector<bool> needed(const std::vector<int>& results) const;
 
   struct Hash {
