@@ -174,20 +174,21 @@ class LoopTracer {
     if (is_power && op.in[1].kind != Loop::Source::Number) return false;
 
     Trace own;
-    std::vector<int> inputs, arguments;
+    std::vector<int> inputs, arguments(static_cast<size_t>(op.inputs + op.param_count));
     const int size = op.compute == DType::Float32 ? 4 : 8;
-    for (int k = 0; k < op.inputs; ++k) {
+    for (int k = 0; k < op.param_count; ++k)
+      arguments[op.inputs + k] =
+          argument(own, size, inputs, number(loop_.params[op.first_param + k], op.compute));
+    // From the last to the first, as GCC evaluates arguments: Trace::contract() has an order.
+    for (int k = op.inputs - 1; k >= 0; --k) {
       const Loop::Source from = op.in[k];
       const int node = from.kind == Loop::Source::Number
                            ? number(loop_.numbers[from.index], op.compute)
                            : converted(source(from), loop_.dtype_of(from), op.compute);
       if (node < 0) return false;
-      arguments.push_back(is_power && k == 1 ? own.constant(size, to_[node].bits)
-                                             : argument(own, size, inputs, node));
+      arguments[k] = is_power && k == 1 ? own.constant(size, to_[node].bits)
+                                        : argument(own, size, inputs, node);
     }
-    for (int k = 0; k < op.param_count; ++k)
-      arguments.push_back(
-          argument(own, size, inputs, number(loop_.params[op.first_param + k], op.compute)));
     tracing = &own;
     const int result = run(arguments.data());
     tracing = nullptr;

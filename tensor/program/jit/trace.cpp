@@ -4,6 +4,7 @@
 
 #include <bit>
 #include <cmath>
+#include <utility>
 
 namespace moonlet::program::jit {
 
@@ -175,6 +176,12 @@ std::vector<bool> Trace::needed(const std::vector<int>& results) const {
 // As GCC contracts: from the first product on, each that is only used by sums and differences of
 // its own block, once in each, becomes part of all of these.
 void Trace::contract(const std::vector<int>& results) {
+  // Of two factors or summands the first is the one that was computed first, and inputs are last, as
+  // GCC orders them: of two NaN an instruction gives the first.
+  const auto rank = [&](int32_t i) { return nodes_[i].code == Code::Load ? i + size() : i; };
+  for (Node& n : nodes_)
+    if ((n.code == Code::Add || n.code == Code::Mul) && rank(n.in[0]) > rank(n.in[1]))
+      std::swap(n.in[0], n.in[1]);
   const std::vector<bool> is_needed = needed(results);
   std::vector<std::vector<int>> uses(nodes_.size());
   std::vector<bool> kept(nodes_.size(), false);
