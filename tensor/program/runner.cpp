@@ -110,11 +110,19 @@ void Runner::check_inputs(std::span<const Tensor> inputs) const {
     const Device expected = graph.buffers[v.buffer].device;
     check(t.device() == expected, "program: expected input ", i + 1, " on ", expected, ", got ",
           t.device());
-    for (const BufferId written : plan_->written())
-      check(
-          written == v.buffer || on_[written].storage != &t.storage(), "program: input ", i + 1,
-          " shares memory with a tensor that the program changes, which it did not when captured");
   }
+}
+
+// What the program writes is read through no other input.
+void Runner::check_apart(std::span<const Tensor> inputs) const {
+  const Graph& graph = plan_->graph();
+  for (const BufferId written : plan_->written())
+    for (size_t i = 0; i < inputs.size(); ++i)
+      check(
+          graph.values[graph.inputs[i]].buffer == written ||
+              on_[written].storage != &inputs[i].storage(),
+          "program: input ", i + 1,
+          " shares memory with a tensor that the program changes, which it did not when captured");
 }
 
 // The buffer lies in that storage from now on.
@@ -208,6 +216,7 @@ void Runner::bind_all(std::span<const Tensor> inputs, std::span<const Tensor> ou
       bind(v.buffer, inputs[i].storage(), shift);
     seen[v.buffer] = true;
   }
+  check_apart(inputs);
   bind_outputs(inputs, outputs);
 }
 

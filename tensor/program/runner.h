@@ -68,6 +68,7 @@ class Runner {
   class Unbind;
 
   void check_inputs(std::span<const Tensor> inputs) const;
+  void check_apart(std::span<const Tensor> inputs) const;
   void bind(BufferId buffer, Storage& storage, int64_t shift);
   void bind_all(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   void bind_outputs(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
