@@ -79,7 +79,8 @@ Runner::Runner(std::shared_ptr<const Plan> plan)
       tensors_(plan_->graph().values.size()),
       on_(plan_->graph().buffers.size()),
       pointwise_(plan_->steps().size()),
-      calls_(plan_->steps().size()) {}
+      calls_(plan_->steps().size()),
+      loops_(plan_->steps().size()) {}
 
 Runner::~Runner() {
   for (OnBuffer& on : on_) {
@@ -294,6 +295,22 @@ bool Runner::prepare_pointwise_call(int step) {
   return true;
 }
 
+void Runner::prepare_loop(int step) {
+  const Graph& graph = plan_->graph();
+  const Group& group = plan_->loops()[plan_->steps()[step].loop].group;
+  auto call = std::make_unique<LoopCall>();
+  call->addresses.resize(group.slots.size());
+  for (size_t i = 0; i < group.slots.size(); ++i)
+    on_[group.slots[i]].patches.push_back({&call->addresses[i], 0});
+  for (const int32_t i : group.nodes)
+    each_written(graph.nodes[i], [&](ValueId id) {
+      if (graph.buffers[graph.values[id].buffer].kind == Buffer::Kind::Internal) return;
+      const PointwiseOp* const op = graph.nodes[i].op->pointwise;
+      call->changed.emplace_back(op ? op->inplace_name : graph.nodes[i].op->name, tensor(id));
+    });
+  loops_[step] = std::move(call);
+}
+
 void Runner::prepare_call(int step) {
   const Step& plan = plan_->steps()[step];
   const Node& node = plan_->graph().nodes[plan.node];
@@ -340,6 +357,10 @@ void Runner::set_numbers(int32_t source, std::span<const BoxedValue> numbers) {
 void Runner::prepare() {
   for (OnBuffer& on : on_) on.patches.clear();  // of an attempt that threw
   for (int s = 0; s < static_cast<int>(plan_->steps().size()); ++s) {
+    if (plan_->steps()[s].kind == Step::Kind::Loop) {
+      prepare_loop(s);
+      continue;
+    }
     const bool done = plan_->steps()[s].kind == Step::Kind::Pointwise && prepare_pointwise_call(s);
     if (!done) prepare_call(s);
   }
@@ -375,6 +396,13 @@ void Runner::run_step(int step) {
   const Step& plan = plan_->steps()[step];
   at_ = plan.node;
   stop_if_requested();
+  if (LoopCall* const call = loops_[step].get()) {
+    for (const auto& [op, changed] : call->changed) {
+      check_writable(op, changed);
+      mark_changed(changed, op);
+    }
+    return plan_->loops()[plan.loop].executor->run(call->addresses.data());
+  }
   if (PointwiseCall* const call = pointwise_[step].get()) {
     if (call->changed.defined()) {
       const char* const op = plan_->graph().nodes[plan.node].op->pointwise->inplace_name;

@@ -38,6 +38,11 @@ class Runner {
     PreparedPointwise prepared;
     Tensor changed;  // what scripts may see change; undefined where nobody does
   };
+  // The addresses of a loop, and what scripts may see change.
+  struct LoopCall {
+    std::vector<char*> addresses;
+    std::vector<std::pair<const char*, Tensor>> changed;  // by an op
+  };
   struct Call {
     std::vector<BoxedValue> arguments;
     RawOp::Call form = nullptr;
@@ -69,6 +74,7 @@ class Runner {
   void bind_arena();
   void prepare();
   void prepare_call(int step);
+  void prepare_loop(int step);
   bool prepare_pointwise_call(int step);
   BoxedValue boxed(const Argument& argument);
   const Tensor& tensor(ValueId id);
@@ -83,6 +89,7 @@ class Runner {
   std::vector<OnBuffer> on_;                               // by buffer
   std::vector<std::unique_ptr<PointwiseCall>> pointwise_;  // by step
   std::vector<std::unique_ptr<Call>> calls_;               // by step
+  std::vector<std::unique_ptr<LoopCall>> loops_;           // by step
   BoxedValues results_;
   std::vector<bool> seen_;                        // by buffer: inputs that are bound
   std::vector<std::vector<BoxedValue>> numbers_;  // by source: those that were given last
