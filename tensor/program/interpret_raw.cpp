@@ -16,13 +16,18 @@ std::vector<Tensor> own_parameters(const Graph& graph) {
 void check_geometry(const Value& value, const Tensor& t, const char* what, size_t i) {
   check(t.defined() && t.dtype() == value.dtype && t.sizes() == value.sizes &&
             t.strides() == value.strides,
-        "program: ", what, ' ', i + 1, ": expected ", value.dtype, " of shape ", value.sizes,
+        "program: ", what, " ", i + 1, ": expected ", value.dtype, " of shape ", value.sizes,
         " and strides ", value.strides, ", got ",
         t.defined() ? text(t.dtype(), " of shape ", t.sizes(), " and strides ", t.strides())
                     : std::string("nothing"));
 }
 
 }  // namespace
+
+Memory::Memory(const Graph& graph)
+    : graph_(graph), tensors_(graph.values.size()), bases_(graph.buffers.size()) {
+  give_parameters(own_parameters(graph));
+}
 
 Memory::Memory(const Graph& graph, std::span<const Tensor> inputs)
     : Memory(graph, inputs, own_parameters(graph)) {}
@@ -32,15 +37,19 @@ Memory::Memory(const Graph& graph, std::span<const Tensor> inputs,
     : graph_(graph), tensors_(graph.values.size()), bases_(graph.buffers.size()) {
   check(inputs.size() == graph.inputs.size(), "program: expected ", graph.inputs.size(),
         " inputs, got ", inputs.size());
-  check(parameters.size() == graph.parameters.size(), "program: expected ", graph.parameters.size(),
-        " parameters, got ", parameters.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     check_geometry(graph.values[graph.inputs[i]], inputs[i], "input", i);
     give(graph.inputs[i], inputs[i]);
   }
+  give_parameters(parameters);
+}
+
+void Memory::give_parameters(std::span<const Tensor> parameters) {
+  check(parameters.size() == graph_.parameters.size(), "program: expected ",
+        graph_.parameters.size(), " parameters, got ", parameters.size());
   for (size_t i = 0; i < parameters.size(); ++i) {
-    check_geometry(graph.values[graph.parameters[i].value], parameters[i], "parameter", i);
-    give(graph.parameters[i].value, parameters[i]);
+    check_geometry(graph_.values[graph_.parameters[i].value], parameters[i], "parameter", i);
+    give(graph_.parameters[i].value, parameters[i]);
   }
 }
 

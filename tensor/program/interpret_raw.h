@@ -16,6 +16,8 @@ class Memory {
   // `inputs` are of the sizes, strides and dtypes of the graph's. Parameters are the graph's own
   // tensors unless given; what the graph writes is written.
   Memory(const Graph& graph, std::span<const Tensor> inputs);
+  // Without inputs: for nodes that depend on parameters alone.
+  explicit Memory(const Graph& graph);
   Memory(const Graph& graph, std::span<const Tensor> inputs, std::span<const Tensor> parameters);
 
   // The tensor of a value, made of its geometry where no node gave one.
@@ -24,6 +26,7 @@ class Memory {
   void run(const Node& node);
 
  private:
+  void give_parameters(std::span<const Tensor> parameters);
   void give(ValueId id, const Tensor& t);
   BoxedValue boxed(const Argument& argument);
   void take(const Result& result, const BoxedValue& given, const Node& node);
