@@ -29,6 +29,20 @@ local function checks(row)
   return found and "true" or nil
 end
 
+-- Whether the plain form is checks, new results and a kernel, which may be called without the rest.
+local function is_kernel_alone(row)
+  if row.kind ~= "structured" or not row.raw_out_form or row.random or row.cpu_only or row.steady then return false end
+  for _, arg in ipairs(row.args) do
+    if arg.written or arg.type:find "^Positions" or arg.type:find "^Indices" then return false end
+  end
+  return true
+end
+
+local function kernel_call(row)
+  return ("boxing::KernelCall<&KernelTable::%s, &%s::%s>::run"):format(row.family,
+    cpptext.kernel_struct(row.family), row.name)
+end
+
 local function raw_op(row)
   local view = row.kind == "view"
   local kernel = cpptext.has_kernel(row)
@@ -41,15 +55,18 @@ local function raw_op(row)
     { "plain", view and boxed("views", row.name) or form(row.plain_form, "") },
     { "inplace", form(kernel and row.raw_inplace_form, "_") },
     { "out", form(kernel and row.raw_out_form, "_out") },
-    { "tensors", tensors(row) }, { "pointwise", row.kind == "pointwise" and ("&raw::k%s"):format(row.camel) or nil },
+    { "tensors", tensors(row) },
+    { "pointwise", row.kind == "pointwise" and ("&raw::k%s"):format(row.camel) or nil },
+    { "kernel", is_kernel_alone(row) and kernel_call(row) or nil },
   } })
 end
 
 local file = [[
 // Generated from tensor/ops/$family.lua: the ops of the family without the tape, as values at run time.
-#include "tensor/core/boxing.h"
+#include "tensor/core/kernel_call.h"
 #include "tensor/core/raw_op.h"
 #include "tensor/core/views.h"
+#include "tensor/kernels_$family.h"
 #include "tensor/raw_$family.h"
 
 namespace moonlet {
