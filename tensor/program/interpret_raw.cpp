@@ -49,7 +49,9 @@ void Memory::give_parameters(std::span<const Tensor> parameters) {
         graph_.parameters.size(), " parameters, got ", parameters.size());
   for (size_t i = 0; i < parameters.size(); ++i) {
     check_geometry(graph_.values[graph_.parameters[i].value], parameters[i], "parameter", i);
-    give(graph_.parameters[i].value, parameters[i]);
+    // A gradient may be an input that the function knew as a parameter.
+    if (!tensors_[graph_.parameters[i].value].defined())
+      give(graph_.parameters[i].value, parameters[i]);
   }
 }
 

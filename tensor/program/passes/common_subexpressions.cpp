@@ -18,7 +18,8 @@ constexpr int64_t kKeptBytes = int64_t{64} << 10;
 // Whether the node does nothing but give new memory that nobody writes to.
 bool is_candidate(const Graph& graph, const Effects& effects, int at) {
   const Node& node = graph.nodes[at];
-  if (node.form != OpInfo::Form::Plain || node.op->random || is_view(node)) return false;
+  if (node.form != OpInfo::Form::Plain || node.op->random || is_view(node) || node.numbers != kNone)
+    return false;
   bool fit = !node.results.empty();
   each_written(node, [&](ValueId) { fit = false; });
   each_result(node, [&](ValueId id) {

@@ -114,7 +114,8 @@ bool checks_elements(const Graph& graph, const Node& node) {
 }
 
 bool is_pure(const Graph& graph, const Node& node) {
-  if (node.form != OpInfo::Form::Plain || node.op->random || is_view(node)) return false;
+  if (node.form != OpInfo::Form::Plain || node.op->random || is_view(node) || node.numbers != kNone)
+    return false;
   bool writes_any = false;
   each_written(node, [&](ValueId) { writes_any = true; });
   return !writes_any && !checks_elements(graph, node);

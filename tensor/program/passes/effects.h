@@ -59,8 +59,8 @@ bool same_geometry(const Value& a, const Value& b);
 // Whether a node may raise an error that depends on the elements it reads, as for an index out of
 // range: it runs though nobody uses what it gives.
 bool checks_elements(const Graph& graph, const Node& node);
-// Whether a node is a plain op that gives new memory and does nothing else: neither draws random
-// numbers nor writes.
+// Whether a node is a plain op that gives new memory, the same of the same, and does nothing else:
+// neither draws random numbers nor writes nor raises errors.
 bool is_pure(const Graph& graph, const Node& node);
 
 }  // namespace moonlet::program

@@ -15,7 +15,8 @@ struct PassOptions {
   bool parameters_constant = false;
   // The most bytes that are kept so.
   int64_t constant_bytes = int64_t{64} << 20;
-  // Results may differ in the last bits: attention written out becomes one op.
+  // Otherwise results may differ in the last bits: attention written out becomes one op, and a bias
+  // that is added part of its product.
   bool same_bits = true;
   // The scale and shift of batch norm in evaluation become part of the convolution before it. The
   // results differ in the last bits, so it is for programs for inference whose user asks for it;
@@ -43,8 +44,8 @@ bool merge_common(Graph& graph);
 bool drop_copies(Graph& graph);
 // With parameters_constant: runs nodes that depend on constants alone.
 bool fold_constants(Graph& graph, const PassOptions& options);
-// A bias that is added to a product, where a row gives the same bits.
-bool merge_epilogues(Graph& graph);
+// Without same_bits: a bias that is added to a product becomes part of it.
+bool merge_epilogues(Graph& graph, const PassOptions& options);
 // With `fold`.
 bool fold_batch_norm(Graph& graph, const PassOptions& options);
 // Without `same_bits`: softmax(q k^T * s) v.

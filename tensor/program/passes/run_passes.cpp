@@ -19,6 +19,9 @@ void run_passes(Graph& graph, const PassOptions& options) {
     changed = merge_common(graph) || changed;
     changed = drop_copies(graph) || changed;
     changed = fold_constants(graph, options) || changed;
+    changed = fold_batch_norm(graph, options) || changed;
+    changed = merge_attention(graph, options) || changed;
+    changed = merge_epilogues(graph, options) || changed;
     changed = drop_dead_code(graph) || changed;
     if (!changed) break;
   }

@@ -11,6 +11,9 @@ namespace moonlet::program {
 
 namespace {
 
+// Whether each run gives the same view.
+bool is_fixed_view(const Node& node) { return is_view(node) && node.numbers == kNone; }
+
 // The values of a buffer that are known so far.
 class Known {
  public:
@@ -38,7 +41,7 @@ bool merge_equal(Graph& graph) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     Node& node = graph.nodes[i];
     standing.apply(node);
-    const ValueId view = is_view(node) ? only_result(node) : kNone;
+    const ValueId view = is_fixed_view(node) ? only_result(node) : kNone;
     const ValueId same = view == kNone ? kNone : known.like(view);
     if (same != kNone && same != view && !effects.is_output(view)) {
       standing.set(view, same);
@@ -102,10 +105,10 @@ bool join_chains(Graph& graph) {
   const Effects effects(graph);
   bool any = false;
   for (Node& node : graph.nodes) {
-    if (!is_view(node)) continue;
+    if (!is_fixed_view(node)) continue;
     const ValueId x = tensor_argument(node, 0);
     const int giver = x == kNone ? kNone : effects.giver(x);
-    if (giver != kNone && is_view(graph.nodes[giver]))
+    if (giver != kNone && is_fixed_view(graph.nodes[giver]))
       any = join(graph, node, graph.nodes[giver]) || any;
   }
   return any;

@@ -91,6 +91,16 @@ inline Tensor sum(T x) {
   return sum(x, all);
 }
 inline Tensor softmax(T x, I dim) { return plain("softmax", x, dim); }
+inline Tensor rsqrt(T x) { return plain("rsqrt", x); }
+inline Tensor add(T x, double y) { return plain("add", x, Scalar(y)); }
+inline Tensor div(T x, double y) { return plain("div", x, Scalar(y)); }
+inline Tensor addcmul(T x, T a, T b) { return plain("addcmul", x, a, b, Scalar(1)); }
+inline Tensor bmm(T a, T b) { return plain("bmm", a, b); }
+// Of images, stride and dilation 1.
+inline Tensor conv(T x, T weight, T bias, I padding, I groups = 1) {
+  return plain("native_conv", x, weight, bias.defined() ? BoxedValue(bias) : kNothing, Dims{1, 1},
+               Dims{padding, padding}, Dims{1, 1}, groups);
+}
 inline Tensor mm(T a, T b) { return plain("mm", a, b); }
 inline Tensor linear(T x, T weight, T bias) {
   return plain("linear", x, weight, bias.defined() ? BoxedValue(bias) : kNothing);
