@@ -23,6 +23,7 @@ struct RawOp {
   // among the arguments, and several are not given back; the in-place form gives its first
   // argument.
   Call plain = nullptr, inplace = nullptr, out = nullptr;
+  uint32_t tensors = 0;  // the row's arguments that are tensors, numbers in their place too, by bit
   // Of pointwise ops.
   const PointwiseOp* pointwise = nullptr;
 

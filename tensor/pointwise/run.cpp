@@ -11,7 +11,7 @@ namespace moonlet {
 
 namespace {
 
-using Params = std::initializer_list<Scalar>;
+using Params = std::span<const Scalar>;
 
 // The inputs of one call.
 struct Inputs {
@@ -135,7 +135,7 @@ void fill_plan(PointwisePlan& plan, const PointwiseOp& op, const Inputs& in, DTy
   plan.inputs = in.count;
   plan.compute = compute_dtype(computed);
   plan.device = out.device();
-  plan.params = params.begin();
+  plan.params = params.data();
   plan.param_count = static_cast<int>(params.size());
   plan.out.data = out.raw();
   plan.out.scalar = nullptr;
@@ -243,7 +243,8 @@ void launch_into(const PointwiseOp& op, const Inputs& in, DType computed, Params
 }  // namespace
 
 Tensor run_pointwise(const PointwiseOp& op, std::initializer_list<const Operand*> operands,
-                     Params params) {
+                     std::initializer_list<Scalar> numbers) {
+  const Params params(numbers.begin(), numbers.size());
   Inputs in;
   for (const Operand* x : operands) in.add(x);
   check_inputs(op, in);
@@ -263,7 +264,9 @@ Tensor run_pointwise(const PointwiseOp& op, std::initializer_list<const Operand*
 }
 
 Tensor& run_pointwise_inplace(const PointwiseOp& op, Tensor& self,
-                              std::initializer_list<const Operand*> rest, Params params) {
+                              std::initializer_list<const Operand*> rest,
+                              std::initializer_list<Scalar> numbers) {
+  const Params params(numbers.begin(), numbers.size());
   const Operand first(self);
   Inputs in;
   in.add(&first);
@@ -282,7 +285,9 @@ Tensor& run_pointwise_inplace(const PointwiseOp& op, Tensor& self,
 }
 
 Tensor& run_pointwise_out(const PointwiseOp& op, Tensor& out,
-                          std::initializer_list<const Operand*> operands, Params params) {
+                          std::initializer_list<const Operand*> operands,
+                          std::initializer_list<Scalar> numbers) {
+  const Params params(numbers.begin(), numbers.size());
   Inputs in;
   for (const Operand* x : operands) in.add(x);
   check_inputs(op, in);
@@ -303,6 +308,30 @@ Tensor& run_pointwise_out(const PointwiseOp& op, Tensor& out,
   }
   launch_into(op, in, computed, params, out);
   return out;
+}
+
+bool prepare_pointwise(const PointwiseOp& op, std::span<const Operand* const> operands,
+                       std::span<const Scalar> params, const Tensor& out,
+                       PreparedPointwise& prepared) {
+  Inputs in;
+  for (const Operand* x : operands) in.add(x);
+  check_inputs(op, in);
+  for (int i = 0; i < in.count; ++i) {
+    const Tensor* x = in.tensors[i];
+    const bool byte_mask = x && (op.mask_args >> i & 1u) && x->dtype() != DType::Bool;
+    if (byte_mask || (x && needs_copy_before_writing(out, *x))) return false;
+  }
+  const DType computed = computation_dtype(op, in, params);
+  if (!can_cast(result_dtype(op, computed), out.dtype()) || !(broadcast_all(op, in) == out.sizes()))
+    return false;
+  if (op.chooses || (op.result == PointwiseOp::Bool && computed == DType::UInt64))
+    check_choices(op, in, computed, params);
+  prepared.kernel = nullptr;
+  if (out.numel() == 0) return true;
+  fill_plan(prepared.plan, op, in, computed, params, out);
+  const KernelTable& table = kernels_for(prepared.plan.device.type, op.name);
+  prepared.kernel = table.pointwise_ops[op.family][op.index];
+  return prepared.kernel != nullptr;
 }
 
 }  // namespace moonlet

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <span>
 
 #include "tensor/core/operand.h"
 #include "tensor/pointwise/plan.h"
@@ -46,5 +47,18 @@ Tensor& run_pointwise_inplace(const PointwiseOp& op, Tensor& self,
 Tensor& run_pointwise_out(const PointwiseOp& op, Tensor& out,
                           std::initializer_list<const Operand*> in,
                           std::initializer_list<Scalar> params);
+
+// A call whose geometry is known, to be made again and again on other memory: the pointers in the
+// plan may change between the runs of the kernel, which is null where there are no elements.
+struct PreparedPointwise {
+  PointwisePlan plan;
+  void (*kernel)(const PointwisePlan& plan) = nullptr;
+};
+// For a result in `out`. The numbers among `in`, and `params`, must live as long as what is
+// prepared. False when the call is more than its kernel: where it copies what it reads, or casts a
+// mask. Throws as the call does.
+bool prepare_pointwise(const PointwiseOp& op, std::span<const Operand* const> in,
+                       std::span<const Scalar> params, const Tensor& out,
+                       PreparedPointwise& prepared);
 
 }  // namespace moonlet

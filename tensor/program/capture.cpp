@@ -131,6 +131,8 @@ void Capture::write(const OpInfo& op, const BoxedValues& arguments, const BoxedV
   const RawOp* const raw = find_raw_op(op.row->name);
   if (raw == nullptr || raw->form(op.form) == nullptr)
     return stop(std::string(op.name) + " is an op that programs do not know");
+  if (raw->kind == OpKind::Allocating)
+    return stop(std::string(op.name) + " gives a result whose size depends on values");
   Node node{raw, op.form, {}, {}, line()};
   node.arguments.reserve(arguments.size());
   for (const BoxedValue& each : arguments) node.arguments.push_back(argument(each));

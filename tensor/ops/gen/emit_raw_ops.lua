@@ -11,6 +11,15 @@ local op_template = [[
     $fields
 },]]
 
+-- The arguments that are tensors or operands, by bit.
+local function tensors(row)
+  local bits = 0
+  for i, arg in ipairs(row.args) do
+    if arg.info.tensor then bits = bits | 1 << (i - 1) end
+  end
+  return tostring(bits)
+end
+
 local function raw_op(row)
   local view = row.kind == "view"
   local kernel = cpptext.has_kernel(row)
@@ -22,7 +31,7 @@ local function raw_op(row)
     { "plain", view and boxed("views", row.name) or form(row.plain_form, "") },
     { "inplace", form(kernel and row.raw_inplace_form, "_") },
     { "out", form(kernel and row.raw_out_form, "_out") },
-    { "pointwise", row.kind == "pointwise" and ("&raw::k%s"):format(row.camel) or nil },
+    { "tensors", tensors(row) }, { "pointwise", row.kind == "pointwise" and ("&raw::k%s"):format(row.camel) or nil },
   } })
 end
 

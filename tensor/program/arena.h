@@ -1,0 +1,28 @@
+// tensor/program/arena.h: places blocks in one arena at the time a plan is made: each is taken for
+// a while, and what is given back is used again.
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+namespace moonlet::program {
+
+class Arena {
+ public:
+  static constexpr int64_t kAlignment = 64;  // of all blocks: a cache line, and a vector of AVX-512
+
+  // The offset of a free block, the smallest that is large enough.
+  int64_t take(int64_t bytes);
+  void give_back(int64_t offset, int64_t bytes);
+  // What all blocks need.
+  int64_t bytes() const { return end_; }
+
+ private:
+  static int64_t rounded(int64_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  std::map<int64_t, int64_t> free_;  // offset to bytes; neighbours are joined
+  int64_t end_ = 0;
+};
+
+}  // namespace moonlet::program

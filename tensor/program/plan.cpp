@@ -1,0 +1,168 @@
+// tensor/program/plan.cpp: chooses how each node runs, and places buffers by when they are used.
+#include "tensor/program/plan.h"
+
+#include <algorithm>
+
+#include "tensor/core/error.h"
+#include "tensor/program/arena.h"
+
+namespace moonlet::program {
+
+namespace {
+
+using Place = Placement::Place;
+
+// When a buffer is made and used last, as indices of steps.
+struct Life {
+  int begin = kNone, end = kNone;
+  void use(int step) {
+    if (begin == kNone) begin = step;
+    end = step;
+  }
+};
+
+bool has_one_result(const Node& node) {
+  return node.results.size() == 1 && std::holds_alternative<ValueRef>(node.results[0]) &&
+         std::get<ValueRef>(node.results[0]).id != kNone;
+}
+
+// Whether all results are tensors that the node makes, on buffers of their own.
+bool makes_all_results(const Graph& graph, const Node& node) {
+  for (const Result& r : node.results) {
+    const auto* one = std::get_if<ValueRef>(&r);
+    if (!one || one->id == kNone) return false;
+    const BufferId made = graph.values[one->id].buffer;
+    bool shared = graph.buffers[made].kind != Buffer::Kind::Internal;
+    each_argument(node, [&](ValueId a) { shared = shared || graph.values[a].buffer == made; });
+    if (shared) return false;
+  }
+  return !node.results.empty();
+}
+
+Step::Kind kind_of(const Graph& graph, const Node& node) {
+  using Form = OpInfo::Form;
+  const bool computes =
+      node.form == Form::Plain ? makes_all_results(graph, node) : node.form == Form::InPlace;
+  if (node.op->pointwise != nullptr && computes && has_one_result(node))
+    return Step::Kind::Pointwise;
+  if (node.form != Form::Plain || !computes) return Step::Kind::AsIs;
+  if (node.op->out != nullptr) return Step::Kind::Out;
+  const bool copied = node.op->kind == OpKind::Update && node.op->inplace != nullptr &&
+                      has_one_result(node) && std::holds_alternative<ValueRef>(node.arguments[0]);
+  return copied ? Step::Kind::Copied : Step::Kind::AsIs;
+}
+
+bool covers(const Graph& graph, ValueId id) {
+  const Value& v = graph.values[id];
+  int64_t numel = 1;
+  for (const int64_t n : v.sizes) numel *= n;
+  return v.offset == 0 && is_dense(v.sizes, v.strides) &&
+         numel * static_cast<int64_t>(size_of(v.dtype)) == graph.buffers[v.buffer].bytes;
+}
+
+bool lie_alike(const Graph& graph, ValueId a, ValueId b) {
+  const Value &x = graph.values[a], &y = graph.values[b];
+  return x.sizes == y.sizes && x.strides == y.strides && size_of(x.dtype) == size_of(y.dtype) &&
+         covers(graph, a) && covers(graph, b);
+}
+
+// The buffer that the result of a step may take over: a pointwise kernel may write where it reads,
+// element by element. It ends here, and is read as the result is written.
+BufferId reusable(const Graph& graph, const Step& step, const std::vector<Life>& lives, int at) {
+  const Node& node = graph.nodes[step.node];
+  if (step.kind != Step::Kind::Pointwise || node.form != OpInfo::Form::Plain) return kNone;
+  const ValueId made = std::get<ValueRef>(node.results[0]).id;
+  const auto fits = [&](BufferId b) {
+    bool alike = true;
+    each_argument(node, [&](ValueId id) {
+      alike = alike && (graph.values[id].buffer != b || lie_alike(graph, id, made));
+    });
+    return alike;
+  };
+  BufferId found = kNone;
+  each_argument(node, [&](ValueId id) {
+    const BufferId b = graph.values[id].buffer;
+    if (found == kNone && lives[b].end == at && lives[b].begin != at && fits(b)) found = b;
+  });
+  return found;
+}
+
+}  // namespace
+
+std::shared_ptr<const Plan> Plan::make(Graph graph) {
+  std::shared_ptr<Plan> plan(new Plan);
+  plan->graph_ = std::move(graph);
+  plan->choose_steps();
+  plan->place_buffers();
+  return plan;
+}
+
+void Plan::choose_steps() {
+  for (int32_t i = 0; i < static_cast<int32_t>(graph_.nodes.size()); ++i) {
+    const Node& node = graph_.nodes[i];
+    if (is_view(node)) continue;
+    check(node.op->form(node.form) != nullptr, node.op->name, ": a program has no such form of it");
+    steps_.push_back({kind_of(graph_, node), i});
+    each_written(node, [&](ValueId id) {
+      const BufferId b = graph_.values[id].buffer;
+      const bool internal = graph_.buffers[b].kind == Buffer::Kind::Internal;
+      if (!internal && std::find(written_.begin(), written_.end(), b) == written_.end())
+        written_.push_back(b);
+    });
+  }
+}
+
+void Plan::place_buffers() {
+  const size_t count = graph_.buffers.size();
+  placements_.resize(count);
+  std::vector<Life> lives(count);
+  std::vector<bool> escapes(count);
+  for (int s = 0; s < static_cast<int>(steps_.size()); ++s) {
+    const auto use = [&](ValueId id) { lives[graph_.values[id].buffer].use(s); };
+    const Node& node = graph_.nodes[steps_[s].node];
+    each_argument(node, use);
+    each_result(node, use);
+    if (steps_[s].kind != Step::Kind::AsIs || node.form != OpInfo::Form::Plain) continue;
+    each_result(node, [&](ValueId id) {
+      Placement& placed = placements_[graph_.values[id].buffer];
+      if (graph_.buffers[graph_.values[id].buffer].kind == Buffer::Kind::Internal &&
+          placed.place == Place::Nowhere && lives[graph_.values[id].buffer].begin == s)
+        placed.place = Place::ByNode;
+    });
+  }
+  for (const ValueId id : graph_.outputs) escapes[graph_.values[id].buffer] = true;
+
+  std::vector<std::vector<BufferId>> begin_at(steps_.size()), end_at(steps_.size());
+  for (size_t b = 0; b < count; ++b) {
+    Placement& placed = placements_[b];
+    const Buffer& buffer = graph_.buffers[b];
+    if (buffer.kind == Buffer::Kind::Input) placed.place = Place::Given;
+    if (buffer.kind == Buffer::Kind::Parameter) placed.place = Place::Held;
+    if (buffer.kind != Buffer::Kind::Internal || placed.place == Place::ByNode) continue;
+    device_ = buffer.device;
+    if (escapes[b]) placed.place = Place::Fresh;
+    if (escapes[b] || lives[b].begin == kNone) continue;
+    placed.place = Place::Arena;
+    begin_at[lives[b].begin].push_back(static_cast<BufferId>(b));
+    end_at[lives[b].end].push_back(static_cast<BufferId>(b));
+  }
+
+  Arena arena;
+  for (int s = 0; s < static_cast<int>(steps_.size()); ++s) {
+    auto& ended = end_at[s];
+    for (const BufferId made : begin_at[s]) {
+      const BufferId taken = reusable(graph_, steps_[s], lives, s);
+      const auto ends = std::find(ended.begin(), ended.end(), taken);
+      if (ends == ended.end()) {
+        placements_[made].offset = arena.take(graph_.buffers[made].bytes);
+      } else {
+        placements_[made].offset = placements_[taken].offset;
+        ended.erase(ends);
+      }
+    }
+    for (const BufferId b : ended) arena.give_back(placements_[b].offset, graph_.buffers[b].bytes);
+  }
+  arena_bytes_ = arena.bytes();
+}
+
+}  // namespace moonlet::program

@@ -1,0 +1,416 @@
+// tensor/program/runner.cpp: binds the buffers of a plan to memory, and runs its steps.
+#include "tensor/program/runner.h"
+
+#include <algorithm>
+
+#include "tensor/core/dispatch.h"
+#include "tensor/core/plain_copy.h"
+#include "tensor/program/arena.h"
+#include "tensor/runtime/interrupt.h"
+
+namespace moonlet::program {
+
+namespace {
+
+using Place = Placement::Place;
+
+int64_t byte_offset(const Value& v) { return v.offset * static_cast<int64_t>(size_of(v.dtype)); }
+int64_t byte_offset(const Tensor& t) {
+  return t.offset() * static_cast<int64_t>(size_of(t.dtype()));
+}
+
+// What tensors lie on while no run gives them memory: 64 bytes, so that they have an address.
+Storage* placeholder(Device device) { return Storage::allocate(Arena::kAlignment, device); }
+
+bool has_geometry(const Tensor& t, const Value& v) {
+  return t.dtype() == v.dtype && t.sizes() == v.sizes && t.strides() == v.strides;
+}
+
+// A number among the arguments that is no operand.
+bool scalar_of(const BoxedValue& value, Scalar& to) {
+  if (const auto* scalar = std::get_if<Scalar>(&value))
+    to = *scalar;
+  else if (const auto* integer = std::get_if<int64_t>(&value))
+    to = *integer;
+  else if (const auto* number = std::get_if<double>(&value))
+    to = *number;
+  else if (const auto* truth = std::get_if<bool>(&value))
+    to = *truth;
+  else
+    return false;
+  return true;
+}
+
+}  // namespace
+
+// Lets go of what belongs to one run, when it ends or throws.
+class Runner::Unbind {
+ public:
+  explicit Unbind(Runner& runner) : runner_(runner) {}
+  ~Unbind() {
+    runner_.results_.clear();
+    for (size_t b = 0; b < runner_.on_.size(); ++b) {
+      const Place place = runner_.plan_->placement(static_cast<BufferId>(b)).place;
+      const bool kept = place == Place::Arena || place == Place::Held || place == Place::Nowhere;
+      OnBuffer& on = runner_.on_[b];
+      if (kept || on.storage == nullptr) continue;
+      if (on.placeholder) {
+        runner_.bind(static_cast<BufferId>(b), *on.placeholder, 0);
+      } else {
+        on.storage->release();
+        on.storage = nullptr;
+      }
+    }
+  }
+  Unbind(const Unbind&) = delete;
+  Unbind& operator=(const Unbind&) = delete;
+
+ private:
+  Runner& runner_;
+};
+
+Runner::Runner(std::shared_ptr<const Plan> plan)
+    : plan_(std::move(plan)),
+      tensors_(plan_->graph().values.size()),
+      on_(plan_->graph().buffers.size()),
+      pointwise_(plan_->steps().size()),
+      calls_(plan_->steps().size()) {}
+
+Runner::~Runner() {
+  for (OnBuffer& on : on_) {
+    if (on.storage) on.storage->release();
+    if (on.placeholder) on.placeholder->release();
+  }
+}
+
+const std::string& Runner::line() const {
+  static const std::string none;
+  const Graph& graph = plan_->graph();
+  if (at_ == kNone || graph.nodes[at_].line == kNone) return none;
+  return graph.lines[graph.nodes[at_].line];
+}
+
+void Runner::check_inputs(std::span<const Tensor> inputs) const {
+  const Graph& graph = plan_->graph();
+  check(inputs.size() == graph.inputs.size(), "program: expected ", graph.inputs.size(),
+        " inputs, got ", inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor& t = inputs[i];
+    const Value& v = graph.values[graph.inputs[i]];
+    check(t.defined(), "program: input ", i + 1, " is undefined");
+    check(has_geometry(t, v), "program: expected input ", i + 1, " to be ", v.dtype, " of shape ",
+          v.sizes, " and strides ", v.strides, ", got ", t.dtype(), " of shape ", t.sizes(),
+          " and strides ", t.strides());
+    const Device expected = graph.buffers[v.buffer].device;
+    check(t.device() == expected, "program: expected input ", i + 1, " on ", expected, ", got ",
+          t.device());
+    for (const BufferId written : plan_->written())
+      check(
+          written == v.buffer || on_[written].storage != &t.storage(), "program: input ", i + 1,
+          " shares memory with a tensor that the program changes, which it did not when captured");
+  }
+}
+
+// The buffer lies in that storage from now on.
+void Runner::bind(BufferId buffer, Storage& storage, int64_t shift) {
+  OnBuffer& on = on_[buffer];
+  if (on.storage != &storage) {
+    storage.retain();
+    if (on.storage) on.storage->release();
+    on.storage = &storage;
+  } else if (on.shift == shift && !on.patches.empty() &&
+             *on.patches[0].where == storage.data() + shift + on.patches[0].offset) {
+    return;  // as before: a parameter's
+  }
+  on.shift = shift;
+  const Graph& graph = plan_->graph();
+  for (const ValueId id : on.tensors) {
+    TensorImpl* impl = tensors_[id].impl();
+    const Value& v = graph.values[id];
+    if (impl->storage != &storage) {
+      storage.retain();
+      impl->storage->release();
+      impl->storage = &storage;
+    }
+    impl->offset = (byte_offset(v) + shift) / static_cast<int64_t>(size_of(v.dtype));
+  }
+  for (const Patch& patch : on.patches) *patch.where = storage.data() + shift + patch.offset;
+}
+
+void Runner::bind_arena() {
+  if (plan_->arena_bytes() == 0) return;
+  Storage* const arena =
+      Storage::allocate(static_cast<size_t>(plan_->arena_bytes()), plan_->device());
+  for (size_t b = 0; b < on_.size(); ++b) {
+    const Placement& placed = plan_->placement(static_cast<BufferId>(b));
+    if (placed.place == Place::Arena) bind(static_cast<BufferId>(b), *arena, placed.offset);
+  }
+  arena->release();
+}
+
+void Runner::bind_outputs(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+  const Graph& graph = plan_->graph();
+  const auto is_input = [&](const Tensor& t) {
+    return std::any_of(inputs.begin(), inputs.end(),
+                       [&](const Tensor& each) { return &each.storage() == &t.storage(); });
+  };
+  for (size_t i = 0; i < outputs.size() && i < graph.outputs.size(); ++i) {
+    const Value& v = graph.values[graph.outputs[i]];
+    const Tensor& t = outputs[i];
+    if (plan_->placement(v.buffer).place != Place::Fresh || !t.defined() || !has_geometry(t, v))
+      continue;
+    const bool whole =
+        byte_offset(v) == 0 && is_dense(v.sizes, v.strides) &&
+        t.numel() * static_cast<int64_t>(size_of(v.dtype)) == graph.buffers[v.buffer].bytes;
+    const bool taken =
+        on_[v.buffer].storage != nullptr && on_[v.buffer].storage != on_[v.buffer].placeholder;
+    if (whole && !taken && t.device() == graph.buffers[v.buffer].device && !is_input(t)) {
+      check_writable("program", "an output", t);
+      bind(v.buffer, t.storage(), byte_offset(t));
+    }
+  }
+  for (size_t b = 0; b < on_.size(); ++b) {
+    OnBuffer& on = on_[b];
+    const bool bound = on.storage != nullptr && on.storage != on.placeholder;
+    if (plan_->placement(static_cast<BufferId>(b)).place != Place::Fresh || bound) continue;
+    const Buffer& buffer = graph.buffers[b];
+    Storage* const made = Storage::allocate(static_cast<size_t>(buffer.bytes), buffer.device);
+    bind(static_cast<BufferId>(b), *made, 0);
+    made->release();
+  }
+}
+
+void Runner::bind_all(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
+  const Graph& graph = plan_->graph();
+  for (const Parameter& p : graph.parameters) {
+    const Value& v = graph.values[p.value];
+    check(has_geometry(p.tensor, v), "program: the parameter ", p.name, " has ", p.tensor.dtype(),
+          " and shape ", p.tensor.sizes(), ", expected ", v.dtype, " and ", v.sizes);
+    bind(v.buffer, p.tensor.storage(), byte_offset(p.tensor) - byte_offset(v));
+  }
+  check_inputs(inputs);
+  std::vector<bool>& seen = seen_;
+  seen.assign(on_.size(), false);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Value& v = graph.values[graph.inputs[i]];
+    const int64_t shift = byte_offset(inputs[i]) - byte_offset(v);
+    if (plan_->placement(v.buffer).place != Place::Given) continue;
+    if (seen[v.buffer])
+      check(on_[v.buffer].storage == &inputs[i].storage() && on_[v.buffer].shift == shift,
+            "program: input ", i + 1, " no longer shares memory with another input");
+    else
+      bind(v.buffer, inputs[i].storage(), shift);
+    seen[v.buffer] = true;
+  }
+  bind_outputs(inputs, outputs);
+}
+
+Tensor Runner::make_tensor(ValueId id) {
+  const Value& v = plan_->graph().values[id];
+  OnBuffer& on = on_[v.buffer];
+  if (!on.placeholder) on.placeholder = placeholder(plan_->graph().buffers[v.buffer].device);
+  Tensor t = view_of(*on.placeholder, {0}, {1}, 0, v.dtype);
+  TensorImpl* impl = t.impl();
+  impl->sizes = v.sizes;
+  impl->strides = v.strides;
+  impl->numel = 1;
+  for (const int64_t n : v.sizes) impl->numel *= n;
+  impl->contiguous = is_contiguous(v.sizes, v.strides);
+  return t;
+}
+
+const Tensor& Runner::tensor(ValueId id) {
+  Tensor& t = tensors_[id];
+  if (t.defined()) return t;
+  t = make_tensor(id);
+  const Value& v = plan_->graph().values[id];
+  OnBuffer& on = on_[v.buffer];
+  on.tensors.push_back(id);
+  Storage& storage = on.storage ? *on.storage : *on.placeholder;
+  storage.retain();
+  t.impl()->storage->release();
+  t.impl()->storage = &storage;
+  t.impl()->offset =
+      on.storage ? (byte_offset(v) + on.shift) / static_cast<int64_t>(size_of(v.dtype)) : 0;
+  return t;
+}
+
+BoxedValue Runner::boxed(const Argument& argument) {
+  if (const auto* one = std::get_if<ValueRef>(&argument))
+    return one->id == kNone ? BoxedValue() : BoxedValue(tensor(one->id));
+  if (const auto* list = std::get_if<ValueRefs>(&argument)) {
+    std::vector<Tensor> all;
+    for (const ValueRef& each : *list) all.push_back(each.id == kNone ? Tensor() : tensor(each.id));
+    return all;
+  }
+  return std::get<BoxedValue>(argument);
+}
+
+bool Runner::prepare_pointwise_call(int step) {
+  const Graph& graph = plan_->graph();
+  const Node& node = graph.nodes[plan_->steps()[step].node];
+  auto call = std::make_unique<PointwiseCall>();
+  std::vector<ValueId> read;
+  for (size_t i = 0; i < node.arguments.size(); ++i) {
+    const auto* one = std::get_if<ValueRef>(&node.arguments[i]);
+    if (one) {
+      call->operands.emplace_back(tensor(one->id));
+      read.push_back(one->id);
+      continue;
+    }
+    const auto* value = std::get_if<BoxedValue>(&node.arguments[i]);
+    Scalar number;
+    if (!value || !scalar_of(*value, number)) return false;
+    if ((node.op->tensors >> i & 1u) != 0) {
+      call->operands.emplace_back(number);
+      read.push_back(kNone);
+    } else {
+      call->params.push_back(number);
+    }
+  }
+  const ValueId made = std::get<ValueRef>(node.results[0]).id;
+  std::vector<const Operand*> operands;
+  for (const Operand& each : call->operands) operands.push_back(&each);
+  PreparedPointwise& prepared = call->prepared;
+  if (!prepare_pointwise(*node.op->pointwise, operands, call->params, tensor(made), prepared))
+    return false;
+  const auto patch = [&](char** where, ValueId id) {
+    const Value& v = graph.values[id];
+    on_[v.buffer].patches.push_back({where, byte_offset(v)});
+  };
+  if (prepared.kernel) {
+    patch(&prepared.plan.out.data, made);
+    for (size_t i = 0; i < read.size(); ++i)
+      if (read[i] != kNone) patch(&prepared.plan.in[i].data, read[i]);
+  }
+  if (graph.buffers[graph.values[made].buffer].kind != Buffer::Kind::Internal)
+    call->changed = tensor(made);
+  pointwise_[step] = std::move(call);
+  return true;
+}
+
+void Runner::prepare_call(int step) {
+  const Step& plan = plan_->steps()[step];
+  const Node& node = plan_->graph().nodes[plan.node];
+  auto call = std::make_unique<Call>();
+  const bool plain = node.form == OpInfo::Form::Plain;
+  const bool into = plain && (plan.kind == Step::Kind::Out || plan.kind == Step::Kind::Pointwise);
+  call->form = into ? node.op->out : node.op->form(node.form);
+  if (plan.kind == Step::Kind::Copied) {
+    const ValueId made = std::get<ValueRef>(node.results[0]).id;
+    call->form = node.op->inplace;
+    call->copy = find_raw_op("copy")->inplace;
+    call->copied = {BoxedValue(tensor(made)), boxed(node.arguments[0])};
+  }
+  if (into)
+    for (const Result& r : node.results)
+      call->arguments.emplace_back(tensor(std::get<ValueRef>(r).id));
+  for (const Argument& each : node.arguments) call->arguments.push_back(boxed(each));
+  if (plan.kind == Step::Kind::Copied) call->arguments[0] = call->copied[0];
+  calls_[step] = std::move(call);
+}
+
+void Runner::prepare() {
+  for (OnBuffer& on : on_) on.patches.clear();  // of an attempt that threw
+  for (int s = 0; s < static_cast<int>(plan_->steps().size()); ++s) {
+    const bool done = plan_->steps()[s].kind == Step::Kind::Pointwise && prepare_pointwise_call(s);
+    if (!done) prepare_call(s);
+  }
+  prepared_ = true;
+}
+
+void Runner::take_result(ValueId id, const Tensor& made) {
+  const Value& v = plan_->graph().values[id];
+  const char* const op = plan_->graph().nodes[at_].op->name;
+  check(made.defined() && has_geometry(made, v), op,
+        ": the result has another dtype or shape than when the program was captured");
+  const int64_t shift = byte_offset(made) - byte_offset(v);
+  if (plan_->placement(v.buffer).place == Place::ByNode)
+    return bind(v.buffer, made.storage(), shift);
+  check(on_[v.buffer].storage == &made.storage() && on_[v.buffer].shift == shift, op,
+        ": the result shares other memory than when the program was captured");
+}
+
+// Of ops that allocate their results.
+void Runner::take_results(const Node& node) {
+  for (size_t i = 0; i < node.results.size(); ++i) {
+    if (const auto* one = std::get_if<ValueRef>(&node.results[i])) {
+      if (one->id != kNone) take_result(one->id, std::get<Tensor>(results_[i]));
+      continue;
+    }
+    const auto& refs = std::get<ValueRefs>(node.results[i]);
+    const auto& made = std::get<std::vector<Tensor>>(results_[i]);
+    for (size_t k = 0; k < refs.size(); ++k)
+      if (refs[k].id != kNone) take_result(refs[k].id, made[k]);
+  }
+}
+
+void Runner::run_step(int step) {
+  const Step& plan = plan_->steps()[step];
+  at_ = plan.node;
+  stop_if_requested();
+  if (PointwiseCall* const call = pointwise_[step].get()) {
+    if (call->changed.defined()) {
+      const char* const op = plan_->graph().nodes[plan.node].op->pointwise->inplace_name;
+      check_writable(op, call->changed);
+      mark_changed(call->changed, op);
+    }
+    if (call->prepared.kernel) call->prepared.kernel(call->prepared.plan);
+    return;
+  }
+  Call& call = *calls_[step];
+  results_.clear();
+  if (call.copy) call.copy(call.copied, results_);
+  results_.clear();
+  call.form(call.arguments, results_);
+  const Node& node = plan_->graph().nodes[plan.node];
+  if (plan.kind == Step::Kind::AsIs && node.form == OpInfo::Form::Plain) take_results(node);
+}
+
+void Runner::give_outputs(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) {
+  const Graph& graph = plan_->graph();
+  outputs.resize(graph.outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const ValueId id = graph.outputs[i];
+    const Value& v = graph.values[id];
+    const auto input = std::find(graph.inputs.begin(), graph.inputs.end(), id);
+    const OnBuffer& on = on_[v.buffer];
+    const int64_t offset = (byte_offset(v) + on.shift) / static_cast<int64_t>(size_of(v.dtype));
+    Tensor& out = outputs[i];
+    const bool given = out.defined() && has_geometry(out, v);
+    if (given && &out.storage() == on.storage && out.offset() == offset) continue;
+    Tensor made;
+    if (input != graph.inputs.end())
+      made = inputs[input - graph.inputs.begin()];
+    else
+      made = view_of(*on.storage, v.sizes, v.strides, offset, v.dtype, "program");
+    for (const Parameter& p : graph.parameters)
+      if (p.value == id) made = p.tensor;
+    if (!given) {
+      out = std::move(made);
+    } else {
+      check_writable("program", "an output", out);
+      mark_changed(out, "program");
+      copy_plain(out, made, "program");
+    }
+  }
+}
+
+void Runner::run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) {
+  at_ = kNone;
+  const Unbind at_end(*this);
+  bind_all(inputs, outputs);
+  if (!prepared_) {
+    bind_arena();
+    prepare();
+    // The layouts have addresses from now on.
+    for (size_t b = 0; b < on_.size(); ++b)
+      if (on_[b].storage)
+        for (const Patch& patch : on_[b].patches)
+          *patch.where = on_[b].storage->data() + on_[b].shift + patch.offset;
+  }
+  for (int s = 0; s < static_cast<int>(plan_->steps().size()); ++s) run_step(s);
+  give_outputs(inputs, outputs);
+}
+
+}  // namespace moonlet::program
