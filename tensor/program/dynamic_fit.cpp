@@ -1,0 +1,114 @@
+// tensor/program/dynamic_fit.cpp: compares the graphs of one function at several sizes.
+#include "tensor/core/error.h"
+#include "tensor/program/dynamic.h"
+#include "tensor/program/dynamic_argument.h"
+#include "tensor/program/shape_run.h"
+
+namespace moonlet::program {
+
+namespace {
+
+using Sizes = std::vector<std::vector<int64_t>>;
+
+bool is_same_form(const Node& a, const Node& b) {
+  return a.op == b.op && a.form == b.form && a.arguments.size() == b.arguments.size() &&
+         a.results == b.results;
+}
+
+void check_alike(const Graph& first, const Graph& other) {
+  for (size_t i = 0; i < first.nodes.size() && i < other.nodes.size(); ++i)
+    check(is_same_form(first.nodes[i], other.nodes[i]), "export: at other sizes ",
+          place_of(first, i), " is ", place_of(other, i));
+  check(first.nodes.size() == other.nodes.size(), "export: the function calls ", first.nodes.size(),
+        " ops, at other sizes ", other.nodes.size());
+  check(first.inputs == other.inputs && first.outputs == other.outputs &&
+            first.parameters.size() == other.parameters.size(),
+        "export: the function uses or gives other tensors at other sizes");
+  for (size_t i = 0; i < first.parameters.size(); ++i)
+    check(first.parameters[i].value == other.parameters[i].value &&
+              first.parameters[i].tensor.is_same(other.parameters[i].tensor),
+          "export: the function makes a tensor of its own whose contents may follow the sizes");
+}
+
+// The argument as constant + factors * sizes. The sizes of graph k + 1 are those of the first but
+// for symbol k; the last graph has others for all, and shows whether it holds.
+class Fit {
+ public:
+  Fit(const std::vector<Graph>& graphs, const Sizes& sizes) : graphs_(graphs), sizes_(sizes) {}
+
+  // Nothing where all graphs have the same.
+  std::optional<DynamicArgument> of(int32_t node, int32_t argument, int32_t element) const {
+    std::vector<int64_t> seen;
+    for (const Graph& graph : graphs_)
+      seen.push_back(*integer_in(graph.nodes[node].arguments[argument], element));
+    if (std::equal(seen.begin() + 1, seen.end(), seen.begin())) return {};
+    DynamicArgument out{node, argument, element, {}, seen[0]};
+    for (size_t k = 0; k < sizes_[0].size(); ++k) {
+      const int64_t step = sizes_[k + 1][k] - sizes_[0][k];
+      const int64_t rise = seen[k + 1] - seen[0];
+      if (rise % step != 0) refuse(node, argument, seen);
+      out.factors.push_back(rise / step);
+      out.constant -= out.factors[k] * sizes_[0][k];
+    }
+    for (size_t i = 0; i < graphs_.size(); ++i)
+      if (value_of(out, sizes_[i]) != seen[i]) refuse(node, argument, seen);
+    return out;
+  }
+
+  [[noreturn]] void refuse(int32_t node, int32_t argument, const std::vector<int64_t>& seen) const {
+    fail("export: ", place_of(graphs_[0], node), ": argument ", argument + 1, " is ", text_of(seen),
+         " at sizes that differ, which is no sum of their multiples");
+  }
+
+ private:
+  const std::vector<Graph>& graphs_;
+  const Sizes& sizes_;
+};
+
+bool has_integers(const std::vector<Graph>& graphs, int32_t node, int32_t argument,
+                  int32_t element) {
+  for (const Graph& graph : graphs)
+    if (!integer_in(graph.nodes[node].arguments[argument], element)) return false;
+  return true;
+}
+
+void fit_argument(const std::vector<Graph>& graphs, const Fit& fit, int32_t node, int32_t argument,
+                  Dynamic& dynamic) {
+  const Argument& first = graphs[0].nodes[node].arguments[argument];
+  const int32_t count = element_count(first);
+  const auto one = [&](int32_t element) {
+    if (auto found = fit.of(node, argument, element)) dynamic.arguments.push_back(*found);
+  };
+  bool alike = true, same_length = true;
+  for (const Graph& graph : graphs) {
+    const Argument& other = graph.nodes[node].arguments[argument];
+    alike = alike && is_same(first, other);
+    same_length = same_length && element_count(other) == count && other.index() == first.index();
+  }
+  if (alike) return;
+  if (same_length && count == kNone && has_integers(graphs, node, argument, kNone))
+    return one(kNone);
+  check(same_length && count != kNone, "export: ", place_of(graphs[0], node), ": argument ",
+        argument + 1, " is another at other sizes, and no integer");
+  for (int32_t i = 0; i < count; ++i) one(i);
+}
+
+}  // namespace
+
+void fit_dynamic(ProgramData& data, const std::vector<Graph>& graphs, const Sizes& sizes) {
+  for (const Graph& graph : graphs) check_alike(graphs[0], graph);
+  const Fit fit(graphs, sizes);
+  data.dynamic.example = sizes[0];
+  for (int32_t n = 0; n < static_cast<int32_t>(graphs[0].nodes.size()); ++n)
+    for (int32_t a = 0; a < static_cast<int32_t>(graphs[0].nodes[n].arguments.size()); ++a)
+      fit_argument(graphs, fit, n, a, data.dynamic);
+  // What the ops give at the other sizes is what they gave there.
+  for (size_t i = 1; i < graphs.size(); ++i) {
+    const Graph made = with_sizes(data, sizes[i]);
+    for (size_t v = 0; v < made.values.size(); ++v)
+      check(made.values[v].sizes == graphs[i].values[v].sizes, "export: value ", v, " has shape ",
+            made.values[v].sizes, " at other sizes, not ", graphs[i].values[v].sizes);
+  }
+}
+
+}  // namespace moonlet::program
