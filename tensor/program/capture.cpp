@@ -60,6 +60,18 @@ void Capture::name_parameter(const Tensor& t, std::string name) {
 
 void Capture::add_output(const Tensor& t) { graph_.outputs.push_back(value_of(t)); }
 
+int32_t Capture::vary_numbers() {
+  if (graph_.nodes.empty() || stopped_) return kNone;
+  return graph_.nodes.back().numbers = number_sources_++;
+}
+
+void Capture::note_gradient(const Tensor& leaf, const Tensor& now, bool is_read) {
+  if (!leaves_.emplace(leaf.impl(), leaf_gradients_.size()).second) return;
+  ValueId value = kNone;
+  if (now.defined()) value = knows(now) ? value_of(now) : add_value(now, Buffer::Kind::Input);
+  leaf_gradients_.push_back({leaf, now, value, is_read});
+}
+
 ValueId Capture::value_of(const Tensor& t) {
   if (const auto known = by_handle_.find(t.impl()); known != by_handle_.end()) {
     const Value& value = graph_.values[known->second];

@@ -31,6 +31,21 @@ class Capture {
   // The next output.
   void add_output(const Tensor& t);
 
+  // The node that was written last gets its numbers from a source of its own from now on, whose
+  // index this gives; kNone where there is no node.
+  int32_t vary_numbers();
+
+  // A leaf whose gradient the function reads, sets or adds to.
+  struct LeafGradient {
+    Tensor leaf;
+    Tensor before;          // what it was at first; may be undefined
+    ValueId value = kNone;  // that of `before`
+    bool was_read = false;  // and so must be defined, or not, again
+  };
+  // Notes the gradient that a leaf has, before it changes or as it is read.
+  void note_gradient(const Tensor& leaf, const Tensor& now, bool is_read);
+  const std::vector<LeafGradient>& leaf_gradients() const { return leaf_gradients_; }
+
   // Ends the capture: what was written down is no whole function. The first reason stays.
   void stop(std::string reason);
   const std::optional<std::string>& stopped() const { return stopped_; }
@@ -43,6 +58,8 @@ class Capture {
   const Tensor& tensor_of(ValueId value) const { return held_[value]; }
 
   const Graph& graph() const { return graph_; }
+  // Makes a value an input, behind those there are.
+  void add_input(ValueId value) { graph_.inputs.push_back(value); }
   Graph take() { return std::move(graph_); }
 
  private:
@@ -61,6 +78,9 @@ class Capture {
   std::unordered_map<const Storage*, ValueId> by_storage_;  // the first value on it
   std::unordered_map<const TensorImpl*, std::string> names_;
   std::unordered_map<std::string, int32_t> lines_;
+  std::vector<LeafGradient> leaf_gradients_;
+  std::unordered_map<const TensorImpl*, size_t> leaves_;  // indices of leaf_gradients_
+  int32_t number_sources_ = 0;
   std::optional<std::string> stopped_;
 };
 

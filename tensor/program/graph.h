@@ -57,6 +57,10 @@ struct Node {
   // Of the in-place form the first argument's value again, of the out form those of the outs.
   std::vector<Result> results;
   int32_t line = kNone;  // the script's: index into Graph::lines
+  // Where not kNone, the arguments that are numbers are given anew before each run, by the source
+  // of that index (Runner::set_numbers): such as what an optimiser computes of the number of the
+  // step.
+  int32_t numbers = kNone;
 };
 
 // A tensor that the function did not get as an argument: a weight, a constant.

@@ -1,4 +1,5 @@
-// tensor/program/plan.cpp: chooses how each node runs, and places buffers by when they are used.
+// tensor/program/plan.cpp: chooses how each node runs, and where buffers lie, by when they are
+// used.
 #include "tensor/program/plan.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace moonlet::program {
 
 namespace {
 
-using Place = Placement::Place;
+using Kind = Allocation::Kind;
 
 // When a buffer is made and used last, as indices of steps.
 struct Life {
@@ -43,7 +44,7 @@ Step::Kind kind_of(const Graph& graph, const Node& node) {
   using Form = OpInfo::Form;
   const bool computes =
       node.form == Form::Plain ? makes_all_results(graph, node) : node.form == Form::InPlace;
-  if (node.op->pointwise != nullptr && computes && has_one_result(node))
+  if (node.op->pointwise != nullptr && node.numbers == kNone && computes && has_one_result(node))
     return Step::Kind::Pointwise;
   if (node.form != Form::Plain || !computes) return Step::Kind::AsIs;
   if (node.op->out != nullptr) return Step::Kind::Out;
@@ -93,7 +94,7 @@ std::shared_ptr<const Plan> Plan::make(Graph graph) {
   std::shared_ptr<Plan> plan(new Plan);
   plan->graph_ = std::move(graph);
   plan->choose_steps();
-  plan->place_buffers();
+  plan->allocate_buffers();
   return plan;
 }
 
@@ -112,9 +113,9 @@ void Plan::choose_steps() {
   }
 }
 
-void Plan::place_buffers() {
+void Plan::allocate_buffers() {
   const size_t count = graph_.buffers.size();
-  placements_.resize(count);
+  allocations_.resize(count);
   std::vector<Life> lives(count);
   std::vector<bool> escapes(count);
   for (int s = 0; s < static_cast<int>(steps_.size()); ++s) {
@@ -124,25 +125,25 @@ void Plan::place_buffers() {
     each_result(node, use);
     if (steps_[s].kind != Step::Kind::AsIs || node.form != OpInfo::Form::Plain) continue;
     each_result(node, [&](ValueId id) {
-      Placement& placed = placements_[graph_.values[id].buffer];
+      Allocation& given = allocations_[graph_.values[id].buffer];
       if (graph_.buffers[graph_.values[id].buffer].kind == Buffer::Kind::Internal &&
-          placed.place == Place::Nowhere && lives[graph_.values[id].buffer].begin == s)
-        placed.place = Place::ByNode;
+          given.kind == Kind::None && lives[graph_.values[id].buffer].begin == s)
+        given.kind = Kind::Node;
     });
   }
   for (const ValueId id : graph_.outputs) escapes[graph_.values[id].buffer] = true;
 
   std::vector<std::vector<BufferId>> begin_at(steps_.size()), end_at(steps_.size());
   for (size_t b = 0; b < count; ++b) {
-    Placement& placed = placements_[b];
+    Allocation& given = allocations_[b];
     const Buffer& buffer = graph_.buffers[b];
-    if (buffer.kind == Buffer::Kind::Input) placed.place = Place::Given;
-    if (buffer.kind == Buffer::Kind::Parameter) placed.place = Place::Held;
-    if (buffer.kind != Buffer::Kind::Internal || placed.place == Place::ByNode) continue;
+    if (buffer.kind == Buffer::Kind::Input) given.kind = Kind::Input;
+    if (buffer.kind == Buffer::Kind::Parameter) given.kind = Kind::Parameter;
+    if (buffer.kind != Buffer::Kind::Internal || given.kind == Kind::Node) continue;
     device_ = buffer.device;
-    if (escapes[b]) placed.place = Place::Fresh;
+    if (escapes[b]) given.kind = Kind::Output;
     if (escapes[b] || lives[b].begin == kNone) continue;
-    placed.place = Place::Arena;
+    given.kind = Kind::Arena;
     begin_at[lives[b].begin].push_back(static_cast<BufferId>(b));
     end_at[lives[b].end].push_back(static_cast<BufferId>(b));
   }
@@ -154,13 +155,13 @@ void Plan::place_buffers() {
       const BufferId taken = reusable(graph_, steps_[s], lives, s);
       const auto ends = std::find(ended.begin(), ended.end(), taken);
       if (ends == ended.end()) {
-        placements_[made].offset = arena.take(graph_.buffers[made].bytes);
+        allocations_[made].offset = arena.take(graph_.buffers[made].bytes);
       } else {
-        placements_[made].offset = placements_[taken].offset;
+        allocations_[made].offset = allocations_[taken].offset;
         ended.erase(ends);
       }
     }
-    for (const BufferId b : ended) arena.give_back(placements_[b].offset, graph_.buffers[b].bytes);
+    for (const BufferId b : ended) arena.give_back(allocations_[b].offset, graph_.buffers[b].bytes);
   }
   arena_bytes_ = arena.bytes();
 }

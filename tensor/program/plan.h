@@ -10,16 +10,16 @@
 namespace moonlet::program {
 
 // Where a buffer lies.
-struct Placement {
-  enum class Place : uint8_t {
-    Given,   // in the memory of an input
-    Held,    // in that of a parameter
-    Arena,   // at an offset of the runner's one block
-    Fresh,   // in memory of its own at each run: an output's
-    ByNode,  // in what the node that makes it allocates
-    Nowhere  // nothing uses it
+struct Allocation {
+  enum class Kind : uint8_t {
+    Input,      // in the memory of an input
+    Parameter,  // in that of a parameter
+    Arena,      // at an offset of the runner's one block
+    Output,     // in memory of its own at each run: an output's
+    Node,       // in what the node that makes it allocates
+    None        // nothing uses it
   };
-  Place place = Place::Nowhere;
+  Kind kind = Kind::None;
   int64_t offset = 0;  // in the arena, in bytes
 };
 
@@ -42,7 +42,7 @@ class Plan {
 
   const Graph& graph() const { return graph_; }
   const std::vector<Step>& steps() const { return steps_; }
-  const Placement& placement(BufferId buffer) const { return placements_[buffer]; }
+  const Allocation& allocation(BufferId buffer) const { return allocations_[buffer]; }
   int64_t arena_bytes() const { return arena_bytes_; }
   // The device of all internal memory.
   Device device() const { return device_; }
@@ -52,11 +52,11 @@ class Plan {
  private:
   Plan() = default;
   void choose_steps();
-  void place_buffers();
+  void allocate_buffers();
 
   Graph graph_;
   std::vector<Step> steps_;
-  std::vector<Placement> placements_;
+  std::vector<Allocation> allocations_;
   std::vector<BufferId> written_;
   int64_t arena_bytes_ = 0;
   Device device_;

@@ -12,7 +12,7 @@ namespace moonlet::program {
 
 namespace {
 
-using Place = Placement::Place;
+using Kind = Allocation::Kind;
 
 int64_t byte_offset(const Value& v) { return v.offset * static_cast<int64_t>(size_of(v.dtype)); }
 int64_t byte_offset(const Tensor& t) {
@@ -24,6 +24,11 @@ Storage* placeholder(Device device) { return Storage::allocate(Arena::kAlignment
 
 bool has_geometry(const Tensor& t, const Value& v) {
   return t.dtype() == v.dtype && t.sizes() == v.sizes && t.strides() == v.strides;
+}
+
+bool is_number(const BoxedValue& value) {
+  return std::holds_alternative<double>(value) || std::holds_alternative<int64_t>(value) ||
+         std::holds_alternative<bool>(value) || std::holds_alternative<Scalar>(value);
 }
 
 // A number among the arguments that is no operand.
@@ -50,8 +55,8 @@ class Runner::Unbind {
   ~Unbind() {
     runner_.results_.clear();
     for (size_t b = 0; b < runner_.on_.size(); ++b) {
-      const Place place = runner_.plan_->placement(static_cast<BufferId>(b)).place;
-      const bool kept = place == Place::Arena || place == Place::Held || place == Place::Nowhere;
+      const Kind kind = runner_.plan_->allocation(static_cast<BufferId>(b)).kind;
+      const bool kept = kind == Kind::Arena || kind == Kind::Parameter || kind == Kind::None;
       OnBuffer& on = runner_.on_[b];
       if (kept || on.storage == nullptr) continue;
       if (on.placeholder) {
@@ -142,8 +147,8 @@ void Runner::bind_arena() {
   Storage* const arena =
       Storage::allocate(static_cast<size_t>(plan_->arena_bytes()), plan_->device());
   for (size_t b = 0; b < on_.size(); ++b) {
-    const Placement& placed = plan_->placement(static_cast<BufferId>(b));
-    if (placed.place == Place::Arena) bind(static_cast<BufferId>(b), *arena, placed.offset);
+    const Allocation& given = plan_->allocation(static_cast<BufferId>(b));
+    if (given.kind == Kind::Arena) bind(static_cast<BufferId>(b), *arena, given.offset);
   }
   arena->release();
 }
@@ -157,7 +162,7 @@ void Runner::bind_outputs(std::span<const Tensor> inputs, std::span<const Tensor
   for (size_t i = 0; i < outputs.size() && i < graph.outputs.size(); ++i) {
     const Value& v = graph.values[graph.outputs[i]];
     const Tensor& t = outputs[i];
-    if (plan_->placement(v.buffer).place != Place::Fresh || !t.defined() || !has_geometry(t, v))
+    if (plan_->allocation(v.buffer).kind != Kind::Output || !t.defined() || !has_geometry(t, v))
       continue;
     const bool whole =
         byte_offset(v) == 0 && is_dense(v.sizes, v.strides) &&
@@ -172,7 +177,7 @@ void Runner::bind_outputs(std::span<const Tensor> inputs, std::span<const Tensor
   for (size_t b = 0; b < on_.size(); ++b) {
     OnBuffer& on = on_[b];
     const bool bound = on.storage != nullptr && on.storage != on.placeholder;
-    if (plan_->placement(static_cast<BufferId>(b)).place != Place::Fresh || bound) continue;
+    if (plan_->allocation(static_cast<BufferId>(b)).kind != Kind::Output || bound) continue;
     const Buffer& buffer = graph.buffers[b];
     Storage* const made = Storage::allocate(static_cast<size_t>(buffer.bytes), buffer.device);
     bind(static_cast<BufferId>(b), *made, 0);
@@ -194,7 +199,7 @@ void Runner::bind_all(std::span<const Tensor> inputs, std::span<const Tensor> ou
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Value& v = graph.values[graph.inputs[i]];
     const int64_t shift = byte_offset(inputs[i]) - byte_offset(v);
-    if (plan_->placement(v.buffer).place != Place::Given) continue;
+    if (plan_->allocation(v.buffer).kind != Kind::Input) continue;
     if (seen[v.buffer])
       check(on_[v.buffer].storage == &inputs[i].storage() && on_[v.buffer].shift == shift,
             "program: input ", i + 1, " no longer shares memory with another input");
@@ -307,7 +312,25 @@ void Runner::prepare_call(int step) {
       call->arguments.emplace_back(tensor(std::get<ValueRef>(r).id));
   for (const Argument& each : node.arguments) call->arguments.push_back(boxed(each));
   if (plan.kind == Step::Kind::Copied) call->arguments[0] = call->copied[0];
+  if (node.numbers != kNone) give_numbers(*call, node.numbers);
   calls_[step] = std::move(call);
+}
+
+void Runner::give_numbers(Call& call, int32_t source) const {
+  if (source >= static_cast<int32_t>(numbers_.size())) return;
+  size_t next = 0;
+  const std::vector<BoxedValue>& given = numbers_[source];
+  for (BoxedValue& each : call.arguments)
+    if (is_number(each) && next < given.size()) each = given[next++];
+}
+
+void Runner::set_numbers(int32_t source, std::span<const BoxedValue> numbers) {
+  if (source >= static_cast<int32_t>(numbers_.size())) numbers_.resize(source + 1);
+  numbers_[source].assign(numbers.begin(), numbers.end());
+  for (size_t s = 0; s < calls_.size(); ++s) {
+    const Node& node = plan_->graph().nodes[plan_->steps()[s].node];
+    if (calls_[s] && node.numbers == source) give_numbers(*calls_[s], source);
+  }
 }
 
 void Runner::prepare() {
@@ -325,8 +348,7 @@ void Runner::take_result(ValueId id, const Tensor& made) {
   check(made.defined() && has_geometry(made, v), op,
         ": the result has another dtype or shape than when the program was captured");
   const int64_t shift = byte_offset(made) - byte_offset(v);
-  if (plan_->placement(v.buffer).place == Place::ByNode)
-    return bind(v.buffer, made.storage(), shift);
+  if (plan_->allocation(v.buffer).kind == Kind::Node) return bind(v.buffer, made.storage(), shift);
   check(on_[v.buffer].storage == &made.storage() && on_[v.buffer].shift == shift, op,
         ": the result shares other memory than when the program was captured");
 }

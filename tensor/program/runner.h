@@ -23,6 +23,9 @@ class Runner {
   // have that of the graph's are written; the others become new tensors, or the inputs and
   // parameters that they are. Throws as the ops do; what was written in place until then stays.
   void run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs);
+  // Before a run: what the nodes of a source of numbers (Node::numbers) get instead of theirs, in
+  // order; of the same kinds.
+  void set_numbers(int32_t source, std::span<const BoxedValue> numbers);
   // "train.lua:12": the script's line of the op that ran last, or "".
   const std::string& line() const;
   const Plan& plan() const { return *plan_; }
@@ -41,6 +44,8 @@ class Runner {
     RawOp::Call copy = nullptr;  // of Step::Kind::Copied, to run first
     std::vector<BoxedValue> copied;
   };
+  void give_numbers(Call& call, int32_t source) const;
+
   // An address within a buffer that some layout holds.
   struct Patch {
     char** where;
@@ -77,7 +82,8 @@ class Runner {
   std::vector<std::unique_ptr<PointwiseCall>> pointwise_;  // by step
   std::vector<std::unique_ptr<Call>> calls_;               // by step
   BoxedValues results_;
-  std::vector<bool> seen_;  // by buffer: inputs that are bound
+  std::vector<bool> seen_;                        // by buffer: inputs that are bound
+  std::vector<std::vector<BoxedValue>> numbers_;  // by source: those that were given last
   bool prepared_ = false;
   int32_t at_ = kNone;  // the node that runs, or ran last
 };
