@@ -1,5 +1,6 @@
 // tensor/program/dynamic_fit.cpp: compares the graphs of one function at several sizes.
 #include "tensor/core/error.h"
+#include "tensor/io/bytes.h"
 #include "tensor/program/dynamic.h"
 #include "tensor/program/dynamic_argument.h"
 #include "tensor/program/shape_run.h"
@@ -15,19 +16,32 @@ bool is_same_form(const Node& a, const Node& b) {
          a.results == b.results;
 }
 
-void check_alike(const Graph& first, const Graph& other) {
+// Whether a tensor that is no input is the same in both: the same one, or made of numbers anew with
+// the same elements.
+bool is_same_tensor(const Tensor& a, const Tensor& b) {
+  if (a.is_same(b)) return true;
+  return a.dtype() == b.dtype() && a.sizes() == b.sizes() && a.strides() == b.strides() &&
+         a.offset() == b.offset() && a.storage().bytes() == b.storage().bytes() &&
+         a.device() == b.device() &&
+         io::bytes_of(io::host_rows(a, "export")) == io::bytes_of(io::host_rows(b, "export"));
+}
+
+// `again`: how the other graph came about.
+void check_alike(const Graph& first, const Graph& other, const char* again) {
   for (size_t i = 0; i < first.nodes.size() && i < other.nodes.size(); ++i)
-    check(is_same_form(first.nodes[i], other.nodes[i]), "export: at other sizes ",
-          place_of(first, i), " is ", place_of(other, i));
+    if (!is_same_form(first.nodes[i], other.nodes[i]))
+      fail("export: ", again, place_of(first, i), " is ", place_of(other, i));
   check(first.nodes.size() == other.nodes.size(), "export: the function calls ", first.nodes.size(),
-        " ops, at other sizes ", other.nodes.size());
+        " ops, ", again, other.nodes.size());
   check(first.inputs == other.inputs && first.outputs == other.outputs &&
             first.parameters.size() == other.parameters.size(),
-        "export: the function uses or gives other tensors at other sizes");
+        "export: ", again, "the function uses or gives other tensors");
   for (size_t i = 0; i < first.parameters.size(); ++i)
     check(first.parameters[i].value == other.parameters[i].value &&
-              first.parameters[i].tensor.is_same(other.parameters[i].tensor),
-          "export: the function makes a tensor of its own whose contents may follow the sizes");
+              is_same_tensor(first.parameters[i].tensor, other.parameters[i].tensor),
+          "export: ", again,
+          "a tensor that is no input has other elements: the function makes it "
+          "anew, and of more than numbers");
 }
 
 // The argument as constant + factors * sizes. The sizes of graph k + 1 are those of the first but
@@ -88,15 +102,17 @@ void fit_argument(const std::vector<Graph>& graphs, const Fit& fit, int32_t node
   if (alike) return;
   if (same_length && count == kNone && has_integers(graphs, node, argument, kNone))
     return one(kNone);
-  check(same_length && count != kNone, "export: ", place_of(graphs[0], node), ": argument ",
-        argument + 1, " is another at other sizes, and no integer");
+  if (!same_length || count == kNone)
+    fail("export: ", place_of(graphs[0], node), ": argument ", argument + 1,
+         " is another at the next call, and no integer");
   for (int32_t i = 0; i < count; ++i) one(i);
 }
 
 }  // namespace
 
 void fit_dynamic(ProgramData& data, const std::vector<Graph>& graphs, const Sizes& sizes) {
-  for (const Graph& graph : graphs) check_alike(graphs[0], graph);
+  const char* const again = sizes[0].empty() ? "at the second call " : "at other sizes ";
+  for (const Graph& graph : graphs) check_alike(graphs[0], graph, again);
   const Fit fit(graphs, sizes);
   data.dynamic.example = sizes[0];
   for (int32_t n = 0; n < static_cast<int32_t>(graphs[0].nodes.size()); ++n)
