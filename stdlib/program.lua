@@ -1,5 +1,5 @@
--- stdlib/program.lua: ml.export: a module or a function as a program, which is saved, loaded and run
--- without Lua.
+-- stdlib/program.lua: ml.export: a module or a function as a program, which is saved, loaded and
+-- run without Lua.
 
 local class = require "moonlet.class"
 local json = require "moonlet.json"
@@ -71,7 +71,8 @@ end
 
 local function flattened(templates, arguments, count)
   if count ~= #templates then
-    fail("program: expected %d argument%s, got %d", #templates, #templates == 1 and "" or "s", count)
+    fail("program: expected %d argument%s, got %d", #templates, #templates == 1 and "" or "s",
+      count)
   end
   local tensors = {}
   for i, template in ipairs(templates) do
@@ -135,14 +136,9 @@ end
 local read_none = signature "Program:describe()"
 
 --- A text that says what the program takes and gives, and what a run of it needs.
---- > print(ml.export(function(x) return x * 2 end, { ml.ones(2) }):describe())
----   input 1: float32 (2,)
----   output 1: float32 (2,)
----   parameters: 0, 0 bytes
----   nodes: 1, of which 1 run
----   memory of a run: 0 bytes
----   ops: mul
----   
+--- > program = ml.export(function(x) return x * 2 end, { ml.ones(2) })
+--- > program:describe():match "ops: [^\n]*"
+---   "ops: mul"
 ---@return string
 function Program:describe(...)
   read_none(...)
@@ -187,8 +183,8 @@ end
 
 local read_inputs = signature "Program:inputs()"
 
---- The tensors that it takes, in their order: `name`, `dtype`, `device` and `sizes`, in which -1 is a
---- size that may be another at each call.
+--- The tensors that it takes, in their order: `name`, `dtype`, `device` and `sizes`, in which -1 is
+--- a size that may be another at each call.
 --- > ml.export(function(x) return x * 2 end, { ml.ones(2) }):inputs()[1].sizes
 ---   {2}
 ---@return table[]
@@ -210,9 +206,9 @@ end
 
 local read_parameters = signature "Program:parameters()"
 
---- Its parameters by the names that they have in the state dict of the module. They are those of the
---- module itself while it was exported here: what changes them in place changes what the program
---- gives.
+--- Its parameters by the names that they have in the state dict of the module. They are those of
+--- the module itself where it was exported here: what changes them in place changes what the
+--- program gives.
 --- > program = ml.export(ml.nn.Linear(2, 1), { ml.ones(1, 2) })
 --- > program:parameters().weight.shape
 ---   (1, 2)
@@ -351,7 +347,9 @@ local function same_template(a, b) return json.encode(a) == json.encode(b) end
 local function names_of(given, count, what)
   local out = {}
   given = given or {}
-  if #given > count then fail("export: names: there are %d %ss, got %d names", count, what, #given) end
+  if #given > count then
+    fail("export: names: there are %d %ss, got %d names", count, what, #given)
+  end
   for i = 1, count do out[i] = given[i] or "" end
   return out
 end
@@ -375,7 +373,8 @@ local read_export = signature("export(any f, table inputs, bool|table? dynamic=n
 --- the example. Numbers that `f` computes in Lua are those of the example.
 ---
 --- A function whose ops depend on the values of tensors (`x:item()`, a branch on an element) is no
---- program, nor one that changes its inputs or parameters; errors name the op and the script's line.
+--- program, nor one that changes its inputs or parameters; errors name the op and the script's
+--- line.
 ---
 --- With `dynamic` some sizes may be others at each call: `f` is captured at several sizes, and each
 --- number that follows them is found as a sum of their multiples. Sizes that are equal in the

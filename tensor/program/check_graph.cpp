@@ -33,7 +33,7 @@ class GraphCheck {
       } catch (const OutOfMemory&) {
         throw;
       } catch (const Error& e) {
-        fail(place_of(graph_, i), ": ", e.what());
+        fail(node_name(graph_, i), ": ", e.what());
       }
     }
     for (const ValueId id : graph_.outputs)
@@ -109,7 +109,7 @@ class GraphCheck {
     });
   }
 
-  // In place and into `out`: the results are the first arguments, which stay what they are.
+  // Of the in-place form and of `out`: the results are the first arguments, which stay what they are.
   void check_same_results(const Node& node) {
     const bool is_out = node.form == OpInfo::Form::Out;
     const size_t wanted = is_out ? static_cast<size_t>(read_schema(node.op->schema).results) : 1;
@@ -120,7 +120,7 @@ class GraphCheck {
       const auto* argument = std::get_if<ValueRef>(&node.arguments[i]);
       check(result != nullptr && argument != nullptr && *result == *argument, "result ", i + 1,
             " is not the argument that it is written to");
-      check_place(result->id, tensors_[result->id]);
+      check_geometry(result->id, tensors_[result->id]);
     }
   }
 
@@ -140,12 +140,12 @@ class GraphCheck {
     if (id == kNone) return;
     check(id >= 0 && id < static_cast<ValueId>(tensors_.size()), "there is no value ", id);
     check(given.defined(), "value ", id, " is a result that is not given");
-    check_place(id, given);
+    check_geometry(id, given);
     if (!tensors_[id].defined()) tensors_[id] = given;
   }
 
   // A result on new memory is its buffer's.
-  void check_place(ValueId id, const Tensor& given) {
+  void check_geometry(ValueId id, const Tensor& given) {
     const Value& value = graph_.values[id];
     check(given.dtype() == value.dtype && given.sizes() == value.sizes, "it gives ", given.dtype(),
           " ", given.sizes(), ", the graph says ", value.dtype, " ", value.sizes);
@@ -184,10 +184,10 @@ void check_inputs_stay(const Graph& graph) {
       if (graph.buffers[buffer].kind == Buffer::Kind::Internal) return;
       for (size_t k = 0; k < graph.inputs.size(); ++k)
         if (graph.values[graph.inputs[k]].buffer == buffer)
-          fail(place_of(graph, i), ": it writes to input ", k + 1, "; clone it before");
+          fail(node_name(graph, i), ": it writes to input ", k + 1, "; clone it before");
       for (const Parameter& p : graph.parameters)
         if (graph.values[p.value].buffer == buffer)
-          fail(place_of(graph, i), ": it writes to ",
+          fail(node_name(graph, i), ": it writes to ",
                p.name.empty() ? std::string("a tensor from outside") : "'" + p.name + "'",
                ", which threads may share; is the module in eval mode?");
     });

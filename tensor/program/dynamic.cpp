@@ -37,7 +37,7 @@ class Reshape {
       } catch (const OutOfMemory&) {
         throw;
       } catch (const Error& e) {
-        fail(place_of(graph_, i), ": ", e.what());
+        fail(node_name(graph_, i), ": ", e.what());
       }
     }
   }
@@ -112,10 +112,10 @@ void check_dynamic(const ProgramData& data) {
     check(known, "a size is of node ", each.node, ", which is not there");
     const Node& node = data.graph.nodes[each.node];
     check(each.argument >= 0 && each.argument < static_cast<int32_t>(node.arguments.size()),
-          place_of(data.graph, each.node), ": it has no argument ", each.argument);
+          node_name(data.graph, each.node), ": it has no argument ", each.argument);
     check(
         integer_in(node.arguments[each.argument], each.element) == value_of(each, dynamic.example),
-        place_of(data.graph, each.node), ": its argument does not follow the sizes");
+        node_name(data.graph, each.node), ": its argument does not follow the sizes");
   }
 }
 

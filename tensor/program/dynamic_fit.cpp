@@ -30,7 +30,7 @@ bool is_same_tensor(const Tensor& a, const Tensor& b) {
 void check_alike(const Graph& first, const Graph& other, const char* again) {
   for (size_t i = 0; i < first.nodes.size() && i < other.nodes.size(); ++i)
     if (!is_same_form(first.nodes[i], other.nodes[i]))
-      fail("export: ", again, place_of(first, i), " is ", place_of(other, i));
+      fail("export: ", again, node_name(first, i), " is ", node_name(other, i));
   check(first.nodes.size() == other.nodes.size(), "export: the function calls ", first.nodes.size(),
         " ops, ", again, other.nodes.size());
   check(first.inputs == other.inputs && first.outputs == other.outputs &&
@@ -70,8 +70,8 @@ class Fit {
   }
 
   [[noreturn]] void refuse(int32_t node, int32_t argument, const std::vector<int64_t>& seen) const {
-    fail("export: ", place_of(graphs_[0], node), ": argument ", argument + 1, " is ", text_of(seen),
-         " at sizes that differ, which is no sum of their multiples");
+    fail("export: ", node_name(graphs_[0], node), ": argument ", argument + 1, " is ",
+         text_of(seen), " at sizes that differ, which is no sum of their multiples");
   }
 
  private:
@@ -103,7 +103,7 @@ void fit_argument(const std::vector<Graph>& graphs, const Fit& fit, int32_t node
   if (same_length && count == kNone && has_integers(graphs, node, argument, kNone))
     return one(kNone);
   if (!same_length || count == kNone)
-    fail("export: ", place_of(graphs[0], node), ": argument ", argument + 1,
+    fail("export: ", node_name(graphs[0], node), ": argument ", argument + 1,
          " is another at the next call, and no integer");
   for (int32_t i = 0; i < count; ++i) one(i);
 }

@@ -143,7 +143,7 @@ void Program::set_parameter(const std::string& name, const Tensor& tensor) {
           " of shape ", tensor.sizes());
     check(tensor.device() == old.device(), kOp, ": expected '", name, "' on ", old.device(),
           ", got ", tensor.device());
-    // In the same place of memory of the same size, since views may be of all of it.
+    // At the same position in as much memory, since views may be of all of it.
     check(tensor.strides() == old.strides() && tensor.offset() == old.offset() &&
               tensor.storage().bytes() == old.storage().bytes(),
           kOp, ": expected '", name, "' with strides ", old.strides(), " at ", old.offset(), " in ",

@@ -107,7 +107,7 @@ ExecutionState state_for(Generator& generator, DType default_dtype) {
 
 }  // namespace
 
-std::string place_of(const Graph& graph, size_t node) {
+std::string node_name(const Graph& graph, size_t node) {
   const Node& at = graph.nodes[node];
   std::string out = text("node ", node + 1, ", ", at.op->name);
   if (at.line >= 0 && at.line < static_cast<int32_t>(graph.lines.size()))

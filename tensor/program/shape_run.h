@@ -12,7 +12,7 @@
 namespace moonlet::program {
 
 // "node 3, conv2d at net.lua:12": for messages.
-std::string place_of(const Graph& graph, size_t node);
+std::string node_name(const Graph& graph, size_t node);
 
 class ShapeRun {
  public:
