@@ -317,18 +317,20 @@ local function read_dynamic(given, tensors)
 end
 
 -- The sizes at which the function is captured: first those of the program's own graph, then for
--- each symbol another, then others for all. A size of 1 would broadcast.
+-- each symbol another, then others for all. A size of 1 would broadcast; multiples have the divisors
+-- that the function may need.
 local function size_plan(example)
-  local first = {}
-  for i, size in ipairs(example) do first[i] = math.max(size, 2) + 2 * i end
+  local first, last = {}, {}
+  for i, size in ipairs(example) do
+    first[i] = math.max(size, 2)
+    last[i] = 3 * first[i]
+  end
   local plan = { first }
   for i = 1, #first do
     local sizes = table.move(first, 1, #first, 1, {})
-    sizes[i] = sizes[i] + 3
+    sizes[i] = 2 * sizes[i]
     plan[#plan + 1] = sizes
   end
-  local last = {}
-  for i, size in ipairs(first) do last[i] = size + 5 + 2 * i end
   plan[#plan + 1] = last
   return plan
 end

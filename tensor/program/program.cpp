@@ -1,6 +1,7 @@
 // tensor/program/program.cpp: programs, and runs of them in the memory of a thread.
 #include "tensor/program/program.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <list>
@@ -73,10 +74,18 @@ void Program::Shared::describe_ends() {
   for (const program::DynamicSize& each : data.dynamic.sizes)
     inputs[each.input].sizes[each.dim] = -1;
   if (data.dynamic.sizes.empty()) return;
-  // Which sizes of outputs follow those of the inputs is seen at others.
+  // Which sizes of outputs follow those of the inputs is seen at others, which have the divisors
+  // that the program may need.
   std::vector<int64_t> other = data.dynamic.example;
-  for (size_t i = 0; i < other.size(); ++i) other[i] += 2 + static_cast<int64_t>(i);
-  const program::Graph larger = program::with_sizes(data, other);
+  for (int64_t& size : other) size = std::max<int64_t>(2 * size, 2);
+  program::Graph larger;
+  try {
+    larger = program::with_sizes(data, other);
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const Error&) {
+    return;  // the program does not take these; its runs say what they take
+  }
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Dims& there = larger.values[graph.outputs[i]].sizes;
     for (int d = 0; d < outputs[i].sizes.size(); ++d)
