@@ -14,6 +14,13 @@
 
 namespace moonlet::program {
 
+// How the tape met a node: whether grad mode was on, and which of the tensors among its arguments,
+// in the order of `each_argument`, required grad.
+struct TapeState {
+  bool grad_mode = true;
+  std::vector<bool> required;  // empty: all that do
+};
+
 class Capture {
  public:
   Capture();
@@ -26,6 +33,8 @@ class Capture {
 
   // The next input of the graph. Before the ops that use it.
   void add_input(const Tensor& t);
+  // A tensor of new memory that ops are about to fill.
+  void add_made(const Tensor& t);
   // What a tensor that is no input is called, should it be used.
   void name_parameter(const Tensor& t, std::string name);
   // The next output.
@@ -62,6 +71,9 @@ class Capture {
   const Graph& graph() const { return graph_; }
   // Makes a value an input, behind those there are.
   void add_input(ValueId value) { graph_.inputs.push_back(value); }
+  TapeState tape_state(size_t node) const {
+    return node < tape_.size() ? tape_[node] : TapeState();
+  }
   Graph take() { return std::move(graph_); }
 
  private:
@@ -74,7 +86,8 @@ class Capture {
   int32_t line();
 
   Graph graph_;
-  std::vector<Tensor> held_;  // by value
+  std::vector<TapeState> tape_;  // by node
+  std::vector<Tensor> held_;     // by value
   std::vector<Tensor> more_handles_;
   std::unordered_map<const TensorImpl*, ValueId> by_handle_;
   std::unordered_map<const Storage*, ValueId> by_storage_;  // the first value on it

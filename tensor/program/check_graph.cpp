@@ -38,10 +38,6 @@ class GraphCheck {
     }
     for (const ValueId id : graph_.outputs)
       check(is_made(id), "output ", id, " is a value that no node makes");
-    for (size_t i = 0; i < tensors_.size(); ++i)
-      check(tensors_[i].defined(), "value ", i, " is made by no node");
-    for (size_t i = 0; i < storages_.size(); ++i)
-      check(storages_[i] != nullptr, "buffer ", i, " is used by no value");
   }
 
  private:
@@ -91,6 +87,7 @@ class GraphCheck {
   void check_node(const Node& node) {
     const int32_t lines = static_cast<int32_t>(graph_.lines.size());
     check(node.line >= kNone && node.line < lines, "there is no line ", node.line);
+    make_memory(node);
     check_written(node);
     BoxedValues results;
     run_.call(node, tensors_, results);
@@ -98,6 +95,15 @@ class GraphCheck {
     check(results.size() == node.results.size(), "it gives ", results.size(), " results, not ",
           node.results.size());
     for (size_t i = 0; i < results.size(); ++i) check_result(node.results[i], results[i]);
+  }
+
+  // Of a value that no node gives: new memory, which the first node that uses it writes.
+  void make_memory(const Node& node) {
+    each_written(node, [&](ValueId id) {
+      if (id < 0 || id >= static_cast<ValueId>(tensors_.size()) || is_made(id)) return;
+      if (graph_.buffers[graph_.values[id].buffer].kind == Buffer::Kind::Internal)
+        define(id, Buffer::Kind::Internal, "new memory");
+    });
   }
 
   void check_written(const Node& node) const {
@@ -109,7 +115,8 @@ class GraphCheck {
     });
   }
 
-  // Of the in-place form and of `out`: the results are the first arguments, which stay what they are.
+  // Of the in-place form and of `out`: the results are the first arguments, which stay what they
+  // are.
   void check_same_results(const Node& node) {
     const bool is_out = node.form == OpInfo::Form::Out;
     const size_t wanted = is_out ? static_cast<size_t>(read_schema(node.op->schema).results) : 1;

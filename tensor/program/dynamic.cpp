@@ -17,8 +17,8 @@ class Reshape {
   Reshape(Graph& graph, DType default_dtype)
       : graph_(graph), run_(default_dtype), tensors_(graph.values.size()) {}
 
-  // An input of other sizes, dense in the order of its strides.
-  void set_input(ValueId id, const Dims& sizes) {
+  // Of an input or new memory: other sizes, dense in the order of its strides.
+  void set_sizes(ValueId id, const Dims& sizes) {
     Value& value = graph_.values[id];
     Buffer& buffer = graph_.buffers[value.buffer];
     const int64_t numel = numel_of(sizes, "program");
@@ -50,6 +50,9 @@ class Reshape {
   }
 
   void run_node(const Node& node) {
+    each_written(node, [&](ValueId id) {
+      if (!tensors_[id].defined()) start(id);  // new memory
+    });
     BoxedValues results;
     run_.call(node, tensors_, results);
     if (node.form != OpInfo::Form::Plain) return;
@@ -92,6 +95,18 @@ std::string name_of(const ProgramData& data, size_t input) {
   return name.empty() ? text("input ", input + 1) : text("input '", name, "'");
 }
 
+// A size of new memory.
+void check_made(const ProgramData& data, const DynamicArgument& size) {
+  const Graph& graph = data.graph;
+  check(size.argument >= 0 && size.argument < static_cast<int32_t>(graph.values.size()),
+        "a size is of value ", size.argument, ", which is not there");
+  const Value& value = graph.values[size.argument];
+  check(graph.buffers[value.buffer].kind == Buffer::Kind::Internal && size.element >= 0 &&
+            size.element < value.sizes.size() &&
+            value.sizes[size.element] == value_of(size, data.dynamic.example),
+        "value ", size.argument, " does not follow the sizes");
+}
+
 }  // namespace
 
 void check_dynamic(const ProgramData& data) {
@@ -108,6 +123,10 @@ void check_dynamic(const ProgramData& data) {
           dynamic.example[each.symbol], ", in the graph it is ", value.sizes[each.dim]);
   }
   for (const DynamicArgument& each : dynamic.arguments) {
+    if (each.node == kNone) {
+      check_made(data, each);
+      continue;
+    }
     const bool known = each.node >= 0 && each.node < static_cast<int32_t>(data.graph.nodes.size());
     check(known, "a size is of node ", each.node, ", which is not there");
     const Node& node = data.graph.nodes[each.node];
@@ -150,10 +169,17 @@ Graph with_sizes(const ProgramData& data, const std::vector<int64_t>& sizes) {
     inputs[each.input][each.dim] = sizes[each.symbol];
   for (size_t i = 0; i < inputs.size(); ++i)
     if (!(inputs[i] == graph.values[graph.inputs[i]].sizes))
-      reshape.set_input(graph.inputs[i], inputs[i]);
+      reshape.set_sizes(graph.inputs[i], inputs[i]);
+  for (const DynamicArgument& each : data.dynamic.arguments) {
+    if (each.node != kNone) continue;
+    Dims made = graph.values[each.argument].sizes;
+    made[each.element] = value_of(each, sizes);
+    reshape.set_sizes(each.argument, made);
+  }
   for (const DynamicArgument& each : data.dynamic.arguments)
-    set_integer(graph.nodes[each.node].arguments[each.argument], each.element,
-                value_of(each, sizes));
+    if (each.node != kNone)
+      set_integer(graph.nodes[each.node].arguments[each.argument], each.element,
+                  value_of(each, sizes));
   reshape.run();
   return graph;
 }

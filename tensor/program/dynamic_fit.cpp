@@ -36,6 +36,11 @@ void check_alike(const Graph& first, const Graph& other, const char* again) {
   check(first.inputs == other.inputs && first.outputs == other.outputs &&
             first.parameters.size() == other.parameters.size(),
         "export: ", again, "the function uses or gives other tensors");
+  bool same_values = first.values.size() == other.values.size();
+  for (size_t i = 0; same_values && i < first.values.size(); ++i)
+    same_values = first.values[i].buffer == other.values[i].buffer &&
+                  first.values[i].sizes.size() == other.values[i].sizes.size();
+  check(same_values, "export: ", again, "tensors are made or shared in another way");
   for (size_t i = 0; i < first.parameters.size(); ++i)
     check(first.parameters[i].value == other.parameters[i].value &&
               is_same_tensor(first.parameters[i].tensor, other.parameters[i].tensor),
@@ -54,24 +59,32 @@ class Fit {
   std::optional<DynamicArgument> of(int32_t node, int32_t argument, int32_t element) const {
     std::vector<int64_t> seen;
     for (const Graph& graph : graphs_)
-      seen.push_back(*integer_in(graph.nodes[node].arguments[argument], element));
+      seen.push_back(node == kNone ? graph.values[argument].sizes[element]
+                                   : *integer_in(graph.nodes[node].arguments[argument], element));
     if (std::equal(seen.begin() + 1, seen.end(), seen.begin())) return {};
     DynamicArgument out{node, argument, element, {}, seen[0]};
+    bool fits = true;
     for (size_t k = 0; k < sizes_[0].size(); ++k) {
       const int64_t step = sizes_[k + 1][k] - sizes_[0][k];
       const int64_t rise = seen[k + 1] - seen[0];
-      if (rise % step != 0) refuse(node, argument, seen);
+      fits = fits && rise % step == 0;
       out.factors.push_back(rise / step);
       out.constant -= out.factors[k] * sizes_[0][k];
     }
-    for (size_t i = 0; i < graphs_.size(); ++i)
-      if (value_of(out, sizes_[i]) != seen[i]) refuse(node, argument, seen);
+    for (size_t i = 0; i < graphs_.size(); ++i) fits = fits && value_of(out, sizes_[i]) == seen[i];
+    if (!fits) refuse(node, argument, seen);
     return out;
   }
 
   [[noreturn]] void refuse(int32_t node, int32_t argument, const std::vector<int64_t>& seen) const {
-    fail("export: ", node_name(graphs_[0], node), ": argument ", argument + 1, " is ",
-         text_of(seen), " at sizes that differ, which is no sum of their multiples");
+    const std::string what = node == kNone
+                                 ? text("a size of a new tensor, value ", argument, ",")
+                                 : text(node_name(graphs_[0], node), ": argument ", argument + 1);
+    if (sizes_[0].empty())
+      fail("export: ", what, " is ", seen[0], ", at the second call ", seen[1],
+           ": it depends on more than the inputs' sizes");
+    fail("export: ", what, " is ", text_of(seen),
+         " at sizes that differ, which is no sum of their multiples");
   }
 
  private:
@@ -108,6 +121,25 @@ void fit_argument(const std::vector<Graph>& graphs, const Fit& fit, int32_t node
   for (int32_t i = 0; i < count; ++i) one(i);
 }
 
+// The values that are new memory: on a buffer of their own, and no node's result.
+std::vector<ValueId> made_values(const Graph& graph) {
+  std::vector<bool> given(graph.values.size());
+  for (const Node& node : graph.nodes)
+    if (node.form == OpInfo::Form::Plain) each_result(node, [&](ValueId id) { given[id] = true; });
+  std::vector<ValueId> out;
+  for (size_t id = 0; id < given.size(); ++id) {
+    const Buffer::Kind kind = graph.buffers[graph.values[id].buffer].kind;
+    if (!given[id] && kind == Buffer::Kind::Internal) out.push_back(static_cast<ValueId>(id));
+  }
+  return out;
+}
+
+void fit_made(const std::vector<Graph>& graphs, const Fit& fit, Dynamic& dynamic) {
+  for (const ValueId id : made_values(graphs[0]))
+    for (int d = 0; d < graphs[0].values[id].sizes.size(); ++d)
+      if (auto found = fit.of(kNone, id, d)) dynamic.arguments.push_back(*found);
+}
+
 }  // namespace
 
 void fit_dynamic(ProgramData& data, const std::vector<Graph>& graphs, const Sizes& sizes) {
@@ -118,6 +150,7 @@ void fit_dynamic(ProgramData& data, const std::vector<Graph>& graphs, const Size
   for (int32_t n = 0; n < static_cast<int32_t>(graphs[0].nodes.size()); ++n)
     for (int32_t a = 0; a < static_cast<int32_t>(graphs[0].nodes[n].arguments.size()); ++a)
       fit_argument(graphs, fit, n, a, data.dynamic);
+  fit_made(graphs, fit, data.dynamic);
   // What the ops give at the other sizes is what they gave there.
   for (size_t i = 1; i < graphs.size(); ++i) {
     const Graph made = with_sizes(data, sizes[i]);

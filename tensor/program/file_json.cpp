@@ -263,7 +263,7 @@ class GraphReader {
     }
     for (const JsonTree& each : tree.at("arguments").list("arguments")) {
       const JsonTree::List& at = each.list("arguments", 5);
-      DynamicArgument argument{id(at[0], "arguments"),
+      DynamicArgument argument{read_id(at[0], "arguments"),
                                id(at[1], "arguments"),
                                read_id(at[2], "arguments"),
                                {},

@@ -47,7 +47,7 @@ void write_value(std::ostream& out, const BoxedValue& value) {
         } else if constexpr (std::is_same_v<T, MemoryFormat>)
           out << "memory_format " << static_cast<int>(v);
         else if constexpr (std::is_same_v<T, Options>)
-          out << text(v.dtype, ' ', v.device);
+          out << text(v.dtype, " ", v.device);
         else if constexpr (std::is_same_v<T, Generator*>)
           out << (v ? "generator" : "nil");
         else if constexpr (std::is_same_v<T, Tensor> || std::is_same_v<T, std::vector<Tensor>>)
@@ -81,7 +81,7 @@ void write_argument(std::ostream& out, const Argument& argument) {
 
 void write_type(std::ostream& out, const Graph& graph, ValueId id) {
   const Value& v = graph.values[id];
-  out << text(v.dtype, ' ', v.sizes);
+  out << text(v.dtype, " ", v.sizes);
   if (!is_contiguous(v.sizes, v.strides, MemoryFormat::Contiguous))
     out << text(" strides ", v.strides);
 }

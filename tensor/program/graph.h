@@ -4,7 +4,8 @@
 //
 // The memory is explicit: a value is a tensor on a buffer, views are values on the buffer of what
 // they view, and an op in place writes the buffer of its first argument. The order of nodes is
-// right; two nodes may change places when neither writes a buffer that the other uses.
+// right; two nodes may change places when neither writes a buffer that the other uses. An internal
+// value that no node gives as its result is new memory, which the first node that uses it writes.
 #pragma once
 
 #include <cstdint>

@@ -47,6 +47,7 @@ Step::Kind kind_of(const Graph& graph, const Node& node) {
   if (node.op->pointwise != nullptr && node.numbers == kNone && computes && has_one_result(node))
     return Step::Kind::Pointwise;
   if (node.form != Form::Plain || !computes) return Step::Kind::AsIs;
+  if (node.op->kernel != nullptr) return Step::Kind::Kernel;
   if (node.op->out != nullptr) return Step::Kind::Out;
   const bool copied = node.op->kind == OpKind::Update && node.op->inplace != nullptr &&
                       has_one_result(node) && std::holds_alternative<ValueRef>(node.arguments[0]);
@@ -90,20 +91,29 @@ BufferId reusable(const Graph& graph, const Step& step, const std::vector<Life>&
 
 }  // namespace
 
-std::shared_ptr<const Plan> Plan::make(Graph graph) {
+std::shared_ptr<const Plan> Plan::make(Graph graph, const PlanOptions& options) {
   std::shared_ptr<Plan> plan(new Plan);
   plan->graph_ = std::move(graph);
-  plan->choose_steps();
+  plan->choose_steps(options.fuse);
   plan->allocate_buffers();
   return plan;
 }
 
-void Plan::choose_steps() {
-  for (int32_t i = 0; i < static_cast<int32_t>(graph_.nodes.size()); ++i) {
+void Plan::choose_steps(bool fuse) {
+  for (const Buffer& buffer : graph_.buffers) fuse = fuse && has_executor(buffer.device.type);
+  if (fuse) {
+    for (Group& each : group(graph_)) add_step(std::move(each));
+  } else {
+    for (int32_t i = 0; i < static_cast<int32_t>(graph_.nodes.size()); ++i)
+      if (!is_view(graph_.nodes[i])) add_step({{i}, std::nullopt, {}});
+  }
+}
+
+void Plan::add_step(Group group) {
+  const int32_t first = group.nodes.front();
+  for (const int32_t i : group.nodes) {
     const Node& node = graph_.nodes[i];
-    if (is_view(node)) continue;
     check(node.op->form(node.form) != nullptr, node.op->name, ": a program has no such form of it");
-    steps_.push_back({kind_of(graph_, node), i});
     each_written(node, [&](ValueId id) {
       const BufferId b = graph_.values[id].buffer;
       const bool internal = graph_.buffers[b].kind == Buffer::Kind::Internal;
@@ -111,6 +121,21 @@ void Plan::choose_steps() {
         written_.push_back(b);
     });
   }
+  if (!group.loop) return steps_.push_back({kind_of(graph_, graph_.nodes[first]), first});
+  steps_.push_back({Step::Kind::Loop, first, static_cast<int32_t>(loops_.size())});
+  auto executor = make_executor(*group.loop);
+  loops_.push_back({std::move(group), std::move(executor)});
+}
+
+template <class F>
+void Plan::each_buffer(const Step& step, F&& f) const {
+  if (step.kind == Step::Kind::Loop) {
+    for (const BufferId b : loops_[step.loop].group.slots) f(b);
+    return;
+  }
+  const Node& node = graph_.nodes[step.node];
+  each_argument(node, [&](ValueId id) { f(graph_.values[id].buffer); });
+  each_result(node, [&](ValueId id) { f(graph_.values[id].buffer); });
 }
 
 void Plan::allocate_buffers() {
@@ -119,10 +144,8 @@ void Plan::allocate_buffers() {
   std::vector<Life> lives(count);
   std::vector<bool> escapes(count);
   for (int s = 0; s < static_cast<int>(steps_.size()); ++s) {
-    const auto use = [&](ValueId id) { lives[graph_.values[id].buffer].use(s); };
+    each_buffer(steps_[s], [&](BufferId b) { lives[b].use(s); });
     const Node& node = graph_.nodes[steps_[s].node];
-    each_argument(node, use);
-    each_result(node, use);
     if (steps_[s].kind != Step::Kind::AsIs || node.form != OpInfo::Form::Plain) continue;
     each_result(node, [&](ValueId id) {
       Allocation& given = allocations_[graph_.values[id].buffer];

@@ -18,9 +18,9 @@ struct DynamicSize {
 
 // An integer among a node's arguments that follows them: constant + the sum of factors times sizes.
 struct DynamicArgument {
-  int32_t node = 0, argument = 0;
-  int32_t element = kNone;       // of a list; kNone: the argument itself
-  std::vector<int64_t> factors;  // by symbol
+  int32_t node = 0, argument = 0;  // node kNone: a size of new memory, the value `argument`
+  int32_t element = kNone;         // of a list; kNone: the argument itself
+  std::vector<int64_t> factors;    // by symbol
   int64_t constant = 0;
 };
 

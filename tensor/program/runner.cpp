@@ -79,7 +79,8 @@ Runner::Runner(std::shared_ptr<const Plan> plan)
       tensors_(plan_->graph().values.size()),
       on_(plan_->graph().buffers.size()),
       pointwise_(plan_->steps().size()),
-      calls_(plan_->steps().size()) {}
+      calls_(plan_->steps().size()),
+      loops_(plan_->steps().size()) {}
 
 Runner::~Runner() {
   for (OnBuffer& on : on_) {
@@ -109,11 +110,19 @@ void Runner::check_inputs(std::span<const Tensor> inputs) const {
     const Device expected = graph.buffers[v.buffer].device;
     check(t.device() == expected, "program: expected input ", i + 1, " on ", expected, ", got ",
           t.device());
-    for (const BufferId written : plan_->written())
-      check(
-          written == v.buffer || on_[written].storage != &t.storage(), "program: input ", i + 1,
-          " shares memory with a tensor that the program changes, which it did not when captured");
   }
+}
+
+// What the program writes is read through no other input.
+void Runner::check_apart(std::span<const Tensor> inputs) const {
+  const Graph& graph = plan_->graph();
+  for (const BufferId written : plan_->written())
+    for (size_t i = 0; i < inputs.size(); ++i)
+      check(
+          graph.values[graph.inputs[i]].buffer == written ||
+              on_[written].storage != &inputs[i].storage(),
+          "program: input ", i + 1,
+          " shares memory with a tensor that the program changes, which it did not when captured");
 }
 
 // The buffer lies in that storage from now on.
@@ -207,6 +216,7 @@ void Runner::bind_all(std::span<const Tensor> inputs, std::span<const Tensor> ou
       bind(v.buffer, inputs[i].storage(), shift);
     seen[v.buffer] = true;
   }
+  check_apart(inputs);
   bind_outputs(inputs, outputs);
 }
 
@@ -294,6 +304,22 @@ bool Runner::prepare_pointwise_call(int step) {
   return true;
 }
 
+void Runner::prepare_loop(int step) {
+  const Graph& graph = plan_->graph();
+  const Group& group = plan_->loops()[plan_->steps()[step].loop].group;
+  auto call = std::make_unique<LoopCall>();
+  call->addresses.resize(group.slots.size());
+  for (size_t i = 0; i < group.slots.size(); ++i)
+    on_[group.slots[i]].patches.push_back({&call->addresses[i], 0});
+  for (const int32_t i : group.nodes)
+    each_written(graph.nodes[i], [&](ValueId id) {
+      if (graph.buffers[graph.values[id].buffer].kind == Buffer::Kind::Internal) return;
+      const PointwiseOp* const op = graph.nodes[i].op->pointwise;
+      call->changed.emplace_back(op ? op->inplace_name : graph.nodes[i].op->name, tensor(id));
+    });
+  loops_[step] = std::move(call);
+}
+
 void Runner::prepare_call(int step) {
   const Step& plan = plan_->steps()[step];
   const Node& node = plan_->graph().nodes[plan.node];
@@ -301,6 +327,10 @@ void Runner::prepare_call(int step) {
   const bool plain = node.form == OpInfo::Form::Plain;
   const bool into = plain && (plan.kind == Step::Kind::Out || plan.kind == Step::Kind::Pointwise);
   call->form = into ? node.op->out : node.op->form(node.form);
+  if (plan.kind == Step::Kind::Kernel) {
+    call->kernel = node.op->kernel;
+    for (const Result& r : node.results) call->results.push_back(tensor(std::get<ValueRef>(r).id));
+  }
   if (plan.kind == Step::Kind::Copied) {
     const ValueId made = std::get<ValueRef>(node.results[0]).id;
     call->form = node.op->inplace;
@@ -336,6 +366,10 @@ void Runner::set_numbers(int32_t source, std::span<const BoxedValue> numbers) {
 void Runner::prepare() {
   for (OnBuffer& on : on_) on.patches.clear();  // of an attempt that threw
   for (int s = 0; s < static_cast<int>(plan_->steps().size()); ++s) {
+    if (plan_->steps()[s].kind == Step::Kind::Loop) {
+      prepare_loop(s);
+      continue;
+    }
     const bool done = plan_->steps()[s].kind == Step::Kind::Pointwise && prepare_pointwise_call(s);
     if (!done) prepare_call(s);
   }
@@ -371,6 +405,13 @@ void Runner::run_step(int step) {
   const Step& plan = plan_->steps()[step];
   at_ = plan.node;
   stop_if_requested();
+  if (LoopCall* const call = loops_[step].get()) {
+    for (const auto& [op, changed] : call->changed) {
+      check_writable(op, changed);
+      mark_changed(changed, op);
+    }
+    return plan_->loops()[plan.loop].executor->run(call->addresses.data());
+  }
   if (PointwiseCall* const call = pointwise_[step].get()) {
     if (call->changed.defined()) {
       const char* const op = plan_->graph().nodes[plan.node].op->pointwise->inplace_name;
@@ -381,6 +422,7 @@ void Runner::run_step(int step) {
     return;
   }
   Call& call = *calls_[step];
+  if (call.kernel) return call.kernel(call.arguments, call.results);
   results_.clear();
   if (call.copy) call.copy(call.copied, results_);
   results_.clear();

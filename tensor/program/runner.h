@@ -38,9 +38,16 @@ class Runner {
     PreparedPointwise prepared;
     Tensor changed;  // what scripts may see change; undefined where nobody does
   };
+  // The addresses of a loop, and what scripts may see change.
+  struct LoopCall {
+    std::vector<char*> addresses;
+    std::vector<std::pair<const char*, Tensor>> changed;  // by an op
+  };
   struct Call {
     std::vector<BoxedValue> arguments;
     RawOp::Call form = nullptr;
+    decltype(RawOp::kernel) kernel = nullptr;  // instead of a form, with `results`
+    std::vector<Tensor> results;
     RawOp::Call copy = nullptr;  // of Step::Kind::Copied, to run first
     std::vector<BoxedValue> copied;
   };
@@ -61,12 +68,14 @@ class Runner {
   class Unbind;
 
   void check_inputs(std::span<const Tensor> inputs) const;
+  void check_apart(std::span<const Tensor> inputs) const;
   void bind(BufferId buffer, Storage& storage, int64_t shift);
   void bind_all(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   void bind_outputs(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   void bind_arena();
   void prepare();
   void prepare_call(int step);
+  void prepare_loop(int step);
   bool prepare_pointwise_call(int step);
   BoxedValue boxed(const Argument& argument);
   const Tensor& tensor(ValueId id);
@@ -81,6 +90,7 @@ class Runner {
   std::vector<OnBuffer> on_;                               // by buffer
   std::vector<std::unique_ptr<PointwiseCall>> pointwise_;  // by step
   std::vector<std::unique_ptr<Call>> calls_;               // by step
+  std::vector<std::unique_ptr<LoopCall>> loops_;           // by step
   BoxedValues results_;
   std::vector<bool> seen_;                        // by buffer: inputs that are bound
   std::vector<std::vector<BoxedValue>> numbers_;  // by source: those that were given last

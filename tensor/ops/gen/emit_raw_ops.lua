@@ -6,9 +6,10 @@ local raw_op = require "tensor.ops.gen.raw_op_text"
 
 local file = [[
 // Generated from tensor/ops/$family.lua: the ops of the family without the tape, as values at run time.
-#include "tensor/core/boxing.h"
+#include "tensor/core/kernel_call.h"
 #include "tensor/core/raw_op.h"
 #include "tensor/core/views.h"
+#include "tensor/kernels_$family.h"
 #include "tensor/raw_$family.h"
 
 namespace moonlet {

@@ -8,7 +8,7 @@ local raw_op = require "tensor.ops.gen.raw_op_text"
 
 local file = [[
 // Generated from $list: the ops of programs that this library runs.
-#include "tensor/core/boxing.h"
+#include "tensor/core/kernel_call.h"
 #include "tensor/core/raw_op.h"
 #include "tensor/core/views.h"
 $includes

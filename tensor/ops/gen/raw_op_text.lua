@@ -20,6 +20,20 @@ local function tensors(row)
   return tostring(bits)
 end
 
+-- Whether the plain form is checks, new results and a kernel, which may be called without the rest.
+local function is_kernel_alone(row)
+  if row.kind ~= "structured" or not row.raw_out_form or row.random or row.cpu_only or row.steady then return false end
+  for _, arg in ipairs(row.args) do
+    if arg.written or arg.type:find "^Positions" or arg.type:find "^Indices" then return false end
+  end
+  return true
+end
+
+local function kernel_call(row)
+  return ("boxing::KernelCall<&KernelTable::%s, &%s::%s>::run"):format(row.family,
+    cpptext.kernel_struct(row.family), row.name)
+end
+
 --- The initializer of a row's RawOp.
 ---@param row table
 ---@return string
@@ -34,6 +48,8 @@ return function(row)
     { "plain", view and boxed("views", row.name) or form(row.plain_form, "") },
     { "inplace", form(kernel and row.raw_inplace_form, "_") },
     { "out", form(kernel and row.raw_out_form, "_out") },
-    { "tensors", tensors(row) }, { "pointwise", row.kind == "pointwise" and ("&raw::k%s"):format(row.camel) or nil },
+    { "tensors", tensors(row) },
+    { "pointwise", row.kind == "pointwise" and ("&raw::k%s"):format(row.camel) or nil },
+    { "kernel", is_kernel_alone(row) and kernel_call(row) or nil },
   } })
 end
