@@ -4,6 +4,7 @@
 return {
   autocast = "modes",
   describe = "describe",
+  export = "program",
   from_file = "functions",
   histogramdd = "functions",
   is_tuple = "functions",
