@@ -34,6 +34,8 @@ class Capture {
   // Ends the capture: what was written down is no whole function. The first reason stays.
   void stop(std::string reason);
   const std::optional<std::string>& stopped() const { return stopped_; }
+  // Where the script was then.
+  const std::string& stopped_at() const { return stopped_at_; }
 
   // The value that a tensor is, if the graph has it as it is now. Parameters are made of what it
   // does not know.
@@ -43,6 +45,7 @@ class Capture {
   const Tensor& tensor_of(ValueId value) const { return held_[value]; }
 
   const Graph& graph() const { return graph_; }
+  Graph& graph() { return graph_; }
   Graph take() { return std::move(graph_); }
 
  private:
@@ -62,6 +65,7 @@ class Capture {
   std::unordered_map<const TensorImpl*, std::string> names_;
   std::unordered_map<std::string, int32_t> lines_;
   std::optional<std::string> stopped_;
+  std::string stopped_at_;
 };
 
 // Installs a capture on this thread for a C++ scope.
