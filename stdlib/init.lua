@@ -3,6 +3,7 @@
 
 return {
   autocast = "modes",
+  compile = "compile",
   describe = "describe",
   from_file = "functions",
   histogramdd = "functions",
