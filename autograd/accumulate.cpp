@@ -7,6 +7,7 @@
 #include "autograd/uses_accumulate.h"
 #include "tensor/core/layout.h"
 #include "tensor/program/captured_call.h"
+#include "tensor/program/made_memory.h"
 
 namespace moonlet {
 
@@ -107,7 +108,7 @@ class AccumulateNode final : public Node {
                      g.storage().sole_owner() &&
                      g.storage().bytes() == static_cast<size_t>(g.numel()) * size_of(g.dtype());
     if (own) return g;
-    Tensor out = empty_strided(g.sizes(), strides, options_of(g), "backward");
+    Tensor out = program::made_memory(empty_strided(g.sizes(), strides, options_of(g), "backward"));
     return copy_(out, g);
   }
 

@@ -2,6 +2,7 @@
 #include "tensor/program/capture.h"
 
 #include "tensor/core/error.h"
+#include "tensor/program/made_memory.h"
 
 namespace moonlet::program {
 
@@ -14,13 +15,28 @@ bool is_at(const Value& value, const Tensor& t) {
          value.strides == t.strides();
 }
 
+TapeState tape_state_of(const BoxedValues& arguments) {
+  TapeState out{execution.grad_mode, {}};
+  const auto add = [&](const Tensor& t) {
+    if (t.defined()) out.required.push_back(t.requires_grad());
+  };
+  for (const BoxedValue& each : arguments) {
+    if (const auto* one = std::get_if<Tensor>(&each)) add(*one);
+    if (const auto* list = std::get_if<std::vector<Tensor>>(&each))
+      for (const Tensor& t : *list) add(t);
+  }
+  return out;
+}
+
 }  // namespace
 
 Capture::Capture() { ++below_tape; }
 Capture::~Capture() { --below_tape; }
 
 void Capture::stop(std::string reason) {
-  if (!stopped_) stopped_ = std::move(reason);
+  if (stopped_) return;
+  stopped_ = std::move(reason);
+  if (locate) stopped_at_ = locate();
 }
 
 int32_t Capture::line() {
@@ -52,6 +68,10 @@ void Capture::add_input(const Tensor& t) {
   const auto known = by_handle_.find(t.impl());
   graph_.inputs.push_back(known != by_handle_.end() ? known->second
                                                     : add_value(t, Buffer::Kind::Input));
+}
+
+void Capture::add_made(const Tensor& t) {
+  if (!t.device().is_batched()) add_value(t, Buffer::Kind::Internal);
 }
 
 void Capture::name_parameter(const Tensor& t, std::string name) {
@@ -151,6 +171,8 @@ void Capture::write(const OpInfo& op, const BoxedValues& arguments, const BoxedV
   node.results.reserve(results.size());
   for (const BoxedValue& each : results) node.results.push_back(result(each));
   graph_.nodes.push_back(std::move(node));
+  tape_.resize(graph_.nodes.size());
+  tape_.back() = tape_state_of(arguments);
 }
 
 CapturedCall::CapturedCall(const OpInfo& op, BoxedValues arguments)
@@ -170,6 +192,8 @@ void CapturedCall::finish(const BoxedValues& results) {
   finished_ = true;
   if (!capture_->stopped()) capture_->write(op_, arguments_, results);
 }
+
+void note_made_memory(const Tensor& t) { execution.capture->add_made(t); }
 
 void stop_capture(const char* by, const char* reason) {
   execution.capture->stop(std::string(by) + ' ' + reason);

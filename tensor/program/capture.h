@@ -14,6 +14,13 @@
 
 namespace moonlet::program {
 
+// How the tape met a node: whether grad mode was on, and which of the tensors among its arguments,
+// in the order of `each_argument`, required grad.
+struct TapeState {
+  bool grad_mode = true;
+  std::vector<bool> required;  // empty: all that do
+};
+
 class Capture {
  public:
   Capture();
@@ -26,6 +33,8 @@ class Capture {
 
   // The next input of the graph. Before the ops that use it.
   void add_input(const Tensor& t);
+  // A tensor of new memory that ops are about to fill.
+  void add_made(const Tensor& t);
   // What a tensor that is no input is called, should it be used.
   void name_parameter(const Tensor& t, std::string name);
   // The next output.
@@ -49,6 +58,8 @@ class Capture {
   // Ends the capture: what was written down is no whole function. The first reason stays.
   void stop(std::string reason);
   const std::optional<std::string>& stopped() const { return stopped_; }
+  // Where the script was then.
+  const std::string& stopped_at() const { return stopped_at_; }
 
   // The value that a tensor is, if the graph has it as it is now. Parameters are made of what it
   // does not know.
@@ -58,8 +69,12 @@ class Capture {
   const Tensor& tensor_of(ValueId value) const { return held_[value]; }
 
   const Graph& graph() const { return graph_; }
+  Graph& graph() { return graph_; }
   // Makes a value an input, behind those there are.
   void add_input(ValueId value) { graph_.inputs.push_back(value); }
+  TapeState tape_state(size_t node) const {
+    return node < tape_.size() ? tape_[node] : TapeState();
+  }
   Graph take() { return std::move(graph_); }
 
  private:
@@ -72,7 +87,8 @@ class Capture {
   int32_t line();
 
   Graph graph_;
-  std::vector<Tensor> held_;  // by value
+  std::vector<TapeState> tape_;  // by node
+  std::vector<Tensor> held_;     // by value
   std::vector<Tensor> more_handles_;
   std::unordered_map<const TensorImpl*, ValueId> by_handle_;
   std::unordered_map<const Storage*, ValueId> by_storage_;  // the first value on it
@@ -82,6 +98,7 @@ class Capture {
   std::unordered_map<const TensorImpl*, size_t> leaves_;  // indices of leaf_gradients_
   int32_t number_sources_ = 0;
   std::optional<std::string> stopped_;
+  std::string stopped_at_;
 };
 
 // Installs a capture on this thread for a C++ scope.

@@ -4,7 +4,8 @@
 //
 // The memory is explicit: a value is a tensor on a buffer, views are values on the buffer of what
 // they view, and an op in place writes the buffer of its first argument. The order of nodes is
-// right; two nodes may change places when neither writes a buffer that the other uses.
+// right; two nodes may change places when neither writes a buffer that the other uses. An internal
+// value that no node gives as its result is new memory, which the first node that uses it writes.
 #pragma once
 
 #include <cstdint>
@@ -126,5 +127,8 @@ inline bool is_view(const Node& node) { return node.op->kind == OpKind::View; }
 // A line per node, for people and for tests:
 //   %3 = add(%1, %2, 1) : float32 (2, 3)
 std::string to_string(const Graph& graph);
+// The line of one node, without its end; the dtype and sizes of a value, "float32 (2, 3)".
+std::string to_string(const Graph& graph, const Node& node);
+std::string type_text(const Graph& graph, ValueId id);
 
 }  // namespace moonlet::program

@@ -1,4 +1,4 @@
-// tests/cpp/fusion_test.cpp: groups of nodes as loops, and the block executor: every pointwise row
+// tests/cpp/program/fusion_test.cpp: groups of nodes as loops, and the block executor: every pointwise row
 // in random chains, dtypes, layouts and sizes with the bits of eager ops; what may join, and what
 // aliasing forbids.
 #include "tests/cpp/catch2.h"
@@ -10,7 +10,7 @@
 #include <string>
 
 #include "tensor/runtime/threads.h"
-#include "tests/cpp/fusion_harness.h"
+#include "tests/cpp/program/fusion_harness.h"
 
 using namespace moonlet;
 using namespace moonlet::fusion_test;
@@ -119,11 +119,11 @@ bool draw_chain(const std::vector<Row>& rows, const Row& wanted, DType dtype, in
                 std::mt19937& random, std::vector<Tensor>& inputs, std::vector<Link>& chain) {
   inputs.push_back(draw(shape_of(size, random), dtype, random));
   Tensor x = inputs[0];
-  const unsigned length = 2 + random() % 5, place = random() % 2;
+  const unsigned length = 2 + random() % 5, position = random() % 2;
   bool found = false;
   for (unsigned i = 0; i < length; ++i) {
     for (int tries = 0; tries < 8; ++tries) {
-      const bool is_wanted = i == place && tries == 0;
+      const bool is_wanted = i == position && tries == 0;
       const Row& row = is_wanted ? wanted : rows[random() % rows.size()];
       std::vector<Tensor> drawn;
       Link link{row.op, arguments(row, x, random, drawn), {}};
@@ -138,7 +138,7 @@ bool draw_chain(const std::vector<Row>& rows, const Row& wanted, DType dtype, in
   return found;
 }
 
-// The chain run on given inputs: what was drawn as an input or computed stands for its place.
+// The chain run on given inputs: what was drawn as an input or computed stands for its position.
 std::vector<Tensor> run_chain(const std::vector<Link>& chain, const std::vector<Tensor>& drawn,
                               const std::vector<Tensor>& inputs, bool all) {
   std::map<const TensorImpl*, Tensor> known;
