@@ -137,7 +137,7 @@ test("what reads values or changes is no program, and says where", function()
     local more = { ... }
     expect.error(function() ml.export(f, { x, table.unpack(more) }) end, pattern)
   end
-  refused(function(y) return y * y:sum():item() end, "export: .*item reads values at .*export_test.lua:%d+")
+  refused(function(y) return y * y:sum():item() end, "export: .* reads values at .*export_test.lua:%d+")
   refused(function(y) if y[1]:item() > 0 then return y end return -y end, "reads values at")
   refused(function(y) return y[y:gt(0)] end, "depends on values")
   refused(function(y) return y:add_(1) end, "node 1, add at .*: it writes to input 1; clone it before")
