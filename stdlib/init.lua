@@ -3,6 +3,7 @@
 
 return {
   autocast = "modes",
+  compile = "compile",
   describe = "describe",
   export = "program",
   from_file = "functions",

@@ -69,6 +69,7 @@ class Capture {
   const Tensor& tensor_of(ValueId value) const { return held_[value]; }
 
   const Graph& graph() const { return graph_; }
+  Graph& graph() { return graph_; }
   // Makes a value an input, behind those there are.
   void add_input(ValueId value) { graph_.inputs.push_back(value); }
   TapeState tape_state(size_t node) const {

@@ -99,6 +99,7 @@ class GraphCheck {
   void check_node(const Node& node) {
     const int32_t lines = static_cast<int32_t>(graph_.lines.size());
     check(node.line >= kNone && node.line < lines, "there is no line ", node.line);
+    check(node.numbers == kNone, "its numbers are given anew before each run");
     make_memory(node);
     check_written(node);
     BoxedValues results;

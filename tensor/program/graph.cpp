@@ -116,7 +116,6 @@ void write_node(std::ostream& out, const Graph& graph, const Node& node) {
     separator = ", ";
     write_type(out, graph, id);
   });
-  out << '\n';
 }
 
 }  // namespace
@@ -143,11 +142,26 @@ std::string to_string(const Graph& graph) {
   };
   for (const ValueId id : graph.inputs) declare("input", id, "");
   for (const Parameter& p : graph.parameters) declare("parameter", p.value, p.name);
-  for (const Node& node : graph.nodes) write_node(out, graph, node);
+  for (const Node& node : graph.nodes) {
+    write_node(out, graph, node);
+    out << '\n';
+  }
   out << "return";
   for (size_t i = 0; i < graph.outputs.size(); ++i)
     out << (i > 0 ? ", %" : " %") << graph.outputs[i];
   out << '\n';
+  return out.str();
+}
+
+std::string to_string(const Graph& graph, const Node& node) {
+  std::ostringstream out;
+  write_node(out, graph, node);
+  return out.str();
+}
+
+std::string type_text(const Graph& graph, ValueId id) {
+  std::ostringstream out;
+  write_type(out, graph, id);
   return out.str();
 }
 

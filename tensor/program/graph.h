@@ -127,5 +127,8 @@ inline bool is_view(const Node& node) { return node.op->kind == OpKind::View; }
 // A line per node, for people and for tests:
 //   %3 = add(%1, %2, 1) : float32 (2, 3)
 std::string to_string(const Graph& graph);
+// The line of one node, without its end; the dtype and sizes of a value, "float32 (2, 3)".
+std::string to_string(const Graph& graph, const Node& node);
+std::string type_text(const Graph& graph, ValueId id);
 
 }  // namespace moonlet::program

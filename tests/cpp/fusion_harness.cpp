@@ -124,6 +124,7 @@ Tensors copies(const Tensors& list) {
     auto [at, is_new] = held.try_emplace(&t.storage());
     if (is_new) {
       at->second = empty_plain({std::max<int64_t>(bytes, 1)}, {DType::UInt8, {}});
+      std::memset(at->second.storage().data(), 0, static_cast<size_t>(std::max<int64_t>(bytes, 1)));
       if (bytes > 0)
         std::memcpy(at->second.storage().data(), t.storage().data(), static_cast<size_t>(bytes));
     }

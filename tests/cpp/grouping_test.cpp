@@ -235,6 +235,16 @@ TEST_CASE("softmax by hand is loops around its reductions", "[grouping]") {
         }) == "amax\nsub mul exp\nsum\ndiv\n");
 }
 
+TEST_CASE("a node whose numbers are given anew runs by itself", "[grouping]") {
+  Tensors outputs;
+  program::Graph graph =
+      graph_of([](const Tensors& in) -> Tensors { return {add(exp(mul(in[0], 2)), 1)}; },
+               {numbers({9})}, outputs);
+  CHECK(program::group(graph).size() == 1);
+  graph.nodes[0].numbers = 0;
+  CHECK(program::group(graph).size() == 2);
+}
+
 TEST_CASE("Adam's formula is one loop", "[grouping]") {
   const Dims shape = {50, 70};
   const Tensors inputs = {numbers(shape), numbers(shape), numbers(shape), square(numbers(shape))};

@@ -20,6 +20,15 @@ local function tensors(row)
   return tostring(bits)
 end
 
+-- Whether elements that the op reads can make it raise an error.
+local function checks(row)
+  local found = row.divides or row.kind == "allocating" or row.family == "decomposition"
+  for _, arg in ipairs(row.args) do
+    found = found or arg.type:find "^Positions" or arg.type:find "^Indices"
+  end
+  return found and "true" or nil
+end
+
 -- Whether the plain form is checks, new results and a kernel, which may be called without the rest.
 local function is_kernel_alone(row)
   if row.kind ~= "structured" or not row.raw_out_form or row.random or row.cpu_only or row.steady then return false end
@@ -45,6 +54,7 @@ return function(row)
     { "name", ('"%s"'):format(row.name) },
     { "schema", ('"%s"'):format((row.signature:gsub("%s+", " "):gsub('"', '\\"'))) },
     { "kind", cpptext.kind(row) }, { "random", row.random and "true" or nil },
+    { "checks", checks(row) },
     { "plain", view and boxed("views", row.name) or form(row.plain_form, "") },
     { "inplace", form(kernel and row.raw_inplace_form, "_") },
     { "out", form(kernel and row.raw_out_form, "_out") },

@@ -63,11 +63,11 @@ BlockExecutor::BlockExecutor(const Loop& loop) : loop_(loop) { Compiler(*this).c
 
 void BlockExecutor::run_step(const Step& step, char* const* cursors, char* scratch,
                              int64_t outermost) const {
-  const auto address = [&](const Place& place) -> char* {
-    if (place.kind == Place::Memory) return cursors[place.at];
-    if (place.kind == Place::Scratch) return scratch + place.at;
+  const auto address = [&](const Location& location) -> char* {
+    if (location.kind == Location::Memory) return cursors[location.at];
+    if (location.kind == Location::Scratch) return scratch + location.at;
     // Inputs are only read.
-    return const_cast<char*>(constants_.data()->bytes) + place.at;
+    return const_cast<char*>(constants_.data()->bytes) + location.at;
   };
   PointwisePlan plan;
   copy_plan(plan, step.plan);
@@ -75,7 +75,7 @@ void BlockExecutor::run_step(const Step& step, char* const* cursors, char* scrat
   plan.numel = inner_ * outermost;
   plan.out.data = address(step.out);
   for (int i = 0; i < plan.inputs; ++i)
-    if (step.in[i].kind != Place::Number) plan.in[i].data = address(step.in[i]);
+    if (step.in[i].kind != Location::Number) plan.in[i].data = address(step.in[i]);
   if (step.kernel)
     step.kernel(plan);
   else

@@ -1,0 +1,14 @@
+// tensor/program/dot.h: a graph as text for Graphviz: `dot -Tsvg`.
+#pragma once
+
+#include <string>
+
+#include "tensor/program/graph.h"
+
+namespace moonlet::program {
+
+// The nodes of a line of the script are in one frame. Edges say dtype and sizes and go from the
+// last node that wrote what is read, so that changes in place are on the way.
+std::string to_dot(const Graph& graph);
+
+}  // namespace moonlet::program
