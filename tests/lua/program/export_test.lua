@@ -133,18 +133,18 @@ end)
 
 test("what reads values or changes is no program, and says where", function()
   local x = ml.ones(2)
-  local function refused(f, pattern, ...)
-    local more = { ... }
-    expect.error(function() ml.export(f, { x, table.unpack(more) }) end, pattern)
+  local function refused(f, pattern)
+    expect.error(function() ml.export(f, { x }) end, pattern)
   end
-  refused(function(y) return y * y:sum():item() end, "export: .*item reads values at .*export_test.lua:%d+")
+  refused(function(y) return y * y:sum():item() end, "export: .* reads values at .*export_test.lua:%d+")
   refused(function(y) if y[1]:item() > 0 then return y end return -y end, "reads values at")
   refused(function(y) return y[y:gt(0)] end, "depends on values")
   refused(function(y) return y:add_(1) end, "node 1, add at .*: it writes to input 1; clone it before")
-  refused(nn.BatchNorm1d(2), "it writes to 'running_mean'.*eval mode", ml.ones(1)) -- luacheck: ignore
+  expect.error(function() ml.export(nn.BatchNorm1d(2), { ml.randn(4, 2) }) end,
+    "it writes to '[%w_]+'.*eval mode")
   local calls = 0
   refused(function(y) calls = calls + 1 return y * calls end, "at the second call")
-  refused(function(y) return y + ml.rand(2):tolist()[1] end, "")
+  refused(function(y) return y + ml.rand(2):tolist()[1] end, "reads values")
   refused(function() return 3 end, "result 1: a tensor or a table of tensors is expected, got 3")
   refused(function() end, "returns nothing")
   refused(function(y) error("own words" .. tostring(#y)) end, "own words2")
@@ -156,7 +156,7 @@ end)
 test("wrong inputs of a program are refused", function()
   local program = ml.export(mlp(), { ml.ones(2, 4) }, { names = { inputs = { "state" } } })
   expect.error(function() program() end, "expected 1 inputs, got 0")
-  expect.error(function() program(3) end, "")
+  expect.error(function() program(3) end, "tensor")
   expect.error(function() program(ml.ones(3, 4)) end,
     "input 'state' to be float32 of shape %(2, 4%), got float32 of shape %(3, 4%)")
   expect.error(function() program(ml.ones(2, 4, { dtype = ml.float64 })) end, "got float64")
