@@ -37,6 +37,12 @@ std::string message(const std::function<void()>& f) {
   }
   return "";
 }
+// Where the bytes of two tensors differ.
+std::string message_of_difference(const Tensor& a, const Tensor& b) {
+  const auto bytes = static_cast<size_t>(a.numel()) * size_of(a.dtype());
+  if (a.dtype() == b.dtype() && std::memcmp(a.raw(), b.raw(), bytes) == 0) return "";
+  return text("they differ: ", a.dtype(), " of ", a.numel());
+}
 }  // namespace
 
 TEST_CASE("broadcasting and transposed inputs", "[pointwise]") {
@@ -109,6 +115,18 @@ TEST_CASE("the number of threads changes no bit", "[pointwise]") {
   const Tensor three = raw::sin(x);
   set_num_threads(before);
   CHECK(std::memcmp(one.raw(), three.raw(), static_cast<size_t>(x.numel()) * 4) == 0);
+}
+
+TEST_CASE("numbers beside dense tensors of any length", "[pointwise]") {
+  for (const DType dtype : {DType::Float32, DType::Float64, DType::Float16, DType::Int64,
+                            DType::Int8, DType::Complex64}) {
+    for (const int64_t n : {1, 60, 129, 600, 1500, 2500, 5000, 20000}) {
+      Tensor x = range({n}, dtype, 0.01), three = range({n}, dtype, 0);
+      three = raw::add(three, 3);
+      CHECK(message_of_difference(raw::mul(x, 3), raw::mul(x, three)).empty());
+      CHECK(message_of_difference(raw::sub(3, x), raw::sub(three, x)).empty());
+    }
+  }
 }
 
 TEST_CASE("floats saturate into integers", "[pointwise]") {

@@ -17,6 +17,7 @@ constexpr size_t kPieceBytes = thresholds::pointwise::kPieceBytes;
 constexpr int64_t kLongRow = thresholds::pointwise::kLongRow;
 constexpr int64_t kConstantPiece = thresholds::pointwise::kConstantPiece;
 constexpr size_t kSmallPieceBytes = thresholds::pointwise::kSmallPieceBytes;
+constexpr size_t kNumberBytes = static_cast<size_t>(kConstantPiece) * sizeof(float);
 
 PointwiseLoop loop_for(const PointwisePlan& plan, const PointwiseLoops& loops) {
   PointwiseLoop loop = nullptr;
@@ -265,32 +266,55 @@ void raise_zero_division(const PointwisePlan& plan) {
   if (zero) raise_zero_division(plan);
 }
 
-// A small plan whose tensors are dense and in the compute dtype already: only the numbers need
-// memory. Returns false, having done nothing, for any other plan.
-bool run_small(const PointwisePlan& plan, PointwiseLoop loop) {
+// A plan whose tensors are dense and in the compute dtype already: only the numbers need memory,
+// for so many elements at a time that writing them counts for little. Returns false, having done
+// nothing, for any other plan.
+template <size_t NumberBytes>
+bool run_dense(const PointwisePlan& plan, PointwiseLoop loop) {
   if (!plan.flat || plan.out.dtype != plan.compute) return false;
   for (int i = 0; i < plan.inputs; ++i) {
     if (!plan.in[i].scalar && plan.in[i].dtype != plan.compute) return false;
     if (is_wide_number(plan, plan.in[i])) return false;
   }
-  alignas(64) char numbers[kMaxPointwiseInputs][kSmallPieceBytes];
+  alignas(64) char numbers[kMaxPointwiseInputs][NumberBytes];
+  const auto width = static_cast<int64_t>(size_of(plan.compute));
+  const int64_t piece = std::min(plan.numel, static_cast<int64_t>(NumberBytes) / width);
   const void* from[kMaxPointwiseInputs];
   for (int i = 0; i < plan.inputs; ++i) {
     const Scalar* number = plan.in[i].scalar;
-    from[i] = number ? numbers[i] : plan.in[i].data;
+    from[i] = numbers[i];
     if (!number) continue;
     if (plan.compute == DType::Float32)
-      std::fill_n(reinterpret_cast<float*>(numbers[i]), plan.numel, number->to<float>());
+      std::fill_n(reinterpret_cast<float*>(numbers[i]), piece, number->to<float>());
     else
-      fill_scalar(*number, plan.compute, numbers[i], plan.numel);
+      fill_scalar(*number, plan.compute, numbers[i], piece);
   }
-  loop(from, plan.out.data, static_cast<size_t>(plan.numel), plan.params);
+  for (int64_t at = 0; at < plan.numel; at += piece) {
+    for (int i = 0; i < plan.inputs; ++i)
+      if (!plan.in[i].scalar) from[i] = plan.in[i].data + at * width;
+    loop(from, plan.out.data + at * width, static_cast<size_t>(std::min(piece, plan.numel - at)),
+         plan.params);
+  }
   return true;
 }
 
 template <size_t PieceBytes>
 [[gnu::noinline]] void run_walker(const PointwisePlan& plan, PointwiseLoop loop) {
   Walker<PieceBytes>(plan, loop).run(0, plan.numel);
+}
+
+[[gnu::noinline]] bool run_numbers(const PointwisePlan& plan, PointwiseLoop loop) {
+  return run_dense<kNumberBytes>(plan, loop);
+}
+
+// A plan of which not every operand is what the loop takes. Long ones want larger pieces.
+void run_indirect(const PointwisePlan& plan, PointwiseLoop loop) {
+  const size_t bytes = static_cast<size_t>(plan.numel) * size_of(plan.compute);
+  if (bytes <= kSmallPieceBytes) {
+    if (!run_dense<kSmallPieceBytes>(plan, loop)) run_walker<kSmallPieceBytes>(plan, loop);
+  } else if (bytes > 2 * kPieceBytes || !run_numbers(plan, loop)) {
+    run_walker<kPieceBytes>(plan, loop);
+  }
 }
 
 void run(const PointwisePlan& plan, PointwiseLoop loop) {
@@ -300,10 +324,8 @@ void run(const PointwisePlan& plan, PointwiseLoop loop) {
     const void* from[kMaxPointwiseInputs];
     for (int i = 0; i < plan.inputs; ++i) from[i] = plan.in[i].data;
     loop(from, plan.out.data, static_cast<size_t>(plan.numel), plan.params);
-  } else if (static_cast<size_t>(plan.numel) * size_of(plan.compute) <= kSmallPieceBytes) {
-    if (!run_small(plan, loop)) run_walker<kSmallPieceBytes>(plan, loop);
   } else {
-    run_walker<kPieceBytes>(plan, loop);
+    run_indirect(plan, loop);
   }
   if (divided_by_zero) [[unlikely]]
     raise_zero_division(plan);
