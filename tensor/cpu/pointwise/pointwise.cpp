@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "tensor/cpu/common/parallel.h"
 #include "tensor/cpu/common/thresholds.h"
@@ -69,8 +70,12 @@ void for_each_run(const PointwisePlan& plan, const PointwiseArg& arg, int64_t be
   }
 }
 
+// The dtypes that have loops of small integers.
+constexpr DTypeSet kSmallIntegers =
+    bit(DType::Int8) | bit(DType::UInt8) | bit(DType::Int16) | bit(DType::Int32);
+
 void fill_scalar(const Scalar& value, DType compute, char* to, int64_t n) {
-  visit<dtypes::floating | bit(DType::Int64) | dtypes::complex>(
+  visit<dtypes::floating | kSmallIntegers | bit(DType::Int64) | dtypes::complex>(
       compute, [&]<class T>() { std::fill_n(reinterpret_cast<T*>(to), n, value.to<T>()); });
 }
 
@@ -346,6 +351,65 @@ PointwiseLoop loop_for_halves(const PointwisePlan& plan, const PointwiseLoops& l
   return format == DType::BFloat16 ? loops.bf16 : loops.f16;
 }
 
+// The plan with its computation in the dtype that its tensors have. Bools count as bytes.
+PointwisePlan computed_in(const PointwisePlan& plan, DType dtype) {
+  PointwisePlan stored = plan;
+  stored.compute = dtype;
+  stored.direct = plan.flat;
+  const auto take = [&](PointwiseArg& arg) {
+    if (arg.dtype == DType::Bool && size_of(dtype) == 1) arg.dtype = dtype;
+    stored.direct = stored.direct && arg.dtype == dtype;
+  };
+  take(stored.out);
+  for (int i = 0; i < plan.inputs; ++i) {
+    if (plan.in[i].scalar)
+      stored.direct = false;
+    else
+      take(stored.in[i]);
+  }
+  return stored;
+}
+
+// Whether the integer, which a loop of small ones would take, is one of the dtype's.
+bool is_in_range(const Scalar& number, DType dtype) {
+  return visit<kSmallIntegers>(dtype, [&]<class T>() {
+    const int64_t value = number.to_int();
+    return value >= std::numeric_limits<T>::min() && value <= std::numeric_limits<T>::max();
+  });
+}
+
+// The dtype of small integers that all tensors of the plan have, masks apart, and that holds all of
+// its numbers; of bools alone uint8. Int64 where there is none.
+DType small_integer_of(const PointwisePlan& plan, const PointwiseLoops& loops) {
+  DType dtype = DType::Bool;
+  for (int i = 0; i < plan.inputs; ++i) {
+    const PointwiseArg& arg = plan.in[i];
+    if (arg.scalar || arg.dtype == DType::Bool) continue;
+    if (dtype != DType::Bool && dtype != arg.dtype) return DType::Int64;
+    dtype = arg.dtype;
+  }
+  if (!loops.gives_truth && plan.out.dtype != dtype) return DType::Int64;
+  if (dtype == DType::Bool) dtype = loops.takes_bools ? DType::UInt8 : DType::Int64;
+  if (!contains(kSmallIntegers, dtype)) return DType::Int64;
+  for (int i = 0; i < plan.inputs; ++i)
+    if (plan.in[i].scalar && !is_in_range(*plan.in[i].scalar, dtype)) return DType::Int64;
+  for (int k = 0; k < plan.param_count; ++k)
+    if (!is_in_range(plan.params[k], dtype)) return DType::Int64;
+  return dtype;
+}
+
+// Runs a plan of integers whose tensors all have a small type in that type. Returns false, having
+// done nothing, for any other plan.
+bool run_small_integers(const PointwisePlan& plan, const PointwiseLoops& loops) {
+  if (!loops.i8) return false;
+  const DType dtype = small_integer_of(plan, loops);
+  if (dtype == DType::Int64) return false;
+  const PointwiseLoop of_bytes = dtype == DType::UInt8 ? loops.u8 : loops.i8;
+  const PointwiseLoop of_words = dtype == DType::Int16 ? loops.i16 : loops.i32;
+  run(computed_in(plan, dtype), size_of(dtype) == 1 ? of_bytes : of_words);
+  return true;
+}
+
 // The loop for real operands of a complex result, of which each has its rows dense in memory, or
 // null.
 PointwiseLoop loop_for_parts(const PointwisePlan& plan, const PointwiseLoops& loops) {
@@ -387,13 +451,10 @@ void run_parts(const PointwisePlan& plan, PointwiseLoop loop) {
 
 void run_loops(const PointwisePlan& plan, const PointwiseLoops& loops) {
   if (const PointwiseLoop loop = loop_for_parts(plan, loops)) return run_parts(plan, loop);
+  if (plan.compute == DType::Int64 && run_small_integers(plan, loops)) return;
   const PointwiseLoop loop = loop_for_halves(plan, loops);
   if (!loop) return run(plan, loop_for(plan, loops));
-  PointwisePlan stored = plan;
-  stored.compute = plan.out.dtype;
-  stored.direct = plan.flat;
-  for (int i = 0; i < plan.inputs; ++i) stored.direct = stored.direct && !plan.in[i].scalar;
-  run(stored, loop);
+  run(computed_in(plan, plan.out.dtype), loop);
 }
 
 }  // namespace moonlet::cpu
