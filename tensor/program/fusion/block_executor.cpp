@@ -8,6 +8,7 @@
 #include "tensor/cpu/common/parallel.h"
 #include "tensor/program/fusion/block_compiler.h"
 #include "tensor/program/fusion/block_sizes.h"
+#include "tensor/program/jit/compile.h"
 
 namespace moonlet::program {
 
@@ -114,6 +115,7 @@ bool has_executor(DeviceType type) { return type == DeviceType::CPU; }
 
 std::unique_ptr<const LoopExecutor> make_executor(const Loop& loop) {
   if (!has_executor(loop.device.type)) fail("program: no loops on ", loop.device);
+  if (auto compiled = compile_jit(loop)) return compiled;
   return std::make_unique<const BlockExecutor>(loop);
 }
 
