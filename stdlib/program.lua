@@ -317,8 +317,8 @@ local function read_dynamic(given, tensors)
 end
 
 -- The sizes at which the function is captured: first those of the program's own graph, then for
--- each symbol another, then others for all. A size of 1 would broadcast; multiples have the divisors
--- that the function may need.
+-- each symbol another, then others for all. A size of 1 would broadcast; multiples have the
+-- divisors that the function may need.
 local function size_plan(example)
   local first, last = {}, {}
   for i, size in ipairs(example) do

@@ -18,10 +18,12 @@ class GraphCheck {
       : graph_(graph),
         run_(default_dtype),
         tensors_(graph.values.size()),
-        storages_(graph.buffers.size()) {}
+        storages_(graph.buffers.size()),
+        is_given_(graph.values.size()) {}
 
   void check_all() {
     check_tables();
+    note_given();
     for (const ValueId id : graph_.inputs) define(id, Buffer::Kind::Input, "input");
     for (const Parameter& p : graph_.parameters) {
       define(p.value, Buffer::Kind::Parameter, "parameter");
@@ -56,6 +58,16 @@ class GraphCheck {
     }
   }
 
+  // The values that nodes give: others are no new memory.
+  void note_given() {
+    for (const Node& node : graph_.nodes) {
+      if (node.form != OpInfo::Form::Plain) continue;
+      each_result(node, [&](ValueId id) {
+        if (id >= 0 && id < static_cast<ValueId>(is_given_.size())) is_given_[id] = true;
+      });
+    }
+  }
+
   bool is_made(ValueId id) const {
     return id >= 0 && id < static_cast<ValueId>(tensors_.size()) && tensors_[id].defined();
   }
@@ -87,6 +99,7 @@ class GraphCheck {
   void check_node(const Node& node) {
     const int32_t lines = static_cast<int32_t>(graph_.lines.size());
     check(node.line >= kNone && node.line < lines, "there is no line ", node.line);
+    check(node.numbers == kNone, "its numbers are given anew before each run");
     make_memory(node);
     check_written(node);
     BoxedValues results;
@@ -97,11 +110,13 @@ class GraphCheck {
     for (size_t i = 0; i < results.size(); ++i) check_result(node.results[i], results[i]);
   }
 
-  // Of a value that no node gives: new memory, which the first node that uses it writes.
+  // Of a value that no node gives: new memory, which a node fills, or a view of it.
   void make_memory(const Node& node) {
-    each_written(node, [&](ValueId id) {
+    each_argument(node, [&](ValueId id) {
       if (id < 0 || id >= static_cast<ValueId>(tensors_.size()) || is_made(id)) return;
-      if (graph_.buffers[graph_.values[id].buffer].kind == Buffer::Kind::Internal)
+      const BufferId buffer = graph_.values[id].buffer;
+      if (graph_.buffers[buffer].kind == Buffer::Kind::Internal && storages_[buffer] == nullptr &&
+          !is_given_[id])
         define(id, Buffer::Kind::Internal, "new memory");
     });
   }
@@ -175,6 +190,7 @@ class GraphCheck {
   ShapeRun run_;
   std::vector<Tensor> tensors_;               // by value
   std::vector<const Storage*> storages_;      // by buffer; null until a value is made there
+  std::vector<bool> is_given_;                // by value
   std::unordered_set<const Storage*> known_;  // those among them
 };
 

@@ -50,7 +50,7 @@ class Reshape {
   }
 
   void run_node(const Node& node) {
-    each_written(node, [&](ValueId id) {
+    each_argument(node, [&](ValueId id) {
       if (!tensors_[id].defined()) start(id);  // new memory
     });
     BoxedValues results;

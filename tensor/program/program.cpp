@@ -11,8 +11,10 @@
 #include "tensor/core/plain_copy.h"
 #include "tensor/program/captured_call.h"
 #include "tensor/program/check_graph.h"
+#include "tensor/program/dot.h"
 #include "tensor/program/dynamic.h"
 #include "tensor/program/file.h"
+#include "tensor/program/passes/passes.h"
 #include "tensor/program/program_text.h"
 #include "tensor/program/runner.h"
 
@@ -30,8 +32,7 @@ struct Program::Shared {
 
   explicit Shared(ProgramData given) : data(std::move(given)) {
     describe_ends();
-    if (data.dynamic.sizes.empty())
-      plans.emplace_front(data.dynamic.example, Plan::make(data.graph));
+    if (data.dynamic.sizes.empty()) plan_for(data.dynamic.example);
   }
 
   void describe_ends();
@@ -48,6 +49,7 @@ struct Program::Shared {
       graph = program::with_sizes(data, sizes);
       program::check_graph(graph, data.default_dtype);
     }
+    program::run_passes(graph);
     plans.emplace_front(sizes, Plan::make(std::move(graph)));
     if (plans.size() > kMostPlans) plans.pop_back();
     return plans.front().second;
@@ -124,7 +126,10 @@ const std::vector<Program::Description>& Program::outputs() const { return share
 const ProgramData& Program::data() const { return shared_->data; }
 
 std::vector<std::string> Program::ops() const { return program::ops_of(shared_->data.graph); }
-std::string Program::to_dot() const { return program::dot_of(shared_->data); }
+std::string Program::to_dot() const {
+  return program::to_dot(shared_->data.graph, shared_->data.input_names,
+                         shared_->data.output_names);
+}
 std::string Program::to_string() const { return program::to_string(shared_->data.graph); }
 std::string Program::describe() const {
   const auto plan = shared_->plan_for(shared_->data.dynamic.example);

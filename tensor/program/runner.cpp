@@ -26,11 +26,6 @@ bool has_geometry(const Tensor& t, const Value& v) {
   return t.dtype() == v.dtype && t.sizes() == v.sizes && t.strides() == v.strides;
 }
 
-bool is_number(const BoxedValue& value) {
-  return std::holds_alternative<double>(value) || std::holds_alternative<int64_t>(value) ||
-         std::holds_alternative<bool>(value) || std::holds_alternative<Scalar>(value);
-}
-
 // A number among the arguments that is no operand.
 bool scalar_of(const BoxedValue& value, Scalar& to) {
   if (const auto* scalar = std::get_if<Scalar>(&value))

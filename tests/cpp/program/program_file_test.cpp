@@ -1,4 +1,4 @@
-// tests/cpp/program_file_test.cpp: programs as files: what is written is read again, what is
+// tests/cpp/program/program_file_test.cpp: programs as files: what is written is read again, what is
 // damaged is refused, and runs without Lua give what the ops gave.
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// tests/cpp/recorded_function.h: functions as programs with gradients, compared with eager code.
+// tests/cpp/program/recorded_function.h: functions as programs with gradients, compared with eager code.
 #pragma once
 
 #include "tests/cpp/catch2.h"

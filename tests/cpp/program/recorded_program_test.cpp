@@ -1,6 +1,6 @@
 // tests/cpp/recorded_program_test.cpp: captured functions on the tape: their results and gradients
 // are those of eager code to the last bit.
-#include "tests/cpp/recorded_function.h"
+#include "tests/cpp/program/recorded_function.h"
 
 using namespace moonlet;
 using namespace moonlet::recorded;
