@@ -10,13 +10,13 @@
 #include "tensor/core/error.h"
 #include "tensor/core/plain_copy.h"
 #include "tensor/program/captured_call.h"
-#include "tensor/program/check_graph.h"
 #include "tensor/program/dot.h"
-#include "tensor/program/dynamic.h"
-#include "tensor/program/file.h"
+#include "tensor/program/file/program_file.h"
 #include "tensor/program/passes/passes.h"
 #include "tensor/program/program_text.h"
 #include "tensor/program/runner.h"
+#include "tensor/program/shapes/check_graph.h"
+#include "tensor/program/shapes/dynamic.h"
 
 namespace moonlet {
 
