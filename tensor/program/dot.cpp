@@ -36,16 +36,20 @@ class Writer {
   explicit Writer(const Graph& graph)
       : graph_(graph), effects_(graph), names_(graph.values.size()) {}
 
-  std::string write() {
+  std::string write(const std::vector<std::string>& inputs,
+                    const std::vector<std::string>& outputs) {
     out_ << "digraph program {\n  node [shape=box];\n";
-    for (const ValueId id : graph_.inputs) source(id, "input", "");
-    for (const Parameter& each : graph_.parameters) source(each.value, "parameter", each.name);
+    for (size_t i = 0; i < graph_.inputs.size(); ++i)
+      source(graph_.inputs[i], called(inputs, i, "input"));
+    for (const Parameter& each : graph_.parameters)
+      source(each.value, each.name.empty() ? "constant" : each.name);
     frames();
     for (int at = 0; at < static_cast<int>(graph_.nodes.size()); ++at)
       each_argument(graph_.nodes[at], [&](ValueId id) { edge(id, at, name(at)); });
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
       const std::string to = "output" + std::to_string(i + 1);
-      out_ << "  " << to << " [shape=ellipse, label=\"output " << i + 1 << "\"];\n";
+      out_ << "  " << to << " [shape=ellipse, label=" << quoted(called(outputs, i, "output"))
+           << "];\n";
       edge(graph_.outputs[i], static_cast<int>(graph_.nodes.size()), to);
     }
     out_ << "}\n";
@@ -55,11 +59,14 @@ class Writer {
  private:
   static std::string name(int at) { return "n" + std::to_string(at); }
 
-  void source(ValueId id, const char* what, const std::string& called) {
+  static std::string called(const std::vector<std::string>& names, size_t i, const char* what) {
+    if (i < names.size() && !names[i].empty()) return names[i];
+    return std::string(what) + ' ' + std::to_string(i + 1);
+  }
+
+  void source(ValueId id, const std::string& label) {
     names_[id] = "v" + std::to_string(id);
-    out_ << "  " << names_[id]
-         << " [shape=ellipse, label=" << quoted(called.empty() ? std::string(what) : called)
-         << "];\n";
+    out_ << "  " << names_[id] << " [shape=ellipse, label=" << quoted(label) << "];\n";
   }
 
   // Boxes, by the line of the script that they come from.
@@ -101,6 +108,9 @@ class Writer {
 
 }  // namespace
 
-std::string to_dot(const Graph& graph) { return Writer(graph).write(); }
+std::string to_dot(const Graph& graph, const std::vector<std::string>& input_names,
+                   const std::vector<std::string>& output_names) {
+  return Writer(graph).write(input_names, output_names);
+}
 
 }  // namespace moonlet::program

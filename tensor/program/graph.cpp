@@ -120,6 +120,11 @@ void write_node(std::ostream& out, const Graph& graph, const Node& node) {
 
 }  // namespace
 
+bool is_number(const BoxedValue& value) {
+  return std::holds_alternative<double>(value) || std::holds_alternative<int64_t>(value) ||
+         std::holds_alternative<bool>(value) || std::holds_alternative<Scalar>(value);
+}
+
 bool writes(const Node& node, int i) {
   if (node.form == OpInfo::Form::InPlace && i == 0) return true;
   if (node.form == OpInfo::Form::Out) {

@@ -121,6 +121,13 @@ void each_written(const Node& node, F&& f) {
   }
 }
 
+// Whether an argument is a number.
+bool is_number(const BoxedValue& value);
+inline bool is_number(const Argument& argument) {
+  const auto* value = std::get_if<BoxedValue>(&argument);
+  return value != nullptr && is_number(*value);
+}
+
 // Whether a node only makes views: nothing runs for it.
 inline bool is_view(const Node& node) { return node.op->kind == OpKind::View; }
 

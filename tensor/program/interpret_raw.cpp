@@ -96,6 +96,10 @@ void Memory::take(const Result& result, const BoxedValue& given, const Node& nod
               t.strides() == value.strides,
           "program: ", node.op->name, " gave another geometry than when it was captured");
     give(id, t);
+    const auto size = static_cast<int64_t>(size_of(value.dtype));
+    check((t.offset() - value.offset) * size == bases_[value.buffer].moved &&
+              &t.storage() == &bases_[value.buffer].any.storage(),
+          "program: ", node.op->name, " gave other memory than when it was captured");
   };
   if (const auto* ref = std::get_if<ValueRef>(&result)) {
     const auto* t = std::get_if<Tensor>(&given);

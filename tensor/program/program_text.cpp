@@ -6,6 +6,7 @@
 
 #include "tensor/core/error.h"
 #include "tensor/program/describe.h"
+#include "tensor/program/dot.h"
 
 namespace moonlet::program {
 
@@ -39,6 +40,10 @@ std::vector<std::string> ops_of(const Graph& graph) {
   return {names.begin(), names.end()};
 }
 
+std::string dot_of(const ProgramData& data) {
+  return to_dot(data.graph, data.input_names, data.output_names);
+}
+
 std::string description_of(const Program& program, const Plan& plan) {
   const Graph& graph = plan.graph();
   std::string out;
@@ -51,9 +56,10 @@ std::string description_of(const Program& program, const Plan& plan) {
   out += text("nodes: ", graph.nodes.size(), ", of which ", plan.steps().size(), " run\n");
   out += text("memory of a run: ", plan.arena_bytes(), " bytes\n");
   const TotalCost cost = cost_of(graph);
-  out += text("work: ", flops_text(cost.flops));
-  if (cost.unknown > 0) out += text(" and ", cost.unknown, " ops of unknown work");
-  out += '\n';
+  out += text("work of a run: ", flops_text(cost.flops));
+  if (cost.unknown > 0) out += text(", and that of ", cost.unknown, " ops that is not known");
+  out += text("; ", bytes_text(cost.bytes_read), " read, ", bytes_text(cost.bytes_written),
+              " written by ops\n");
   std::map<std::string, int64_t> counts;
   for (const Node& node : graph.nodes) ++counts[node.op->name];
   out += "ops:";

@@ -80,6 +80,7 @@ class Runner {
   BoxedValue boxed(const Argument& argument);
   const Tensor& tensor(ValueId id);
   Tensor make_tensor(ValueId id);
+  void run_loop(const LoopStep& loop, LoopCall& call);
   void run_step(int step);
   void take_results(const Node& node);
   void take_result(ValueId id, const Tensor& made);

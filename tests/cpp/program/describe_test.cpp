@@ -89,9 +89,9 @@ train.lua:11
 2 ops, 1 views: reads 104 B, writes 64 B, 56 flop
 memory: inputs 24 B, parameters 48 B, made on the way 32 B
 )");
-  CHECK(to_dot(graph) == R"dot(digraph program {
+  CHECK(to_dot(graph, {"x"}) == R"dot(digraph program {
   node [shape=box];
-  v0 [shape=ellipse, label="input"];
+  v0 [shape=ellipse, label="x"];
   v1 [shape=ellipse, label="weight \"w\""];
   subgraph cluster_0 {
   label="train.lua:10";

@@ -11,6 +11,7 @@
 #include "tensor/core/plain_copy.h"
 #include "tensor/program/capture.h"
 #include "tensor/program/interpret_raw.h"
+#include "tensor/program/runner.h"
 #include "tensor/runtime/random_generator.h"
 
 namespace moonlet::program {
@@ -88,8 +89,22 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
+// A way to run a graph.
+using Run = std::function<Tensors(const Graph&, const Tensors& inputs, const Tensors& parameters)>;
+inline Tensors by_nodes(const Graph& graph, const Tensors& inputs, const Tensors& parameters) {
+  return interpret_raw(graph, inputs, parameters);
+}
+inline Tensors by_plan(Graph graph, const Tensors& inputs, const Tensors& parameters) {
+  for (size_t i = 0; i < parameters.size(); ++i) graph.parameters[i].tensor = parameters[i];
+  Runner runner(Plan::make(std::move(graph)));
+  Tensors outputs;
+  runner.run(inputs, outputs);
+  return outputs;
+}
+
 // Runs a graph on copies of the inputs and parameters. Of those the first `parameters` count.
-inline Outcome outcome(const Graph& graph, const Tensors& given, size_t parameters) {
+inline Outcome outcome(const Graph& graph, const Tensors& given, size_t parameters,
+                       const Run& run = by_nodes) {
   Copies copies;
   const Tensors inputs = copies(given);
   Tensors held;
@@ -98,7 +113,7 @@ inline Outcome outcome(const Graph& graph, const Tensors& given, size_t paramete
   Outcome out;
   Tensors outputs;
   try {
-    outputs = interpret_raw(graph, inputs, held);
+    outputs = run(graph, inputs, held);
   } catch (const Error& e) {
     out.error = e.what();
   }

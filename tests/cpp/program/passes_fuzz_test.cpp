@@ -1,6 +1,7 @@
 // tests/cpp/program/passes_fuzz_test.cpp: random programs of pointwise ops, views, changes in place
 // through them, copies, reductions and products, before and after all passes: the same bits in the
-// outputs, in the inputs and parameters that are written, and as many random numbers.
+// outputs, in the inputs and parameters that are written, and as many random numbers; as a plan
+// too.
 #include "tests/cpp/catch2.h"
 
 #include <random>
@@ -148,7 +149,7 @@ class Program {
 
   void step() {
     const Tensor x = some();
-    switch (below(10)) {
+    switch (below(11)) {
       case 0:
       case 1:
       case 2: pool_.push_back(view_of_one(x)); break;
@@ -157,6 +158,7 @@ class Program {
       case 5: pool_.push_back(pointwise(x)); break;
       case 6:
       case 7: write(x); break;
+      case 8: pool_.push_back(relu(pool_[0])); break;
       default:
         if (x.dim() > 0) pool_.push_back(other(x));
     }
@@ -199,9 +201,12 @@ std::string differs(uint32_t seed, const PassOptions& options, int64_t& nodes, i
   const Outcome now = outcome(changed, start, count);
   std::vector<std::string> eager;
   for (const Tensor& each : gave) eager.push_back(bits(each));
-  if (now == before && before.error.empty() && before.outputs == eager) return "";
-  return text("program ", static_cast<int64_t>(seed), " ", before.error, " / ", now.error, "\n",
-              to_string(graph), "\n", to_string(changed));
+  const Outcome planned = outcome(changed, start, count, by_plan);
+  if (now == before && before.error.empty() && before.outputs == eager && planned == before)
+    return "";
+  return text("program ", static_cast<int64_t>(seed), " ", before.error, " / ", now.error, " / ",
+              planned.error, now == before ? ", only as a plan" : "", "\n", to_string(graph), "\n",
+              to_string(changed));
 }
 
 void fuzz(uint32_t first, uint32_t count, const PassOptions& options) {

@@ -108,6 +108,19 @@ return %1
 )");
 }
 
+TEST_CASE("a dead node stays that writes to what is not its result") {
+  const Tensor mean = numbers({3}), var = of({3}, {1, 2, 3});
+  const Function f = [&](Tensors& in) -> Tensors {
+    static_cast<void>(batch_norm(in[0], mean, var));
+    const Tensor own = neg(in[1]), other = add(in[1], 2.0);
+    static_cast<void>(batch_norm(mul(in[0], 3.0), own, other));
+    return {mul(own, 2.0)};
+  };
+  const std::string text = after_all({numbers({4, 3}), numbers({3})}, f);
+  CHECK(std::count(text.begin(), text.end(), '\n') == 11);
+  CHECK_THAT(text, ContainsSubstring("native_batch_norm(%0, nil, nil, %2, %3"));
+}
+
 TEST_CASE("dead nodes that draw numbers or check what they read stay") {
   const std::string text =
       after(drop_dead_code,

@@ -101,6 +101,12 @@ inline Tensor conv(T x, T weight, T bias, I padding, I groups = 1) {
   return plain("native_conv", x, weight, bias.defined() ? BoxedValue(bias) : kNothing, Dims{1, 1},
                Dims{padding, padding}, Dims{1, 1}, groups);
 }
+// In training: the result of three.
+inline Tensor batch_norm(T x, T running_mean, T running_var) {
+  return std::get<Tensor>(call("native_batch_norm", OpInfo::Form::Plain,
+                               {BoxedValue(x), kNothing, kNothing, BoxedValue(running_mean),
+                                BoxedValue(running_var), BoxedValue(0.1), BoxedValue(1e-5)})[0]);
+}
 inline Tensor mm(T a, T b) { return plain("mm", a, b); }
 inline Tensor linear(T x, T weight, T bias) {
   return plain("linear", x, weight, bias.defined() ? BoxedValue(bias) : kNothing);

@@ -1,5 +1,5 @@
-// tests/cpp/fusion_harness.cpp: the memory of a graph, and its nodes and loops run on it.
-#include "tests/cpp/fusion_harness.h"
+// tests/cpp/program/fusion_harness.cpp: the memory of a graph, and its nodes and loops run on it.
+#include "tests/cpp/program/fusion_harness.h"
 
 #include <cstring>
 #include <map>

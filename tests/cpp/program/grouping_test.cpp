@@ -1,4 +1,4 @@
-// tests/cpp/grouping_test.cpp: which nodes run together as a loop, on printed groups; what memory
+// tests/cpp/program/grouping_test.cpp: which nodes run together as a loop, on printed groups; what memory
 // that is shared forbids; random programs of views, writes in place and products; threads, stops
 // and errors inside loops.
 #include "tests/cpp/catch2.h"
@@ -21,9 +21,10 @@
 #include "autograd/ops_shape.h"
 #include "autograd/ops_softmax.h"
 #include "autograd/ops_special.h"
+#include "tensor/program/runner.h"
 #include "tensor/runtime/interrupt.h"
 #include "tensor/runtime/threads.h"
-#include "tests/cpp/fusion_harness.h"
+#include "tests/cpp/program/fusion_harness.h"
 #include "tests/cpp/messages.h"
 
 using namespace moonlet;
@@ -396,6 +397,27 @@ TEST_CASE("an integer division by zero in a loop names its op", "[grouping]") {
     }
     set_num_threads(1);
   }
+}
+
+TEST_CASE("an error in a loop has the line of its op", "[grouping]") {
+  const Tensor x = numbers({9}, DType::Int32), ones = add(mul(x, 0), 1);
+  program::Capture capture;
+  int line = 0;
+  capture.locate = [&] { return "f.lua:" + std::to_string(++line); };
+  capture.add_input(x);
+  capture.add_input(ones);
+  {
+    const program::CaptureScope scope(capture);
+    const Tensor y = floor_divide(add(x, 1), ones);
+    capture.add_output(mul(y, 2));
+  }
+  program::Runner runner(program::Plan::make(capture.take()));
+  REQUIRE(runner.plan().steps().size() == 1);
+  Tensors outputs;
+  CHECK(message_of([&] {
+          runner.run(Tensors{x, mul(x, 0)}, outputs);
+        }) == "floor_divide: integer division by zero");
+  CHECK(runner.line() == "f.lua:2");
 }
 
 TEST_CASE("a loop stops when it is asked to", "[grouping]") {

@@ -1,4 +1,4 @@
-// tests/cpp/fusion_test.cpp: groups of nodes as loops, and the block executor: every pointwise row
+// tests/cpp/program/fusion_test.cpp: groups of nodes as loops, and the block executor: every pointwise row
 // in random chains, dtypes, layouts and sizes with the bits of eager ops; what may join, and what
 // aliasing forbids.
 #include "tests/cpp/catch2.h"
@@ -10,7 +10,7 @@
 #include <string>
 
 #include "tensor/runtime/threads.h"
-#include "tests/cpp/fusion_harness.h"
+#include "tests/cpp/program/fusion_harness.h"
 
 using namespace moonlet;
 using namespace moonlet::fusion_test;
