@@ -1,5 +1,5 @@
 -- tests/fuzz/compiled_functions.lua: random functions of tensors, as Lua text, with weights,
--- upvalues and fields that they read, and the calls to make of them. (compiled.lua runs them.)
+-- upvalues and fields that they read, and the calls to make of them. (compiled_gradients.lua runs them.)
 
 local ml = require "moonlet"
 
