@@ -1,4 +1,4 @@
--- tests/docs/docs_test.lua: runs the samples of README.md, docs/guide.md, docs/porting.md and
+-- tests/docs/docs_test.lua: runs the samples of README.md, docs/guide.md, docs/programs.md, docs/porting.md and
 -- docs/embedding.md: Lua, the REPL session and the C++ programs. MOONLET_SOURCE and MOONLET_BUILD
 -- name the source and build folders.
 
@@ -84,6 +84,8 @@ local function run_samples(name, least)
 end
 
 test("the guide's samples print what they say", function() run_samples("guide.md", 8) end)
+
+test("the samples about programs print what they say", function() run_samples("programs.md", 4) end)
 
 test("the porting page's samples print what they say", function() run_samples("porting.md", 25) end)
 
@@ -184,7 +186,8 @@ end)
 
 test("links between the documents lead somewhere", function()
   local paths = { "README.md", "CONTRIBUTING.md", "docs/guide.md", "docs/porting.md",
-    "docs/embedding.md", "docs/architecture.md", "docs/op-table.md", "docs/glossary.md" }
+    "docs/embedding.md", "docs/programs.md", "docs/architecture.md", "docs/op-table.md",
+    "docs/glossary.md" }
   for page in read(source .. "/docs/architecture.md"):gmatch "%]%((architecture/[^)#]+%.md)%)" do
     paths[#paths + 1] = "docs/" .. page
   end
