@@ -1,5 +1,5 @@
--- tests/docs/docs_test.lua: runs the samples of README.md, docs/guide.md, docs/programs.md, docs/porting.md and
--- docs/embedding.md: Lua, the REPL session and the C++ programs. MOONLET_SOURCE and MOONLET_BUILD
+-- tests/docs/docs_test.lua: runs the samples of README.md and of docs/: guide.md, programs.md,
+-- porting.md and embedding.md: Lua, the REPL session and the C++ programs. MOONLET_SOURCE and MOONLET_BUILD
 -- name the source and build folders.
 
 package.path = (arg[0]:match "^(.*)/" or ".") .. "/../lua/?.lua;" .. package.path
