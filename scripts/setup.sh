@@ -15,6 +15,7 @@ liblua5.4-dev:the Lua library, built as C++
 libhwy-dev:SIMD kernels
 libopenblas-openmp-dev:matrix products and factorizations
 libdnnl-dev:convolutions
+libasmjit-dev:machine code for fused loops
 libedit-dev:line editing in the REPL
 nlohmann-json3-dev:reading and writing JSON
 zlib1g-dev:gzip files, zip archives and the Lua that is built in

@@ -3,7 +3,9 @@
 
 return {
   autocast = "modes",
+  compile = "compile",
   describe = "describe",
+  export = "program",
   from_file = "functions",
   histogramdd = "functions",
   is_tuple = "functions",

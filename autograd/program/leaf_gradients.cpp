@@ -1,6 +1,8 @@
 // autograd/program/leaf_gradients.cpp: gradients of leaves as inputs and outputs of a graph.
 #include "autograd/program/leaf_gradients.h"
 
+#include "autograd/meta.h"
+#include "autograd/node.h"
 #include "tensor/core/error.h"
 
 namespace moonlet::program {
@@ -16,7 +18,19 @@ bool is_used(const Graph& graph, ValueId value) {
   return used;
 }
 
+size_t hooks_of(const Tensor& leaf) {
+  const AutogradMeta* meta = meta_of(leaf);
+  return meta != nullptr && meta->hooks ? meta->hooks->entries().size() : 0;
+}
+
 }  // namespace
+
+bool LeafGradientChange::operator==(const LeafGradientChange& other) const {
+  const bool defined_alike = was_defined == other.was_defined || (!was_read && input == kNone);
+  return leaf.is_same(other.leaf) && was_read == other.was_read && defined_alike &&
+         input == other.input && output == other.output && kept == other.kept &&
+         hooks == other.hooks;
+}
 
 void note_gradient_of(const Tensor& leaf, const Gradient& now, bool is_read) {
   Capture& capture = *execution.capture;
@@ -31,11 +45,14 @@ std::vector<LeafGradientChange> finish_leaf_gradients(Capture& capture) {
     const Graph& graph = capture.graph();
     if (capture.knows(noted.leaf)) {
       const Value& leaf = graph.values[capture.value_of(noted.leaf)];
-      if (graph.buffers[leaf.buffer].kind == Buffer::Kind::Internal) continue;
+      const Buffer::Kind kind = graph.buffers[leaf.buffer].kind;
+      if (kind == Buffer::Kind::Internal) continue;
+      if (kind == Buffer::Kind::Input) capture.stop("it uses the gradient of an argument");
     }
     const Gradient after = gradient_of(noted.leaf);
     if (after.rows) capture.stop("a gradient is sparse");
     LeafGradientChange change{noted.leaf, noted.was_read, noted.before.defined()};
+    change.hooks = hooks_of(noted.leaf);
     change.kept =
         after.dense.defined() && noted.before.defined() && after.dense.is_same(noted.before);
     if (after.dense.defined() && !change.kept) {
@@ -60,6 +77,7 @@ std::vector<LeafGradientChange> finish_leaf_gradients(Capture& capture) {
 
 bool leaf_gradients_fit(const std::vector<LeafGradientChange>& changes, const Graph& graph) {
   for (const LeafGradientChange& change : changes) {
+    if (hooks_of(change.leaf) != change.hooks) return false;
     if (!change.was_read && change.input == kNone) continue;
     const Gradient now = gradient_of(change.leaf);
     if (now.rows || now.dense.defined() != change.was_defined) return false;

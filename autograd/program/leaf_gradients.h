@@ -24,6 +24,8 @@ struct LeafGradientChange {
   int input = kNone;   // of the graph: the gradient as it was, where ops used it
   int output = kNone;  // of the graph: the gradient as it is in the end
   bool kept = false;   // it is the same tensor in the end
+  size_t hooks = 0;    // of the leaf, which ran, and do not later
+  bool operator==(const LeafGradientChange& other) const;
 };
 
 // Makes inputs and outputs of the graph of the gradients that the function used and set. When it

@@ -6,6 +6,7 @@
 
 #include "interp/binding/arg_reader.h"
 #include "interp/binding/autograd/mode_guard.h"
+#include "interp/binding/program/program_module.h"
 #include "interp/binding/registry.h"
 #include "interp/binding/tensor/complex_number.h"
 #include "interp/binding/tensor/iterate.h"
@@ -267,6 +268,7 @@ int open_module(lua_State* L) {
   register_generator(L);
   register_tape(L);
   register_modes(L);
+  register_programs(L);
   lua_setfield(L, -2, "_methods");
   register_constants(L);
   lua_pushcfunction(L, guard<l_late>);

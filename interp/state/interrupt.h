@@ -24,6 +24,10 @@ void stop_soon(StateData& data) noexcept;
 // 600 KiB. Leaves other hooks alone. Returns whether the stack is small.
 bool watch_small_stack(lua_State* L) noexcept;
 
+// Whether `L` has no hook but the one that limits and small stacks need: neither a script's nor
+// that of a request to stop.
+bool has_usual_hook(lua_State* L) noexcept;
+
 // Raises the error of a request to stop where there is one: for C functions that run long without
 // Lua code.
 [[gnu::cold]] void raise_stop(lua_State* L);

@@ -150,6 +150,11 @@ void set_usual_hook(lua_State* L) noexcept {
   lua_sethook(L, mask != 0 ? look : nullptr, mask, static_cast<int>(step));
 }
 
+bool has_usual_hook(lua_State* L) noexcept {
+  const lua_Hook hook = lua_gethook(L);
+  return hook == nullptr || hook == look;
+}
+
 bool watch_small_stack(lua_State* L) noexcept {
   const bool small = stack_is_small();
   const lua_Hook hook = lua_gethook(L);

@@ -12,7 +12,7 @@ local signature = require "moonlet.signature"
 local registering = {}
 
 -- Holds the hooks of all modules.
-local everywhere = {}
+local everywhere = require("moonlet.nn.everywhere").hooks
 
 -- The arguments for what comes next: what a hook returned, if anything, else those before.
 local function changed_or(before, ...)

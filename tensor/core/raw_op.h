@@ -19,6 +19,7 @@ struct RawOp {
   const char* schema;
   OpKind kind;
   bool random = false;
+  bool checks = false;  // may raise an error for elements that it reads: an index, a matrix
   // The forms, null where there is none. Dims are wrapped. In the out form the results come first
   // among the arguments, and several are not given back; the in-place form gives its first
   // argument.

@@ -228,6 +228,12 @@ MOONLET_HD T vmax(T x, T y) {
 MOONLET_HD int64_t vabs(int64_t x) {
   return x < 0 ? static_cast<int64_t>(0 - static_cast<uint64_t>(x)) : x;
 }
+// Smaller ones as well: the magnitude of the least one is itself.
+template <class T, class = std::enable_if_t<std::is_integral_v<T> && (sizeof(T) < 8)>>
+MOONLET_HD T vabs(T x) {
+  const T minus = static_cast<T>(0 - static_cast<uint32_t>(x));
+  return x < T(0) ? minus : x;
+}
 MOONLET_HD int64_t vcopysign(int64_t x, int64_t y) { return y < 0 ? -vabs(x) : vabs(x); }
 MOONLET_HD int64_t vfloor(int64_t x) { return x; }
 MOONLET_HD int64_t vceil(int64_t x) { return x; }

@@ -34,7 +34,9 @@ Capture::Capture() { ++below_tape; }
 Capture::~Capture() { --below_tape; }
 
 void Capture::stop(std::string reason) {
-  if (!stopped_) stopped_ = std::move(reason);
+  if (stopped_) return;
+  stopped_ = std::move(reason);
+  if (locate) stopped_at_ = locate();
 }
 
 int32_t Capture::line() {

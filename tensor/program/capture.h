@@ -58,6 +58,8 @@ class Capture {
   // Ends the capture: what was written down is no whole function. The first reason stays.
   void stop(std::string reason);
   const std::optional<std::string>& stopped() const { return stopped_; }
+  // Where the script was then.
+  const std::string& stopped_at() const { return stopped_at_; }
 
   // The value that a tensor is, if the graph has it as it is now. Parameters are made of what it
   // does not know.
@@ -67,6 +69,7 @@ class Capture {
   const Tensor& tensor_of(ValueId value) const { return held_[value]; }
 
   const Graph& graph() const { return graph_; }
+  Graph& graph() { return graph_; }
   // Makes a value an input, behind those there are.
   void add_input(ValueId value) { graph_.inputs.push_back(value); }
   TapeState tape_state(size_t node) const {
@@ -95,6 +98,7 @@ class Capture {
   std::unordered_map<const TensorImpl*, size_t> leaves_;  // indices of leaf_gradients_
   int32_t number_sources_ = 0;
   std::optional<std::string> stopped_;
+  std::string stopped_at_;
 };
 
 // Installs a capture on this thread for a C++ scope.

@@ -121,11 +121,21 @@ void each_written(const Node& node, F&& f) {
   }
 }
 
+// Whether an argument is a number.
+bool is_number(const BoxedValue& value);
+inline bool is_number(const Argument& argument) {
+  const auto* value = std::get_if<BoxedValue>(&argument);
+  return value != nullptr && is_number(*value);
+}
+
 // Whether a node only makes views: nothing runs for it.
 inline bool is_view(const Node& node) { return node.op->kind == OpKind::View; }
 
 // A line per node, for people and for tests:
 //   %3 = add(%1, %2, 1) : float32 (2, 3)
 std::string to_string(const Graph& graph);
+// The line of one node, without its end; the dtype and sizes of a value, "float32 (2, 3)".
+std::string to_string(const Graph& graph, const Node& node);
+std::string type_text(const Graph& graph, ValueId id);
 
 }  // namespace moonlet::program

@@ -6,6 +6,7 @@
 
 #include "tensor/core/error.h"
 #include "tensor/program/arena.h"
+#include "tensor/program/passes/passes.h"
 
 namespace moonlet::program {
 
@@ -94,12 +95,14 @@ BufferId reusable(const Graph& graph, const Step& step, const std::vector<Life>&
 std::shared_ptr<const Plan> Plan::make(Graph graph, const PlanOptions& options) {
   std::shared_ptr<Plan> plan(new Plan);
   plan->graph_ = std::move(graph);
-  plan->choose_steps(options.fuse);
+  if (options.optimize) run_passes(plan->graph_);
+  plan->choose_steps(options.optimize);
   plan->allocate_buffers();
   return plan;
 }
 
-void Plan::choose_steps(bool fuse) {
+void Plan::choose_steps(bool optimize) {
+  bool fuse = optimize;
   for (const Buffer& buffer : graph_.buffers) fuse = fuse && has_executor(buffer.device.type);
   if (fuse) {
     for (Group& each : group(graph_)) add_step(std::move(each));

@@ -46,7 +46,7 @@ struct LoopStep {
 
 // How a plan is made.
 struct PlanOptions {
-  bool fuse = true;
+  bool optimize = true;  // passes over the graph, and loops of several nodes
 };
 
 class Plan {
@@ -66,7 +66,7 @@ class Plan {
 
  private:
   Plan() = default;
-  void choose_steps(bool fuse);
+  void choose_steps(bool optimize);
   void add_step(Group group);
   // Calls f(buffer) for each buffer that a step uses.
   template <class F>

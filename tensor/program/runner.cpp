@@ -26,11 +26,6 @@ bool has_geometry(const Tensor& t, const Value& v) {
   return t.dtype() == v.dtype && t.sizes() == v.sizes && t.strides() == v.strides;
 }
 
-bool is_number(const BoxedValue& value) {
-  return std::holds_alternative<double>(value) || std::holds_alternative<int64_t>(value) ||
-         std::holds_alternative<bool>(value) || std::holds_alternative<Scalar>(value);
-}
-
 // A number among the arguments that is no operand.
 bool scalar_of(const BoxedValue& value, Scalar& to) {
   if (const auto* scalar = std::get_if<Scalar>(&value))
@@ -110,11 +105,19 @@ void Runner::check_inputs(std::span<const Tensor> inputs) const {
     const Device expected = graph.buffers[v.buffer].device;
     check(t.device() == expected, "program: expected input ", i + 1, " on ", expected, ", got ",
           t.device());
-    for (const BufferId written : plan_->written())
-      check(
-          written == v.buffer || on_[written].storage != &t.storage(), "program: input ", i + 1,
-          " shares memory with a tensor that the program changes, which it did not when captured");
   }
+}
+
+// What the program writes is read through no other input.
+void Runner::check_apart(std::span<const Tensor> inputs) const {
+  const Graph& graph = plan_->graph();
+  for (const BufferId written : plan_->written())
+    for (size_t i = 0; i < inputs.size(); ++i)
+      check(
+          graph.values[graph.inputs[i]].buffer == written ||
+              on_[written].storage != &inputs[i].storage(),
+          "program: input ", i + 1,
+          " shares memory with a tensor that the program changes, which it did not when captured");
 }
 
 // The buffer lies in that storage from now on.
@@ -208,6 +211,7 @@ void Runner::bind_all(std::span<const Tensor> inputs, std::span<const Tensor> ou
       bind(v.buffer, inputs[i].storage(), shift);
     seen[v.buffer] = true;
   }
+  check_apart(inputs);
   bind_outputs(inputs, outputs);
 }
 
@@ -392,6 +396,21 @@ void Runner::take_results(const Node& node) {
   }
 }
 
+// An error is of the node that it names.
+void Runner::run_loop(const LoopStep& loop, LoopCall& call) {
+  try {
+    loop.executor->run(call.addresses.data());
+  } catch (const Error& e) {
+    const std::string_view what = e.what();
+    for (const int32_t i : loop.group.nodes)
+      if (what.starts_with(std::string(plan_->graph().nodes[i].op->name) + ':')) {
+        at_ = i;
+        break;
+      }
+    throw;
+  }
+}
+
 void Runner::run_step(int step) {
   const Step& plan = plan_->steps()[step];
   at_ = plan.node;
@@ -401,7 +420,7 @@ void Runner::run_step(int step) {
       check_writable(op, changed);
       mark_changed(changed, op);
     }
-    return plan_->loops()[plan.loop].executor->run(call->addresses.data());
+    return run_loop(plan_->loops()[plan.loop], *call);
   }
   if (PointwiseCall* const call = pointwise_[step].get()) {
     if (call->changed.defined()) {

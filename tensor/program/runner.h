@@ -68,6 +68,7 @@ class Runner {
   class Unbind;
 
   void check_inputs(std::span<const Tensor> inputs) const;
+  void check_apart(std::span<const Tensor> inputs) const;
   void bind(BufferId buffer, Storage& storage, int64_t shift);
   void bind_all(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   void bind_outputs(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
@@ -79,6 +80,7 @@ class Runner {
   BoxedValue boxed(const Argument& argument);
   const Tensor& tensor(ValueId id);
   Tensor make_tensor(ValueId id);
+  void run_loop(const LoopStep& loop, LoopCall& call);
   void run_step(int step);
   void take_results(const Node& node);
   void take_result(ValueId id, const Tensor& made);

@@ -2,10 +2,13 @@
 // parts, and the adjoint relation between convolution and its gradients.
 #include "tests/cpp/catch2.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 #include <vector>
 
+#include "tensor/cpu/conv/conv_direct.h"
 #include "tensor/cpu/conv/conv_parts.h"
 #include "tensor/runtime/interrupt.h"
 #include "tensor/runtime/threads.h"
@@ -278,4 +281,70 @@ TEST_CASE("a convolution stops between two of its parts") {
   }
   runs_to_stop = 0;
   execution.stop = before;
+}
+
+namespace {
+// The passes of a grouped convolution by direct loops and by products.
+template <class T>
+void check_direct(int64_t groups, int64_t ratio, const Axes& in, const Axes& kernel,
+                  const Axes& stride, const Axes& pad, const Axes& dilation) {
+  const DType dtype = dtype_of<T>;
+  const cpu::ConvShape s =
+      shape_for(groups, 2 * groups, ratio * groups, in, kernel, stride, pad, dilation);
+  CAPTURE(groups, ratio, in[1], in[2], kernel[1], kernel[2], stride[1], stride[2], pad[1], pad[2],
+          dilation[1], dilation[2]);
+  REQUIRE(cpu::takes_direct(s, dtype));
+  const Tensor x = filled({2, s.in_channels, 1, in[1], in[2]}, dtype);
+  const Tensor w = filled({s.out_channels, 2, 1, kernel[1], kernel[2]}, dtype);
+  const Tensor g = filled({2, s.out_channels, 1, s.out[1], s.out[2]}, dtype);
+  const Tensor by_out = filled({s.out_channels}, dtype), by_in = filled({s.in_channels}, dtype);
+  Tensor y[2], gx[2], gw[2];
+  for (int i = 0; i < 2; ++i) {
+    y[i] = empty_plain(g.sizes(), {dtype, {}});
+    gx[i] = empty_plain(x.sizes(), {dtype, {}});
+    gw[i] = empty_plain(w.sizes(), {dtype, {}});
+  }
+  cpu::conv_direct(s, x, w, by_out, y[0]);
+  cpu::conv_gemm(s, x, w, by_out, y[1]);
+  REQUIRE(cpu::conv_transpose_direct(s, g, w, by_in, gx[0]));
+  cpu::conv_transpose_gemm(s, g, w, by_in, gx[1]);
+  REQUIRE(cpu::conv_grad_weight_direct(s, g, x, gw[0]));
+  cpu::conv_grad_weight_gemm(s, g, x, gw[1]);
+  const double bound = dtype == DType::Float32 ? 3e-5 : 1e-12;
+  for (const Tensor* const pair : {y, gx, gw}) {
+    double most = 0, largest = 1;
+    for (int64_t i = 0; i < pair[0].numel(); ++i) {
+      const double expected = pair[1].data<T>()[i];
+      most = std::max(most, std::abs(pair[0].data<T>()[i] - expected));
+      largest = std::max(largest, std::abs(expected));
+    }
+    CHECK(most < bound * largest);
+  }
+}
+}  // namespace
+
+TEST_CASE("direct convolution of few channels equals products") {
+  for (int64_t stride : {1, 2, 3})
+    for (int64_t pad : {0, 1, 3})
+      for (int64_t dilation : {1, 2}) {
+        const Axes strides{1, stride, 4 - stride}, pads{0, pad, 3 - pad},
+            steps{1, 3 - dilation, dilation};
+        check_direct<float>(3, 4, {1, 13, 22}, {1, 3, 2}, strides, pads, steps);
+        check_direct<double>(2, 3, {1, 9, 9}, {1, 2, 5}, strides, pads, steps);
+        check_direct<float>(2, 1, {1, 1, 1500}, {1, 1, 4}, strides, pads, steps);
+      }
+  // Several strips of rows.
+  check_direct<float>(2, 2, {1, 150, 131}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1});
+  check_direct<float>(2, 1, {1, 251, 230}, {1, 5, 3}, {1, 2, 2}, {0, 2, 1}, {1, 1, 1});
+}
+
+TEST_CASE("direct gradients leave numbers that are not finite to products") {
+  const cpu::ConvShape s =
+      shape_for(2, 2, 2, {1, 5, 5}, {1, 3, 3}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1});
+  const Tensor w = filled({2, 1, 1, 3, 3}, DType::Float32);
+  const Tensor x = filled({2, 2, 1, 5, 5}, DType::Float32), g = filled(x.sizes(), DType::Float32);
+  Tensor y = empty_plain(x.sizes(), {}), gw = empty_plain(w.sizes(), {});
+  w.data<float>()[4] = x.data<float>()[4] = std::numeric_limits<float>::infinity();
+  CHECK_FALSE(cpu::conv_transpose_direct(s, g, w, {}, y));
+  CHECK_FALSE(cpu::conv_grad_weight_direct(s, g, x, gw));
 }

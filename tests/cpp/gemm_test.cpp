@@ -2,7 +2,9 @@
 #include "tests/cpp/catch2.h"
 
 #include <cmath>
+#include <cstdlib>
 #include <limits>
+#include <string>
 
 #include "tensor/cpu/gemm/gemm.h"
 
@@ -80,3 +82,14 @@ TEST_CASE("beta 0 does not read the result, and an empty inner size gives zeros"
     for (int64_t i = 0; i < c.numel(); ++i) CHECK(c.data<float>()[i] == 0);
   }
 }
+
+#if defined(__x86_64__)
+extern "C" [[gnu::weak]] char* gotoblas_corename();
+
+// Elsewhere there is one set of kernels, or the user said which.
+TEST_CASE("OpenBLAS has kernels for the processor's vectors") {
+  const bool chooses = gotoblas_corename && !std::getenv("OPENBLAS_CORETYPE");
+  if (chooses && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    CHECK(std::string(gotoblas_corename()) != "Prescott");
+}
+#endif

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "tensor/cpu/copy/copy.h"
+#include "tensor/cpu/pointwise/pointwise.h"
 #include "tensor/raw_activation.h"
 #include "tensor/raw_arithmetic.h"
 #include "tensor/raw_math.h"
@@ -36,6 +37,12 @@ std::string message(const std::function<void()>& f) {
     return e.what();
   }
   return "";
+}
+// Where the bytes of two tensors differ.
+std::string message_of_difference(const Tensor& a, const Tensor& b) {
+  const auto bytes = static_cast<size_t>(a.numel()) * size_of(a.dtype());
+  if (a.dtype() == b.dtype() && std::memcmp(a.raw(), b.raw(), bytes) == 0) return "";
+  return text("they differ: ", a.dtype(), " of ", a.numel());
 }
 }  // namespace
 
@@ -111,6 +118,18 @@ TEST_CASE("the number of threads changes no bit", "[pointwise]") {
   CHECK(std::memcmp(one.raw(), three.raw(), static_cast<size_t>(x.numel()) * 4) == 0);
 }
 
+TEST_CASE("numbers beside dense tensors of any length", "[pointwise]") {
+  for (const DType dtype : {DType::Float32, DType::Float64, DType::Float16, DType::Int64,
+                            DType::Int8, DType::Complex64}) {
+    for (const int64_t n : {1, 60, 129, 600, 1500, 2500, 5000, 20000}) {
+      Tensor x = range({n}, dtype, 0.01), three = range({n}, dtype, 0);
+      three = raw::add(three, 3);
+      CHECK(message_of_difference(raw::mul(x, 3), raw::mul(x, three)).empty());
+      CHECK(message_of_difference(raw::sub(3, x), raw::sub(three, x)).empty());
+    }
+  }
+}
+
 TEST_CASE("floats saturate into integers", "[pointwise]") {
   Tensor x = empty_plain({3}, {DType::Float64, {}}), y = empty_plain({3}, {DType::Int64, {}});
   x.data<double>()[0] = 1e300;
@@ -120,4 +139,66 @@ TEST_CASE("floats saturate into integers", "[pointwise]") {
   CHECK(y.data<int64_t>()[0] == INT64_MAX);
   CHECK(y.data<int64_t>()[1] == INT64_MIN);
   CHECK(y.data<int64_t>()[2] == 0);
+}
+
+namespace {
+// Which of its loops an op of two inputs is run with, the second one a number unless it is a
+// tensor.
+const char* called = "";
+template <char First, char Second>
+void note(const void* const*, void*, size_t, const Scalar*) {
+  static constexpr char name[] = {First, Second, 0};
+  called = name;
+}
+std::string loop_of(cpu::PointwiseLoops loops, const Tensor& out, const Tensor& x,
+                    const Operand& other) {
+  loops.i8 = note<'i', '1'>, loops.u8 = note<'u', '1'>, loops.i16 = note<'i', '2'>;
+  loops.i32 = note<'i', '4'>, loops.i64 = note<'i', '8'>;
+  PointwisePlan plan;
+  plan.op = "op";
+  plan.numel = out.numel();
+  plan.inputs = 2;
+  plan.compute = DType::Int64;
+  plan.param_count = 0;
+  const auto set = [](PointwiseArg& arg, const Tensor& t) {
+    arg.data = t.raw();
+    arg.scalar = nullptr;
+    arg.dtype = t.dtype();
+  };
+  set(plan.out, out);
+  set(plan.in[0], x);
+  const Tensor* tensors[] = {&x, other.is_tensor() ? &other.tensor() : nullptr};
+  if (other.is_tensor())
+    set(plan.in[1], other.tensor());
+  else
+    plan.in[1].scalar = &other.scalar();
+  plan_layout(plan, out, tensors);
+  cpu::run_loops(plan, loops);
+  return called;
+}
+}  // namespace
+
+TEST_CASE("small integers are computed as they lie where all have the type", "[pointwise]") {
+  cpu::PointwiseLoops plain = {}, truth = {};
+  truth.takes_bools = truth.gives_truth = true;
+  const Tensor i8 = range({40}, DType::Int8), u8 = range({40}, DType::UInt8),
+               i16 = range({40}, DType::Int16), i32 = range({40}, DType::Int32),
+               i64 = range({40}, DType::Int64), bools = range({40}, DType::Bool);
+  CHECK(loop_of(plain, i8, i8, i8) == "i1");
+  CHECK(loop_of(plain, u8, u8, u8) == "u1");
+  CHECK(loop_of(plain, i16, i16, i16) == "i2");
+  CHECK(loop_of(plain, i32, i32, alias(i32, {40}, {0}, 0)) == "i4");
+  CHECK(loop_of(plain, i64, i64, i64) == "i8");
+  CHECK(loop_of(plain, i16, i8, i16) == "i8");
+  CHECK(loop_of(plain, i64, i8, i8) == "i8");
+  CHECK(loop_of(plain, i8, i8, bools) == "i1");
+  CHECK(loop_of(plain, i8, i8, Scalar(127)) == "i1");
+  CHECK(loop_of(plain, i8, i8, Scalar(128)) == "i8");
+  CHECK(loop_of(plain, u8, u8, Scalar(-1)) == "i8");
+  CHECK(loop_of(plain, bools, bools, bools) == "i8");
+  CHECK(loop_of(truth, bools, i8, i8) == "i1");
+  CHECK(loop_of(truth, bools, i32, Scalar(5)) == "i4");
+  CHECK(loop_of(truth, bools, i32, i64) == "i8");
+  CHECK(loop_of(truth, bools, bools, bools) == "u1");
+  CHECK(loop_of(truth, i64, bools, bools) == "u1");
 }

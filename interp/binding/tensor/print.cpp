@@ -9,6 +9,7 @@
 #include "interp/binding/uses_print.h"
 #include "tensor/core/dispatch.h"
 #include "tensor/memory/free_list.h"
+#include "tensor/program/captured_call.h"
 #include "tensor/runtime/interrupt.h"
 
 namespace moonlet::binding {
@@ -269,6 +270,7 @@ int l_set_printoptions(lua_State* L) {
 }  // namespace
 
 std::string format_elements(const Tensor& x, const PrintOptions& options) {
+  program::note_values_read("a text of elements");
   GradModeGuard off(false);
   return Printer(on_host(detach(x)), options).run();
 }

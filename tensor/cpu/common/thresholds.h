@@ -238,6 +238,34 @@ inline constexpr int64_t kFewChannels = 4;
 inline constexpr int64_t kManyChannels = 16;
 // Plans of oneDNN that are kept. Not measured.
 inline constexpr size_t kOnednnPlans = 256;
+// Elements that direct convolution may read behind the last one of a row: more than a vector of
+// any processor. Known: by the widest vectors.
+inline constexpr int64_t kDirectSlack = 64;
+// Channels of the result that it computes at once: their weights and sums fill the registers.
+// Known: by the number of registers.
+inline constexpr int64_t kDirectOutputs = 4;
+// Vectors of each of them. Known: as the last.
+inline constexpr int kDirectVectors = 4;
+// Taps whose sums it keeps in registers. Known: as the last.
+inline constexpr int64_t kDirectTaps = 9;
+// Bytes of the rows that it lays out at once. Not measured.
+inline constexpr int64_t kDirectBytes = 1 << 16;
+// Multiply-adds that are worth the tables of a shape. Not measured.
+inline constexpr int64_t kDirectWork = 1 << 20;
+// Elements of a row up to which a call for its copy takes longer than the copy. Not measured.
+inline constexpr int64_t kDirectRow = 16;
+// Channels of a group, of the input and of the result, up to which it is taken. Known: measured
+// with AVX-512.
+inline constexpr int64_t kDirectChannels = 4;
+// Positions of images from which it is faster than oneDNN for groups of more than one channel.
+// Known: measured as the last.
+inline constexpr int64_t kDirectGroupedPlane = 20 * 20;
+// The same of single channels. Known: measured as the last.
+inline constexpr int64_t kDirectPlane = 50 * 50;
+// Elements that such images have in all: too many for the cache. Known: measured as the last.
+inline constexpr int64_t kDirectElements = int64_t{1} << 21;
+// The same for the gradient of the images. Known: measured as the last.
+inline constexpr int64_t kDirectGradPlane = 100 * 100;
 
 }  // namespace conv
 

@@ -8,6 +8,7 @@
 #include "tensor/cpu/common/contiguous.h"
 #include "tensor/cpu/common/parallel.h"
 #include "tensor/cpu/common/thresholds.h"
+#include "tensor/cpu/conv/conv_direct.h"
 #include "tensor/cpu/gemm/gemm_onednn.h"
 #include "tensor/kernels_conv.h"
 #include "tensor/kernels_shape.h"
@@ -186,10 +187,14 @@ void native_conv(const Tensor& input, const Tensor& filters, const Tensor& bias,
   computed(x, weight, y, [&](const Tensor& image, const Tensor& filter, Tensor& out) {
     const DType dtype = out.dtype();
     const Tensor offset = converted(bias, compute_dtype(dtype));
-    if (suits_onednn(s, dtype) && conv_onednn(shape_in(s, dtype), image, filter, offset, out))
+    if (!prefers_direct(ConvPass::Forward, s, dtype) && suits_onednn(s, dtype) &&
+        conv_onednn(shape_in(s, dtype), image, filter, offset, out))
       return true;
     if (dtype == DType::BFloat16) return false;
-    conv_gemm(s, image, filter, offset, out);
+    if (takes_direct(s, dtype))
+      conv_direct(s, image, filter, offset, out);
+    else
+      conv_gemm(s, image, filter, offset, out);
     return true;
   });
 }
@@ -220,9 +225,11 @@ void native_conv_transpose(const Tensor& input, const Tensor& filters, const Ten
     const DType dtype = out.dtype();
     if (dtype == DType::BFloat16 && bias.defined()) return false;
     const Tensor offset = converted(bias, dtype);
-    if (!few && suits_onednn(s, dtype) && by_onednn(shape_in(s, dtype), image, filter, offset, out))
+    if (!few && !prefers_direct(ConvPass::InputGrad, s, dtype) && suits_onednn(s, dtype) &&
+        by_onednn(shape_in(s, dtype), image, filter, offset, out))
       return true;
     if (dtype == DType::BFloat16) return false;
+    if (takes_direct(s, dtype) && conv_transpose_direct(s, image, filter, offset, out)) return true;
     conv_transpose_gemm(s, image, filter, offset, out);
     return true;
   });
@@ -247,9 +254,11 @@ void native_conv_grad_weight(const Tensor& gradients, const Tensor& input, const
   }
   computed(grad, x, y, [&](const Tensor& gradient, const Tensor& image, Tensor& out) {
     const DType dtype = out.dtype();
-    if (suits_onednn(s, dtype) && conv_grad_weight_onednn(shape_in(s, dtype), gradient, image, out))
+    if (!prefers_direct(ConvPass::WeightGrad, s, dtype) && suits_onednn(s, dtype) &&
+        conv_grad_weight_onednn(shape_in(s, dtype), gradient, image, out))
       return true;
     if (dtype == DType::BFloat16) return false;
+    if (takes_direct(s, dtype) && conv_grad_weight_direct(s, gradient, image, out)) return true;
     conv_grad_weight_gemm(s, gradient, image, out);
     return true;
   });

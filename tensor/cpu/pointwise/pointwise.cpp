@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "tensor/cpu/common/parallel.h"
 #include "tensor/cpu/common/thresholds.h"
@@ -17,6 +18,7 @@ constexpr size_t kPieceBytes = thresholds::pointwise::kPieceBytes;
 constexpr int64_t kLongRow = thresholds::pointwise::kLongRow;
 constexpr int64_t kConstantPiece = thresholds::pointwise::kConstantPiece;
 constexpr size_t kSmallPieceBytes = thresholds::pointwise::kSmallPieceBytes;
+constexpr size_t kNumberBytes = static_cast<size_t>(kConstantPiece) * sizeof(float);
 
 PointwiseLoop loop_for(const PointwisePlan& plan, const PointwiseLoops& loops) {
   PointwiseLoop loop = nullptr;
@@ -68,8 +70,12 @@ void for_each_run(const PointwisePlan& plan, const PointwiseArg& arg, int64_t be
   }
 }
 
+// The dtypes that have loops of small integers.
+constexpr DTypeSet kSmallIntegers =
+    bit(DType::Int8) | bit(DType::UInt8) | bit(DType::Int16) | bit(DType::Int32);
+
 void fill_scalar(const Scalar& value, DType compute, char* to, int64_t n) {
-  visit<dtypes::floating | bit(DType::Int64) | dtypes::complex>(
+  visit<dtypes::floating | kSmallIntegers | bit(DType::Int64) | dtypes::complex>(
       compute, [&]<class T>() { std::fill_n(reinterpret_cast<T*>(to), n, value.to<T>()); });
 }
 
@@ -265,32 +271,55 @@ void raise_zero_division(const PointwisePlan& plan) {
   if (zero) raise_zero_division(plan);
 }
 
-// A small plan whose tensors are dense and in the compute dtype already: only the numbers need
-// memory. Returns false, having done nothing, for any other plan.
-bool run_small(const PointwisePlan& plan, PointwiseLoop loop) {
+// A plan whose tensors are dense and in the compute dtype already: only the numbers need memory,
+// for so many elements at a time that writing them counts for little. Returns false, having done
+// nothing, for any other plan.
+template <size_t NumberBytes>
+bool run_dense(const PointwisePlan& plan, PointwiseLoop loop) {
   if (!plan.flat || plan.out.dtype != plan.compute) return false;
   for (int i = 0; i < plan.inputs; ++i) {
     if (!plan.in[i].scalar && plan.in[i].dtype != plan.compute) return false;
     if (is_wide_number(plan, plan.in[i])) return false;
   }
-  alignas(64) char numbers[kMaxPointwiseInputs][kSmallPieceBytes];
+  alignas(64) char numbers[kMaxPointwiseInputs][NumberBytes];
+  const auto width = static_cast<int64_t>(size_of(plan.compute));
+  const int64_t piece = std::min(plan.numel, static_cast<int64_t>(NumberBytes) / width);
   const void* from[kMaxPointwiseInputs];
   for (int i = 0; i < plan.inputs; ++i) {
     const Scalar* number = plan.in[i].scalar;
-    from[i] = number ? numbers[i] : plan.in[i].data;
+    from[i] = numbers[i];
     if (!number) continue;
     if (plan.compute == DType::Float32)
-      std::fill_n(reinterpret_cast<float*>(numbers[i]), plan.numel, number->to<float>());
+      std::fill_n(reinterpret_cast<float*>(numbers[i]), piece, number->to<float>());
     else
-      fill_scalar(*number, plan.compute, numbers[i], plan.numel);
+      fill_scalar(*number, plan.compute, numbers[i], piece);
   }
-  loop(from, plan.out.data, static_cast<size_t>(plan.numel), plan.params);
+  for (int64_t at = 0; at < plan.numel; at += piece) {
+    for (int i = 0; i < plan.inputs; ++i)
+      if (!plan.in[i].scalar) from[i] = plan.in[i].data + at * width;
+    loop(from, plan.out.data + at * width, static_cast<size_t>(std::min(piece, plan.numel - at)),
+         plan.params);
+  }
   return true;
 }
 
 template <size_t PieceBytes>
 [[gnu::noinline]] void run_walker(const PointwisePlan& plan, PointwiseLoop loop) {
   Walker<PieceBytes>(plan, loop).run(0, plan.numel);
+}
+
+[[gnu::noinline]] bool run_numbers(const PointwisePlan& plan, PointwiseLoop loop) {
+  return run_dense<kNumberBytes>(plan, loop);
+}
+
+// A plan of which not every operand is what the loop takes. Long ones want larger pieces.
+void run_indirect(const PointwisePlan& plan, PointwiseLoop loop) {
+  const size_t bytes = static_cast<size_t>(plan.numel) * size_of(plan.compute);
+  if (bytes <= kSmallPieceBytes) {
+    if (!run_dense<kSmallPieceBytes>(plan, loop)) run_walker<kSmallPieceBytes>(plan, loop);
+  } else if (bytes > 2 * kPieceBytes || !run_numbers(plan, loop)) {
+    run_walker<kPieceBytes>(plan, loop);
+  }
 }
 
 void run(const PointwisePlan& plan, PointwiseLoop loop) {
@@ -300,10 +329,8 @@ void run(const PointwisePlan& plan, PointwiseLoop loop) {
     const void* from[kMaxPointwiseInputs];
     for (int i = 0; i < plan.inputs; ++i) from[i] = plan.in[i].data;
     loop(from, plan.out.data, static_cast<size_t>(plan.numel), plan.params);
-  } else if (static_cast<size_t>(plan.numel) * size_of(plan.compute) <= kSmallPieceBytes) {
-    if (!run_small(plan, loop)) run_walker<kSmallPieceBytes>(plan, loop);
   } else {
-    run_walker<kPieceBytes>(plan, loop);
+    run_indirect(plan, loop);
   }
   if (divided_by_zero) [[unlikely]]
     raise_zero_division(plan);
@@ -322,6 +349,65 @@ PointwiseLoop loop_for_halves(const PointwisePlan& plan, const PointwiseLoops& l
   }
   if (wide) return format == DType::BFloat16 ? loops.bf16_number : loops.f16_number;
   return format == DType::BFloat16 ? loops.bf16 : loops.f16;
+}
+
+// The plan with its computation in the dtype that its tensors have. Bools count as bytes.
+PointwisePlan computed_in(const PointwisePlan& plan, DType dtype) {
+  PointwisePlan stored = plan;
+  stored.compute = dtype;
+  stored.direct = plan.flat;
+  const auto take = [&](PointwiseArg& arg) {
+    if (arg.dtype == DType::Bool && size_of(dtype) == 1) arg.dtype = dtype;
+    stored.direct = stored.direct && arg.dtype == dtype;
+  };
+  take(stored.out);
+  for (int i = 0; i < plan.inputs; ++i) {
+    if (plan.in[i].scalar)
+      stored.direct = false;
+    else
+      take(stored.in[i]);
+  }
+  return stored;
+}
+
+// Whether the integer, which a loop of small ones would take, is one of the dtype's.
+bool is_in_range(const Scalar& number, DType dtype) {
+  return visit<kSmallIntegers>(dtype, [&]<class T>() {
+    const int64_t value = number.to_int();
+    return value >= std::numeric_limits<T>::min() && value <= std::numeric_limits<T>::max();
+  });
+}
+
+// The dtype of small integers that all tensors of the plan have, masks apart, and that holds all of
+// its numbers; of bools alone uint8. Int64 where there is none.
+DType small_integer_of(const PointwisePlan& plan, const PointwiseLoops& loops) {
+  DType dtype = DType::Bool;
+  for (int i = 0; i < plan.inputs; ++i) {
+    const PointwiseArg& arg = plan.in[i];
+    if (arg.scalar || arg.dtype == DType::Bool) continue;
+    if (dtype != DType::Bool && dtype != arg.dtype) return DType::Int64;
+    dtype = arg.dtype;
+  }
+  if (!loops.gives_truth && plan.out.dtype != dtype) return DType::Int64;
+  if (dtype == DType::Bool) dtype = loops.takes_bools ? DType::UInt8 : DType::Int64;
+  if (!contains(kSmallIntegers, dtype)) return DType::Int64;
+  for (int i = 0; i < plan.inputs; ++i)
+    if (plan.in[i].scalar && !is_in_range(*plan.in[i].scalar, dtype)) return DType::Int64;
+  for (int k = 0; k < plan.param_count; ++k)
+    if (!is_in_range(plan.params[k], dtype)) return DType::Int64;
+  return dtype;
+}
+
+// Runs a plan of integers whose tensors all have a small type in that type. Returns false, having
+// done nothing, for any other plan.
+bool run_small_integers(const PointwisePlan& plan, const PointwiseLoops& loops) {
+  if (!loops.i8) return false;
+  const DType dtype = small_integer_of(plan, loops);
+  if (dtype == DType::Int64) return false;
+  const PointwiseLoop of_bytes = dtype == DType::UInt8 ? loops.u8 : loops.i8;
+  const PointwiseLoop of_words = dtype == DType::Int16 ? loops.i16 : loops.i32;
+  run(computed_in(plan, dtype), size_of(dtype) == 1 ? of_bytes : of_words);
+  return true;
 }
 
 // The loop for real operands of a complex result, of which each has its rows dense in memory, or
@@ -365,13 +451,10 @@ void run_parts(const PointwisePlan& plan, PointwiseLoop loop) {
 
 void run_loops(const PointwisePlan& plan, const PointwiseLoops& loops) {
   if (const PointwiseLoop loop = loop_for_parts(plan, loops)) return run_parts(plan, loop);
+  if (plan.compute == DType::Int64 && run_small_integers(plan, loops)) return;
   const PointwiseLoop loop = loop_for_halves(plan, loops);
   if (!loop) return run(plan, loop_for(plan, loops));
-  PointwisePlan stored = plan;
-  stored.compute = plan.out.dtype;
-  stored.direct = plan.flat;
-  for (int i = 0; i < plan.inputs; ++i) stored.direct = stored.direct && !plan.in[i].scalar;
-  run(stored, loop);
+  run(computed_in(plan, plan.out.dtype), loop);
 }
 
 }  // namespace moonlet::cpu

@@ -15,10 +15,14 @@ using PointwiseLoop = void (*)(const void* const* in, void* out, size_t n, const
 
 // An op's loops, null for the compute dtypes its row does not claim. Some have ones for 16-bit
 // floats, which are converted to float32 and back otherwise; to the last two of these `in` ends
-// with a number, which is a float. Those of complex numbers of parts are given real inputs.
+// with a number, which is a float. Those of complex numbers of parts are given real inputs. Those
+// of small integers are for tensors that all have the dtype; they take bools as bytes of 1 and 0
+// where `takes_bools` says so. `gives_truth`: their results are 1 and 0, whatever dtype these go
+// to.
 struct PointwiseLoops {
   PointwiseLoop f32, f64, i64, c64, c128, f16, bf16, f16_number, bf16_number, c64_of_parts,
-      c128_of_parts;
+      c128_of_parts, i8, u8, i16, i32;
+  bool takes_bools, gives_truth;
 };
 
 // Runs a plan; splits large ones between threads. Each element's result is the same for any

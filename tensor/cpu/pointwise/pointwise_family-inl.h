@@ -19,8 +19,9 @@
 // clang-format on
 // X: the op's name, its functor, how many tensors and numbers that takes, and what it computes in.
 // F: float32 and float64 as vectors. I: int64 and C: complex64, complex128 one value at a time, of
-// which the compiler makes vectors where the functor has no branches. S: as F, for functors that
-// take long. H: 16-bit floats in one pass. A functor may have other forms:
+// which the compiler makes vectors where the functor has no branches, and small integers as they
+// are where small_integers-inl.h names the functor. S: as F, for functors that take long. H: 16-bit
+// floats in one pass. A functor may have other forms:
 // - of_parts(real, imaginary), in vectors, where the result for complex numbers is real;
 // - of_pairs(x, ...), in vectors of real and imaginary parts in turn, where it only moves parts and
 //   changes signs;
@@ -43,6 +44,7 @@
 #include "hwy/highway.h"
 #include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/pointwise/pointwise.h"
+#include "tensor/cpu/pointwise/small_integers-inl.h"
 #include "tensor/cpu/simd/simd-inl.h"
 #include "tensor/functors/functors-inl.h"
 #include "tensor/runtime/interrupt.h"
@@ -323,6 +325,7 @@ constexpr cpu::PointwiseLoops loops_of(Kinds kinds) {
       loops.i64 = group_loop<F, kIn>;
     else
       loops.i64 = scalar_loop<F, int64_t, kIn, kParams>;
+    add_small_integers<F, kIn, kParams>(loops);
   }
   if constexpr (requires { F::kInterleaves; }) {
     loops.c64_of_parts = interleave_loop<float>;

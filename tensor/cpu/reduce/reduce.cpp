@@ -65,6 +65,38 @@ struct PowerOf {
   A join(A a, A b) const { return a + b; }
 };
 
+// The largest or the smallest of small integers as they lie in memory.
+template <class T>
+struct SmallExtreme {
+  using In = T;
+  using Acc = T;
+  bool largest;
+  SmallExtreme next() const { return *this; }
+  T start() const {
+    return largest ? std::numeric_limits<T>::lowest() : std::numeric_limits<T>::max();
+  }
+  T join(T a, T b) const { return (largest ? a < b : b < a) ? b : a; }
+  T run(const T* x, int64_t n) const {
+    if (n < thresholds::reduce::kFewElements) {
+      T out = start();
+      for (int64_t i = 0; i < n; ++i) out = join(out, x[i]);
+      return out;
+    }
+    const Extremes<int64_t> ends = extremes(x, n);
+    return static_cast<T>(largest ? ends.largest : ends.least);
+  }
+  void rows(T* acc, const T* x, int64_t rows, int64_t stride, int64_t cols) const {
+    for (int64_t i = 0; i < rows; ++i, x += stride) {
+      if (largest)
+        for (int64_t j = 0; j < cols; ++j) acc[j] = std::max(acc[j], x[j]);
+      else
+        for (int64_t j = 0; j < cols; ++j) acc[j] = std::min(acc[j], x[j]);
+    }
+  }
+};
+constexpr DTypeSet kSmallIntegers =
+    bit(DType::Int8) | bit(DType::UInt8) | bit(DType::Int16) | bit(DType::Int32);
+
 template <class F>
 void run_loops(F f, const Tensor& x, const Dims& dims, Tensor& y, const Finish& finish = {}) {
   reduce_dims(Loops<F>(f, x.dtype()), x, dims, y, finish);
@@ -127,6 +159,9 @@ void product_of(const Tensor& x, const Dims& dims, Tensor& y) {
 
 void extreme(const Tensor& x, const Dims& dims, Tensor& y, bool largest) {
   if (x.numel() == 0) return;
+  if (contains(kSmallIntegers, x.dtype()))
+    return visit<kSmallIntegers>(
+        x.dtype(), [&]<class T>() { run_loops(SmallExtreme<T>{largest}, x, dims, y); });
   const Fold kind = largest ? Fold::Max : Fold::Min;
   visit_compute<dtypes::boolean | dtypes::real>(x.dtype(),
                                                 [&]<class C>() { run_fold<C>(kind, x, dims, y); });
@@ -293,7 +328,7 @@ void aminmax(const Tensor& x, const Dims& dims, bool, Tensor& least, Tensor& lar
   if (x.numel() == 0) return;
   const bool whole = dims.size() == x.dim();
   const bool in_rows = x.is_contiguous() && (whole || dims == Dims{x.dim() - 1});
-  constexpr DTypeSet kVectors = dtypes::floating | bit(DType::Int64);
+  constexpr DTypeSet kVectors = dtypes::floating | kSmallIntegers | bit(DType::Int64);
   if (!in_rows || !contains(kVectors, x.dtype())) {
     extreme(x, dims, least, false);
     return extreme(x, dims, largest, true);

@@ -114,6 +114,15 @@ Extremes<float> narrow_extremes(const Half* HWY_RESTRICT x, int64_t n) {
 Extremes<float> ends_f32(const float* x, int64_t n) { return wide_extremes(x, n); }
 Extremes<double> ends_f64(const double* x, int64_t n) { return wide_extremes(x, n); }
 Extremes<int64_t> ends_i64(const int64_t* x, int64_t n) { return wide_extremes(x, n); }
+template <class T>
+Extremes<int64_t> small_extremes(const T* HWY_RESTRICT x, int64_t n) {
+  const Extremes<T> ends = wide_extremes(x, n);
+  return {ends.least, ends.largest};
+}
+Extremes<int64_t> ends_i8(const int8_t* x, int64_t n) { return small_extremes(x, n); }
+Extremes<int64_t> ends_u8(const uint8_t* x, int64_t n) { return small_extremes(x, n); }
+Extremes<int64_t> ends_i16(const int16_t* x, int64_t n) { return small_extremes(x, n); }
+Extremes<int64_t> ends_i32(const int32_t* x, int64_t n) { return small_extremes(x, n); }
 Extremes<float> ends_bf16(const bfloat16* x, int64_t n) { return narrow_extremes(x, n); }
 Extremes<float> ends_f16(const half* x, int64_t n) { return narrow_extremes(x, n); }
 
@@ -133,6 +142,10 @@ namespace moonlet::cpu {
 MOONLET_ENDS(float, f32)
 MOONLET_ENDS(double, f64)
 MOONLET_ENDS(int64_t, i64)
+MOONLET_ENDS(int32_t, i32)
+MOONLET_ENDS(int16_t, i16)
+MOONLET_ENDS(uint8_t, u8)
+MOONLET_ENDS(int8_t, i8)
 MOONLET_ENDS(bfloat16, bf16)
 MOONLET_ENDS(half, f16)
 

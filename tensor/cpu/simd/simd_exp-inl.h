@@ -268,9 +268,36 @@ HWY_INLINE Vec<T> vsinh(Vec<T> x) {
   const Vec<T> near = vfma(p * z, x, x), far = vcopysign(half - Vec<T>(0.25) / half, x);
   return select(a > Vec<T>(1), far, near);
 }
+// e^(2 a) - 1 = high power + (power - 1) for a up to 20: the n are so small, or count for so
+// little, that ln2 need not be in two parts.
+template <class T>
+struct DoubledExp {
+  Vec<T> high, power;
+};
+template <class T>
+HWY_INLINE DoubledExp<T> doubled_exp(Vec<T> a) {
+  // The low bits of `whole` are the power's exponent.
+  const Vec<T> magic((sizeof(T) == 4 ? 12582912.0 : 6755399441055744.0) + kBias<T>);
+  const Vec<T> twice = a + a, whole = vfma(twice, Vec<T>(kLog2e), magic), n = whole - magic;
+  return {expm1_near(vfma(n, Vec<T>(-kLn2), twice)),
+          from_bits<T>(hn::ShiftLeft<kDigits<T>>(bits_of(whole)))};
+}
+// 1 / x for a normal number x, the last digit apart. A division of the largest vectors takes as
+// long as a dozen products.
+template <class T>
+HWY_INLINE Vec<T> near_inverse(Vec<T> x) {
+#if HWY_TARGET <= HWY_AVX3
+  if constexpr (sizeof(T) == 4) {
+    const Vec<T> guess = vec<T>(hn::ApproximateReciprocal(x.v));
+    return vfma(vfma(-guess, x, Vec<T>(1)), guess, guess);
+  }
+#endif
+  return Vec<T>(1) / x;
+}
+// By a polynomial, from 0.55 on 1 - 2 / (e^(2 a) + 1), which is 1 from 20 on.
 template <class T>
 HWY_INLINE Vec<T> vtanh(Vec<T> x) {
-  const Vec<T> a = vabs(x), z = x * x;
+  const Vec<T> a = vabs(x), z = x * x, one(1);
   Vec<T> p;
   if constexpr (sizeof(T) == 4)
     p = poly(z, -0.33333332005908134, 0.13333113458732416, -0.053909375641847945,
@@ -280,8 +307,9 @@ HWY_INLINE Vec<T> vtanh(Vec<T> x) {
              0.021869488493563038, -0.0088632343954180956, 0.0035921103470961766,
              -0.0014556615775702364, 0.00058893480724470277, -0.00023463104528300406,
              8.5107079273541128e-5, -2.0598556673275168e-5);
-  const Vec<T> near = vfma(p * z, a, a);
-  const Vec<T> far = Vec<T>(1) - Vec<T>(2) / (exp_normal(vmin(a + a, Vec<T>(40))) + Vec<T>(1));
+  const auto exp = doubled_exp(vmin(a, Vec<T>(20)));
+  const Vec<T> inverse = near_inverse(vfma(exp.high, exp.power, exp.power + one));
+  const Vec<T> near = vfma(p * z, a, a), far = vfma(Vec<T>(-2), inverse, one);
   return vcopysign(select(a > Vec<T>(0.55), far, near), x);
 }
 

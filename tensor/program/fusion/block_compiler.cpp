@@ -214,10 +214,10 @@ void BlockExecutor::Compiler::split(int64_t elements) {
   dense_dims_ = d + 1;
 }
 
-BlockExecutor::Place BlockExecutor::Compiler::constant(int number, DType dtype) {
+BlockExecutor::Location BlockExecutor::Compiler::constant(int number, DType dtype) {
   for (const ConstantBlock& each : constants_)
     if (each.number == number && each.dtype == dtype)
-      return {Place::Constant, static_cast<int32_t>(each.at)};
+      return {Location::Constant, static_cast<int32_t>(each.at)};
   const auto at = static_cast<int64_t>(to_.constants_.size() * sizeof(Line));
   const int64_t bytes = to_.block_ * bytes_of(dtype);
   to_.constants_.resize(to_.constants_.size() + static_cast<size_t>(padded(bytes) / kLine));
@@ -226,12 +226,12 @@ BlockExecutor::Place BlockExecutor::Compiler::constant(int number, DType dtype) 
                 loop_.numbers[number].to<T>());
   });
   constants_.push_back({number, dtype, at});
-  return {Place::Constant, static_cast<int32_t>(at)};
+  return {Location::Constant, static_cast<int32_t>(at)};
 }
 
-// The place of a home, whose dtype and strides over the block `arg` gets.
-BlockExecutor::Place BlockExecutor::Compiler::place_of(const Draft& draft, const Home& home,
-                                                       PointwiseArg& arg) {
+// The location of a home, whose dtype and strides over the block `arg` gets.
+BlockExecutor::Location BlockExecutor::Compiler::location_of(const Draft& draft, const Home& home,
+                                                             PointwiseArg& arg) {
   arg.scalar = nullptr;
   arg.data = nullptr;
   arg.dtype = home.dtype;
@@ -246,9 +246,9 @@ BlockExecutor::Place BlockExecutor::Compiler::place_of(const Draft& draft, const
     arg.strides[d] = home.kind == Home::Memory ? memory(home.at).strides[d] : stride;
     stride *= loop_.sizes[d];
   }
-  if (home.kind == Home::Memory) return {Place::Memory, home.at};
+  if (home.kind == Home::Memory) return {Location::Memory, home.at};
   if (home.kind == Home::Number) return constant(home.at, dtype);
-  return {Place::Scratch, static_cast<int32_t>(slot_at_[home.at])};
+  return {Location::Scratch, static_cast<int32_t>(slot_at_[home.at])};
 }
 
 void BlockExecutor::Compiler::finish(const Draft& draft) {
@@ -264,8 +264,8 @@ void BlockExecutor::Compiler::finish(const Draft& draft) {
   plan.ndim = to_.split_ + 1;
   for (int d = 0; d < to_.split_; ++d) plan.sizes[d] = loop_.sizes[d];
   plan.sizes[to_.split_] = to_.step_;
-  step.out = place_of(draft, draft.out, plan.out);
-  for (int k = 0; k < draft.inputs; ++k) step.in[k] = place_of(draft, draft.in[k], plan.in[k]);
+  step.out = location_of(draft, draft.out, plan.out);
+  for (int k = 0; k < draft.inputs; ++k) step.in[k] = location_of(draft, draft.in[k], plan.in[k]);
   const auto each = [&](auto&& f) {
     f(plan.out);
     for (int k = 0; k < plan.inputs; ++k)

@@ -25,7 +25,7 @@ class BlockExecutor::Compiler {
     Home home;
     int uses = 0, last = -1;
   };
-  // A step whose places are homes.
+  // A step whose locations are homes.
   struct Draft {
     const Loop::Op* op = nullptr;  // null: a copy of elements
     Home out, in[kMaxPointwiseInputs];
@@ -53,8 +53,8 @@ class BlockExecutor::Compiler {
   int64_t wanted_block() const;
   void split(int64_t elements);
   void finish(const Draft& draft);
-  Place place_of(const Draft& draft, const Home& home, PointwiseArg& arg);
-  Place constant(int number, DType dtype);
+  Location location_of(const Draft& draft, const Home& home, PointwiseArg& arg);
+  Location constant(int number, DType dtype);
 
   BlockExecutor& to_;
   const Loop& loop_;

@@ -8,6 +8,7 @@
 #include "tensor/cpu/common/parallel.h"
 #include "tensor/program/fusion/block_compiler.h"
 #include "tensor/program/fusion/block_sizes.h"
+#include "tensor/program/jit/compile.h"
 
 namespace moonlet::program {
 
@@ -63,11 +64,11 @@ BlockExecutor::BlockExecutor(const Loop& loop) : loop_(loop) { Compiler(*this).c
 
 void BlockExecutor::run_step(const Step& step, char* const* cursors, char* scratch,
                              int64_t outermost) const {
-  const auto address = [&](const Place& place) -> char* {
-    if (place.kind == Place::Memory) return cursors[place.at];
-    if (place.kind == Place::Scratch) return scratch + place.at;
+  const auto address = [&](const Location& location) -> char* {
+    if (location.kind == Location::Memory) return cursors[location.at];
+    if (location.kind == Location::Scratch) return scratch + location.at;
     // Inputs are only read.
-    return const_cast<char*>(constants_.data()->bytes) + place.at;
+    return const_cast<char*>(constants_.data()->bytes) + location.at;
   };
   PointwisePlan plan;
   copy_plan(plan, step.plan);
@@ -75,7 +76,7 @@ void BlockExecutor::run_step(const Step& step, char* const* cursors, char* scrat
   plan.numel = inner_ * outermost;
   plan.out.data = address(step.out);
   for (int i = 0; i < plan.inputs; ++i)
-    if (step.in[i].kind != Place::Number) plan.in[i].data = address(step.in[i]);
+    if (step.in[i].kind != Location::Number) plan.in[i].data = address(step.in[i]);
   if (step.kernel)
     step.kernel(plan);
   else
@@ -114,6 +115,7 @@ bool has_executor(DeviceType type) { return type == DeviceType::CPU; }
 
 std::unique_ptr<const LoopExecutor> make_executor(const Loop& loop) {
   if (!has_executor(loop.device.type)) fail("program: no loops on ", loop.device);
+  if (auto compiled = compile_jit(loop)) return compiled;
   return std::make_unique<const BlockExecutor>(loop);
 }
 

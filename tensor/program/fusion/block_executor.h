@@ -24,7 +24,7 @@ class BlockExecutor : public LoopExecutor {
 
   // Where an operand of a step is: memory (of a load or, behind those, of a store), scratch or
   // constants (at so many bytes), or a number, which the plan has.
-  struct Place {
+  struct Location {
     enum Kind : uint8_t { Memory, Scratch, Constant, Number };
     Kind kind = Number;
     int32_t at = 0;
@@ -37,9 +37,9 @@ class BlockExecutor : public LoopExecutor {
     // times that of the block's outermost dimension.
     PointwisePlan plan;
     int64_t unit = 1;
-    Place out, in[kMaxPointwiseInputs];
+    Location out, in[kMaxPointwiseInputs];
   };
-  // A place in memory of a load or store, at the block's beginning.
+  // A position in memory of a load or store, at the block's beginning.
   struct Cursor {
     int32_t slot;
     int64_t offset;

@@ -169,7 +169,9 @@ Elements reach_of(const Graph& graph, ValueId id) {
 }
 
 std::optional<LoopNode> loop_node(const Graph& graph, const Node& node) {
-  if (is_view(node) || node.results.size() != 1 || node.op->random) return {};
+  // The numbers of a loop do not change.
+  if (is_view(node) || node.results.size() != 1 || node.op->random || node.numbers != kNone)
+    return {};
   const auto* result = std::get_if<ValueRef>(&node.results[0]);
   if (!result || result->id == kNone) return {};
   const Dims& shape = graph.values[result->id].sizes;

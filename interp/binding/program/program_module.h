@@ -1,0 +1,11 @@
+// interp/binding/program/program_module.h: programs for scripts.
+#pragma once
+
+#include "lua.hpp"
+
+namespace moonlet::binding {
+
+// Adds what stdlib/compile.lua is made of to the module at -2.
+void register_programs(lua_State* L);
+
+}  // namespace moonlet::binding

@@ -1,0 +1,262 @@
+-- stdlib/compile.lua: ml.compile: functions whose ops are written down while they run, and then run
+-- from a plan without Lua. What a call finds and compares is in interp/binding/program/.
+
+local everywhere = require "moonlet.nn.everywhere"
+local ml = require "moonlet"
+local options = require "moonlet.options"
+local signature = require "moonlet.signature"
+local fail = options.fail
+local is_callable = options.is_callable
+
+local compiled = ml._compiled
+local run, take, begin, finish = compiled.run, compiled.take, compiled.begin, compiled.finish
+
+local compile = {}
+
+-- How many captures may fail, and how many in a row may be of guards that never held again, before
+-- the function is left alone.
+local MOST_FAILURES, MOST_UNUSED = 3, 16
+-- How many of the last reasons are kept.
+local MOST_NOTES = 8
+-- After so many sizes `explain` says that they vary.
+local MANY_SIZES = 3
+
+local logs = os.getenv "MOONLET_COMPILE" == "log"
+
+-- What is kept of each compiled object, by the object.
+local states = setmetatable({}, { __mode = "k" })
+
+-- --- what happened -----------------------------------------------------------------------------
+
+local function with_line(reason, line)
+  return line and line ~= "" and ("%s (%s)"):format(reason, line) or reason
+end
+
+local function note(state, text)
+  if logs then io.stderr:write("compile: ", state.title, ": ", text, "\n") end
+  local notes = state.notes
+  if notes[#notes] == text then return end
+  if #notes == MOST_NOTES then table.remove(notes, 1) end
+  notes[#notes + 1] = text
+end
+
+local function require_whole(state, reason)
+  if state.fullgraph then
+    fail("compile: %s stays eager, which fullgraph = true refuses: %s", state.title, reason)
+  end
+end
+
+local function leave_eager(state, reason)
+  state.eager = reason
+  note(state, "stays eager: " .. reason)
+end
+
+local happened = {}
+
+function happened.captured(state, why)
+  state.captures = state.captures + 1
+  state.unused = state.unused + 1
+  if why:find "has other sizes$" then state.sizes = state.sizes + 1 end
+  note(state, why == "" and "captured" or "captured again: " .. why)
+  if state.unused > MOST_UNUSED then
+    leave_eager(state, "its guards seldom hold twice: " .. why)
+    require_whole(state, state.eager)
+  end
+end
+
+function happened.compiled(state)
+  state.unused, state.failures = 0, 0
+  note(state, "compiled")
+end
+
+function happened.eager(state, _, reason)
+  note(state, "runs eager under these guards: " .. reason)
+  require_whole(state, reason)
+end
+
+function happened.failed(state, _, reason)
+  state.failures = state.failures + 1
+  note(state, "not captured: " .. reason)
+  if state.failures >= MOST_FAILURES then leave_eager(state, reason) end
+  require_whole(state, reason)
+end
+
+function happened.different(state, _, reason)
+  reason = "it is not the same twice: " .. reason
+  leave_eager(state, reason)
+  require_whole(state, reason)
+  warn("ml.compile: " .. state.title .. " stays eager: " .. reason)
+end
+
+-- --- calls -------------------------------------------------------------------------------------
+
+local function run_eager(state, reason, ...)
+  -- Inside a capture it is a part of what is captured, and keeps nothing.
+  if not reason:find "captured already" then
+    note(state, "ran eager: " .. reason)
+    require_whole(state, reason)
+  end
+  return state.f(...)
+end
+
+-- Behind the call of the function.
+local function done(state, session, why, ...)
+  local outcome, reason, line = finish(session, ...)
+  happened[outcome](state, why, with_line(reason, line))
+  return ...
+end
+
+-- A call that no plan fits.
+local function slow(state, ...)
+  if state.eager then
+    require_whole(state, state.eager)
+    return state.f(...)
+  end
+  local session, why = begin(state.core, ...)
+  if not session then return run_eager(state, why, ...) end
+  local _ <close> = session
+  return done(state, session, why, state.f(...))
+end
+
+local function caller(state)
+  local core, f = state.core, state.f
+  return function(_, ...)
+    local ran = run(core, ...)
+    if ran then return take(core, ...) end
+    if ran == nil and not state.fullgraph then return f(...) end
+    return slow(state, ...)
+  end
+end
+
+-- --- what explains -----------------------------------------------------------------------------
+
+local function plural(count, word)
+  return ("%d %s%s"):format(count, word, count == 1 and "" or "s")
+end
+
+local function entry_text(i, entry)
+  local text = ("  guards %d (%s): "):format(i, plural(entry.guards, "value"))
+  if entry.state == "compiled" then
+    return text .. ("%s in %s, %d bytes, run %s"):format(plural(entry.ops, "op"),
+      plural(entry.steps, "step"), entry.bytes, plural(entry.runs, "time"))
+  elseif entry.state == "captured" then
+    return text .. ("%s captured once; the next call compares"):format(plural(entry.ops, "op"))
+  end
+  return text .. "eager: " .. entry.reason
+end
+
+local function explain(object)
+  local state = states[object]
+  local lines = { "compiled " .. state.title }
+  if state.eager then lines[#lines + 1] = "  stays eager: " .. state.eager end
+  for i, entry in ipairs(compiled.info(state.core)) do lines[#lines + 1] = entry_text(i, entry) end
+  if state.dynamic ~= false and state.sizes >= MANY_SIZES then
+    lines[#lines + 1] = ("  sizes vary: each is compiled for itself, the last %d are kept")
+      :format(compiled.most)
+  end
+  for _, text in ipairs(state.notes) do lines[#lines + 1] = "  " .. text end
+  return table.concat(lines, "\n")
+end
+
+-- --- objects -----------------------------------------------------------------------------------
+
+local own = { explain = explain }
+
+-- A method of the module, which gets the module for the compiled object and gives that back for it.
+local function forwarded(object, module, method)
+  local function back(first, ...)
+    if rawequal(first, module) then return object, ... end
+    return first, ...
+  end
+  return function(first, ...)
+    if rawequal(first, object) then return back(method(module, ...)) end
+    return method(first, ...)
+  end
+end
+
+local function forward(meta, module)
+  function meta.__index(object, key)
+    if own[key] then return own[key] end
+    local value = module[key]
+    return type(value) == "function" and forwarded(object, module, value) or value
+  end
+  function meta.__newindex(_, key, value) module[key] = value end
+  function meta.__len() return #module end
+end
+
+local function title_of(f)
+  if type(f) ~= "function" then
+    local class = require("moonlet.class").of(f)
+    return class and require("moonlet.class").name(class) or "object"
+  end
+  local info = debug.getinfo(f, "S")
+  return info.what == "C" and "C function" or ("function (%s:%d)"):format(info.short_src,
+    info.linedefined)
+end
+
+local function new_state(f, given)
+  return { f = f, core = compiled.new { f, everywhere.hooks }, title = title_of(f),
+    fullgraph = given.fullgraph, dynamic = given.dynamic, notes = {}, captures = 0, unused = 0,
+    failures = 0, sizes = 0 }
+end
+
+-- The field `_original` has what the object stands for: the guards of a function that calls the
+-- object find it there.
+local function new_object(f, given)
+  local state = new_state(f, given)
+  local meta = { __name = "compiled function" }
+  meta.__call = given.backend == "eager" and function(_, ...) return f(...) end or caller(state)
+  if type(f) == "table" then
+    forward(meta, f)
+  else
+    function meta.__index(_, key) return own[key] end
+  end
+  function meta.__tostring() return "compiled " .. state.title end
+  local object = setmetatable({ _original = f }, meta)
+  states[object] = state
+  return object
+end
+
+local BACKENDS = { default = true, eager = true }
+
+local read = signature('compile(any f, bool? dynamic=nil, bool fullgraph=false, '
+  .. 'string backend="default")')
+
+--- Makes of a function, or a module, one of the same results that runs its ops from a plan, without
+--- Lua. The first call of some arguments runs `f` and writes its ops down, the second compares, the
+--- third is the first that is quick; then `f` itself does not run. What it reads beside its
+--- arguments is watched: upvalues, globals, fields of modules, the training mode, the grad mode,
+--- autocast, defaults. Another value, dtype or shape captures again. Random numbers are drawn as
+--- ever. A function that reads elements of a tensor (`item`, printing, a branch), calls what does
+--- more than compute (`print`, `os.time`, `math.random`), changes a plain value that it did not
+--- make, or is not the same twice runs as it is, and so does a call whose results require grad;
+--- `fast:explain()` says why. Fields and methods of a compiled module are those of the module. With
+--- `MOONLET_COMPILE=log` in the environment, what happens is written to stderr.
+--- > fast = ml.compile(function(x) return (x * 2 + 1):relu() end)
+--- > for _ = 1, 3 do y = fast(ml.tensor { -1, 0, 1 }) end
+--- > y
+---   {0., 1., 3.}
+---   Tensor (3,) float32
+--- > print(fast:explain())
+---   compiled function (example:1)
+---     guards 1 (1 value): 3 ops in 3 steps, 64 bytes, run 1 time
+---     captured
+---     compiled
+---@param f fun(...): ... the function, or a module
+---@param dynamic? boolean sizes that vary are compiled each for itself, eight at a time; unless
+---   false, `explain` says so after three
+---@param fullgraph? boolean makes an error of what would run `f` as it is
+---@param backend? string "default", or "eager" to call `f`
+---@return table fast is called as `f`
+---@error `f` cannot be called, or with `fullgraph` what keeps it from being compiled
+function compile.compile(f, ...)
+  local given = read:table(f, ...)
+  if states[f] then return f end
+  if not is_callable(f) then fail("compile: expected a function or a module, got %s", type(f)) end
+  if not BACKENDS[given.backend] then
+    fail("compile: expected backend to be \"default\" or \"eager\", got \"%s\"", given.backend)
+  end
+  return new_object(f, given)
+end
+
+return options.namespace("compile", compile)

@@ -1,0 +1,15 @@
+// tensor/program/program_text.h: programs as texts for people.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tensor/program/plan.h"
+#include "tensor/program/program.h"
+
+namespace moonlet::program {
+
+std::vector<std::string> ops_of(const Graph& graph);
+std::string description_of(const Program& program, const Plan& plan);
+
+}  // namespace moonlet::program
