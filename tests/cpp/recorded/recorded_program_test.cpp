@@ -1,6 +1,6 @@
-// tests/cpp/program/recorded_program_test.cpp: captured functions on the tape: their results and
+// tests/cpp/recorded/recorded_program_test.cpp: captured functions on the tape: their results and
 // gradients are those of eager code to the last bit.
-#include "tests/cpp/program/recorded_function.h"
+#include "tests/cpp/recorded/recorded_function.h"
 
 using namespace moonlet;
 using namespace moonlet::recorded;

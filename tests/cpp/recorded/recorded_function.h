@@ -1,4 +1,4 @@
-// tests/cpp/program/recorded_function.h: functions as programs with gradients, compared with eager
+// tests/cpp/recorded/recorded_function.h: functions as programs with gradients, compared with eager
 // code.
 #pragma once
 

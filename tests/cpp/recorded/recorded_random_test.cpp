@@ -1,7 +1,7 @@
-// tests/cpp/program/recorded_random_test.cpp: captured functions drawn at random: views, changes
+// tests/cpp/recorded/recorded_random_test.cpp: captured functions drawn at random: views, changes
 // in place, parts without gradients, buffers, noise, and results that share memory. What runs
 // eagerly is the same recorded, to the last bit, second derivatives too, or is refused.
-#include "tests/cpp/program/recorded_function.h"
+#include "tests/cpp/recorded/recorded_function.h"
 
 #include <random>
 
