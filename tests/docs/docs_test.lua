@@ -172,7 +172,7 @@ end)
 
 test("the C++ programs of docs/embedding.md", function()
   local found = blocks(read(source .. "/docs/embedding.md"), "cpp")
-  expect.equal(#found, 5)
+  expect.equal(#found, 6)
   expect.equal(run_cpp(found[1].text, "-lmoonlet"), "rate = 0.5\nthe same file\n")
   expect.equal(run_cpp(found[2].text, "-lmoonlet"), "3.000\n")
   expect.equal(run_cpp(found[3].text, "-lmoonlet"), "2 72\n182\n")
