@@ -1,4 +1,4 @@
-// tests/cpp/jit_test.cpp: compiled loops beside the block executor, bit by bit: each op of the
+// tests/cpp/program/jit_test.cpp: compiled loops beside the block executor, bit by bit: each op of the
 // table, dtypes, layouts, sizes, instruction sets, chains, threads, and the code that is kept.
 #include "tests/cpp/catch2.h"
 
