@@ -262,9 +262,6 @@ void PureFunctions::add_module(lua_State* L) {
   lua_pushliteral(L, "_compiled");
   if (lua_rawget(L, -2) == LUA_TTABLE) add_all(L, -1, {});
   lua_pop(L, 1);
-  lua_pushliteral(L, "_cuda_graphs");
-  if (lua_rawget(L, -2) == LUA_TTABLE) add_from(L, -1, {"is_capturing"});
-  lua_pop(L, 1);
   if (lua_getmetatable(L, -1) != 0) {
     add_from(L, -1, {"__index"});
     lua_pop(L, 1);
