@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
-#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -14,11 +13,10 @@
 #include "autograd/engine.h"
 #include "autograd/forward_mode.h"
 #include "autograd/history.h"
-#include "autograd/node_stream.h"
+#include "autograd/node_streams.h"
 #include "autograd/recording.h"
 #include "autograd/uses_engine.h"
 #include "tensor/program/captured_call.h"
-#include "tensor/runtime/backend.h"
 #include "tensor/runtime/modes.h"
 
 namespace moonlet {
@@ -84,68 +82,6 @@ void check_replacement(const Tensor& replaced, const Tensor& g) {
        replaced.device());
 }
 
-// Nodes run in the streams in which their ops ran, so that what was saved there, and is freed
-// there, needs no waiting. Where a gradient goes from one stream to another, the latter waits; in
-// the end those wait that were current when backward began.
-class NodeStreams {
- public:
-  // The stream of `node` is current on its device.
-  class Scope {
-   public:
-    Scope(NodeStreams& streams, const Node& node) {
-      if (!has_streams(node.output(0).options.device.real())) [[likely]]
-        return;
-      const DeviceStream stream = stream_for(node);
-      streams.note(stream);
-      if (stream != current_stream(stream.device)) guard_.emplace(stream);
-    }
-
-   private:
-    std::optional<StreamGuard> guard_;
-  };
-
-  // That of the node; while a graph is captured, which takes the work of one stream, the current
-  // one.
-  static DeviceStream stream_for(const Node& node) {
-    const DeviceStream own = stream_of(node);
-    Backend* const backend = opened_backend(node.output(0).options.device.real().type);
-    DeviceGraphs* const graphs = backend != nullptr ? backend->graphs() : nullptr;
-    const bool captured = graphs != nullptr && graphs->is_capturing(own.device);
-    return captured ? current_stream(own.device) : own;
-  }
-
-  // Whether work that is issued now goes where that of `node` does.
-  static bool is_current(const Node& node) {
-    return !has_streams(node.output(0).options.device.real()) ||
-           stream_for(node) == current_stream(stream_for(node).device);
-  }
-
-  // Makes a gradient from the current stream of its device one for `node`.
-  void hand_over(const Tensor& g, const Node& node) {
-    if (!has_streams(g.device().real())) [[likely]]
-      return;
-    const DeviceStream from = current_stream(g.device().index), to = stream_for(node);
-    note(from);
-    // Between devices the copy waits.
-    if (from.device != to.device || from == to) return;
-    wait_stream(to, from);
-    record_stream(g, to);
-  }
-
-  // Those that are current now wait for all that was used.
-  void join() const {
-    for (const DeviceStream& used : used_)
-      if (const DeviceStream now = current_stream(used.device); now != used) wait_stream(now, used);
-  }
-
- private:
-  void note(DeviceStream stream) {
-    if (std::find(used_.begin(), used_.end(), stream) == used_.end()) used_.push_back(stream);
-  }
-
-  std::vector<DeviceStream> used_;
-};
-
 template <class K, class V>
 using Map = std::unordered_map<K, V, std::hash<K>, std::equal_to<K>,
                                memory::SmallBlockAllocator<std::pair<const K, V>>>;
@@ -157,11 +93,21 @@ class Engine final : public Wanted {
   // Restricts the run to what leads to `inputs`, whose gradients are kept.
   // With `accumulate` leaves among them get theirs instead.
   void capture(const std::vector<Edge>& inputs, const std::vector<Edge>& outputs, bool accumulate);
-  void stop_at_inputs();
+  void stop_at_inputs(bool sums);
   void seed(const Edge& edge, const Tensor& gradient);
   void run();
   // The gradient of a captured input, or undefined.
   Tensor captured(const Edge& input) const;
+  // The same of a run that stops at its inputs.
+  ReachingGradients reaching(const Edge& input) {
+    End& end = ends_.at(input.node.get())[input.index];
+    return {std::move(end.parts), std::move(end.sum.grad), end.ways};
+  }
+  bool has_so_far(const Edge& edge) const {
+    const auto found = tasks_.find(edge.node.get());
+    return found != tasks_.end() &&
+           (found->second->at(edge.index).grad.defined() || !found->second->rows.empty());
+  }
 
   // Whether a gradient sent along the edge has a use.
   bool operator()(const Edge& edge) const override {
@@ -189,8 +135,11 @@ class Engine final : public Wanted {
   Task& task_of(const NodeRef& node);
   // Whether it leads to an input at which the run stops.
   bool ends_at(const Edge& edge) const {
-    return stops_ && edge && captured_.contains(edge.node.get());
+    return !ends_.empty() && edge && ends_.contains(edge.node.get());
   }
+  void end(const Edge& edge, Tensor g);
+  // What lies at an end so far, where it may be added to in place.
+  Tensor* so_far_at_end(const Edge& edge);
   void run_hooks(const HookList& hooks, Task& task);
   void finish(Task& task);
   void finish_and_explain(Task& task);
@@ -200,7 +149,7 @@ class Engine final : public Wanted {
   void send(Node& node, Tensor* gradients);
 
   bool retain_, create_;
-  bool restricted_ = false, stops_ = false;
+  bool restricted_ = false, sums_ = false;
   NodeStreams streams_;
   const uint64_t number_ = ++last_number;
   static inline std::atomic<uint64_t> last_number{0};
@@ -210,6 +159,13 @@ class Engine final : public Wanted {
   Map<Node*, Task*> tasks_;
   std::unordered_set<Node*> runs_;                           // when restricted
   std::unordered_map<Node*, std::vector<Tensor>> captured_;  // gradients per output
+  // Of those at which it stops.
+  struct End {
+    std::vector<Tensor> parts;
+    Slot sum;
+    int ways = 0;
+  };
+  std::unordered_map<Node*, std::vector<End>> ends_;
 };
 
 bool recorded_before(const std::unique_ptr<Task>& a, const std::unique_ptr<Task>& b) {
@@ -238,10 +194,14 @@ bool Engine::may_change(const Slot& slot) const {
 }
 
 Tensor* Engine::so_far(const Edge& edge) const {
+  if (ends_at(edge)) return const_cast<Engine*>(this)->so_far_at_end(edge);
   const auto found = tasks_.find(edge.node.get());
   if (found == tasks_.end() || !NodeStreams::is_current(*edge.node)) return nullptr;
   Slot& slot = found->second->at(edge.index);
-  return may_change(slot) ? &slot.grad : nullptr;
+  if (!may_change(slot)) return nullptr;
+  slot.own =
+      true;  // nobody else has its memory, though a capture may keep views that were made of it
+  return &slot.grad;
 }
 
 // A gradient that is recorded, has a tangent, or is given to whoever asked for it, is a tensor.
@@ -264,7 +224,27 @@ void Engine::add_to(Slot& slot, Tensor g) {
 void Engine::add(const Edge& edge, Tensor g, const char* from) {
   streams_.hand_over(g, *edge.node);
   const NodeStreams::Scope in_stream(streams_, *edge.node);
-  add_to(task_of(edge.node).at(edge.index), fit(std::move(g), edge.node->output(edge.index), from));
+  g = fit(std::move(g), edge.node->output(edge.index), from);
+  if (ends_at(edge)) [[unlikely]]
+    return end(edge, std::move(g));
+  add_to(task_of(edge.node).at(edge.index), std::move(g));
+}
+
+void Engine::end(const Edge& edge, Tensor g) {
+  End& end = ends_[edge.node.get()][edge.index];
+  ++end.ways;
+  if (sums_)
+    add_to(end.sum, std::move(g));
+  else
+    end.parts.push_back(std::move(g));
+}
+
+Tensor* Engine::so_far_at_end(const Edge& edge) {
+  End& end = ends_[edge.node.get()][edge.index];
+  if (!sums_ || !may_change(end.sum)) return nullptr;
+  ++end.ways;  // who asks adds to it
+  end.sum.own = true;
+  return &end.sum.grad;
 }
 
 void Engine::seed(const Edge& edge, const Tensor& gradient) {
@@ -329,8 +309,7 @@ void Engine::finish(Task& task) {
   Node& node = *task.node;
   if (!task.rows.empty() && finish_rows(task)) [[unlikely]]
     return;
-  const bool ends = stops_ && captured_.contains(&node);
-  if (const std::shared_ptr<HookList> hooks = node.hooks; !ends && hooks && !hooks->empty())
+  if (const std::shared_ptr<HookList> hooks = node.hooks; hooks && !hooks->empty())
     run_hooks(*hooks, task);
   if (restricted_) {
     if (auto kept = captured_.find(&node); kept != captured_.end())
@@ -510,9 +489,12 @@ void Engine::capture(const std::vector<Edge>& inputs, const std::vector<Edge>& o
     if (std::any_of(node->edges.begin(), node->edges.end(), wanted)) runs_.insert(node);
 }
 
-void Engine::stop_at_inputs() {
-  stops_ = true;
-  for (const auto& [node, gradients] : captured_) runs_.erase(node);
+void Engine::stop_at_inputs(bool sums) {
+  sums_ = sums;
+  for (const auto& [node, gradients] : captured_) {
+    runs_.erase(node);
+    ends_[node].resize(gradients.size());
+  }
 }
 
 std::vector<Edge> edges_of(const std::vector<Tensor>& tensors) {
@@ -543,6 +525,10 @@ uint64_t running_backward() { return running_engine ? running_engine->number() :
 
 bool running_backward_keeps_graph() { return running_engine && running_engine->keeps_graph(); }
 
+bool has_gradient_so_far(const Edge& edge) {
+  return running_engine && running_engine->has_so_far(edge);
+}
+
 bool is_computed_now(const Edge& edge) { return running_engine && running_engine->computes(edge); }
 
 std::vector<Tensor> accumulate_gradients(const BackwardRequest& request, bool into_inputs) {
@@ -555,9 +541,18 @@ std::vector<Tensor> accumulate_gradients(const BackwardRequest& request, bool in
 std::vector<Tensor> gradients_of_inputs(const BackwardRequest& request) {
   Engine engine(request.retain_graph || request.create_graph, request.create_graph);
   engine.capture(request.inputs, request.outputs, false);
-  if (request.stop_at_inputs) engine.stop_at_inputs();
   run_engine(engine, request);
   return captured_by(engine, request);
+}
+
+std::vector<ReachingGradients> gradients_reaching(const BackwardRequest& request, bool sums) {
+  Engine engine(request.retain_graph || request.create_graph, request.create_graph);
+  engine.capture(request.inputs, request.outputs, false);
+  engine.stop_at_inputs(sums);
+  run_engine(engine, request);
+  std::vector<ReachingGradients> out;
+  for (const Edge& input : request.inputs) out.push_back(engine.reaching(input));
+  return out;
 }
 
 void backward(const std::vector<Tensor>& outputs, const std::vector<Tensor>& gradients,

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "autograd/engine.h"
 #include "autograd/program/recorded_program.h"
 #include "tensor/runtime/random_generator.h"
 
@@ -21,9 +22,11 @@ class CompiledNode final : public moonlet::Node {
 
  private:
   void check_kept() const;
-  const BackwardGraph* find(const Tensor* grads, size_t& at) const;
-  void run(size_t at, Tensor* grads, Tensor* out, const Wanted& wanted);
+  int find_pass(const Tensor* grads) const;
+  void run(int at, Tensor* grads, Tensor* out, const Wanted& wanted);
   void run_again(Tensor* grads, Tensor* out);
+  void give_parts(const std::vector<ReachingGradients>& found, const std::vector<int>& targets,
+                  Tensor* out) const;
   Tensor input(const BackwardGraph::Input& input, const Value& like, Tensor* grads);
   Saved& given(Given which) {
     return given_[which.is_parameter ? program_->graphs().forward.inputs.size() + which.index

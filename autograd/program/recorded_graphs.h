@@ -33,7 +33,7 @@ struct FunctionResult {
     Given,  // a tensor that it was given, itself
     Seen,   // another tensor on the memory of one, without history
     Made,   // one that the forward graph makes
-    View,   // a view of a given or a made one, made again on the tape
+    View,   // a view of a given or a made one, made again from that
     Again   // an earlier result
   };
   Kind kind = Kind::Made;
@@ -42,9 +42,10 @@ struct FunctionResult {
   int earlier = 0;  // Again: which one
   std::vector<ViewRecipe::Step> steps;
   bool no_grad = false;  // the view was made without recording
+  int output = kNone;    // View: which output of the tape's node it is
 };
 
-// A backward pass from the gradients of some results.
+// A backward pass as a graph.
 struct BackwardGraph {
   struct Input {
     enum class Kind : uint8_t { Gradient, Kept, Given };
@@ -53,10 +54,18 @@ struct BackwardGraph {
     Seen seen;
     bool written = false;
   };
-  std::vector<int> from;  // outputs of the node that have gradients, ascending
   Graph graph;
   std::vector<Input> inputs;
-  std::vector<int> targets;  // by output of the graph: index into RecordedGraphs::targets
+  std::vector<int> edges;  // by output of the graph: the node's edge that it is for
+};
+
+// That from the gradients of some results.
+struct BackwardPass {
+  std::vector<int> from;  // outputs of the node that have gradients, ascending
+  BackwardGraph sums;
+  // The same without adding up what comes to a target along several ways, which have an edge each:
+  // for when something has come there before, as sums have an order. Empty where each has one way.
+  BackwardGraph parts;
 };
 
 struct RecordedGraphs {
@@ -65,17 +74,26 @@ struct RecordedGraphs {
   std::vector<TapeState> states;   // by node of it
   std::vector<Tensor> parameters;  // all that the function used from outside
   std::vector<FunctionResult> results;
-  std::vector<int> made;       // by made output: which output of the tape's node, or kNone
-  int output_count = 0;        // of the node
+  std::vector<int> made;               // by made output: which output of the tape's node, or kNone
+  int output_count = 0;                // of the node
+  std::vector<ValueId> output_values;  // by output of the node: in the forward graph
+  // Outputs of the node that are no results, but what several of these are views of.
+  std::vector<int> bases;
   std::vector<int> kept;       // outputs of the forward graph that are saved
   std::vector<Given> reads;    // what the backward passes read of what was given
-  std::vector<Given> targets;  // what gets gradients: the edges of the node
+  std::vector<Given> targets;  // what gets gradients
+  std::vector<int> ways;       // by target: how many edges of the node it has, one after another
   std::vector<std::pair<Given, int>> target_of;  // of all that requires grad: index into them
   std::vector<Given> changed;                    // what the forward pass changes in place
-  std::vector<BackwardGraph> backward;
+  std::vector<BackwardPass> backward;
   bool is_random = false;  // draws random numbers
   // A backward pass inside the function has freed what its results' gradients would need.
   bool is_freed = false;
+  int first_edge(int target) const {
+    int at = 0;
+    for (int i = 0; i < target; ++i) at += ways[i];
+    return at;
+  }
   // kNone for what gets no gradient.
   int target(Given which) const {
     for (const auto& [given, target] : target_of)

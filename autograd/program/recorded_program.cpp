@@ -78,8 +78,10 @@ void Runners::run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs,
 CompiledNode::CompiledNode(std::shared_ptr<RecordedProgram> program, std::span<const Tensor> inputs)
     : program_(std::move(program)) {
   const RecordedGraphs& graphs = program_->graphs();
-  edges.reserve(graphs.targets.size());
-  for (const Given each : graphs.targets) edges.push_back(edge_of(program_->given(inputs, each)));
+  for (size_t i = 0; i < graphs.targets.size(); ++i) {
+    const Edge edge = edge_of(program_->given(inputs, graphs.targets[i]));
+    for (int way = 0; way < graphs.ways[i]; ++way) edges.push_back(edge);
+  }
   if (graphs.is_freed) return;
   if (graphs.is_random) random_ = default_generator().state();
   if (!graphs.runs_once.empty()) return;
@@ -119,26 +121,26 @@ void CompiledNode::check_kept() const {
       "earlier backward; pass retain_graph = true there to use it again");
 }
 
-// The graph from just those gradients that are given, or null.
-const BackwardGraph* CompiledNode::find(const Tensor* grads, size_t& at) const {
-  const std::vector<BackwardGraph>& all = program_->graphs().backward;
+// The pass from just those gradients that are given, by its index; kNone where there is none.
+int CompiledNode::find_pass(const Tensor* grads) const {
+  const std::vector<BackwardPass>& all = program_->graphs().backward;
   std::vector<int> from;
   for (int i = 0; i < output_count(); ++i) {
     if (!grads[i].defined()) continue;
-    if (grads[i].device().is_batched()) return nullptr;
+    if (grads[i].device().is_batched()) return kNone;
     from.push_back(i);
   }
-  for (at = 0; at < all.size(); ++at)
-    if (all[at].from == from) return &all[at];
-  return nullptr;
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const BackwardPass& pass) { return pass.from == from; });
+  return found == all.end() ? kNone : static_cast<int>(found - all.begin());
 }
 
 void CompiledNode::apply(Tensor* grads, Tensor* out, Wanted& wanted) {
   if (program_->graphs().is_freed) check_kept();
   if (execution.capture != nullptr) stop_capture(name(), "runs compiled code");
-  size_t at = 0;
-  if (derivatives_wanted() || find(grads, at) == nullptr) return run_again(grads, out);
-  run(at, grads, out, wanted);
+  const int pass = derivatives_wanted() ? kNone : find_pass(grads);
+  if (pass == kNone) return run_again(grads, out);
+  run(pass, grads, out, wanted);
 }
 
 Tensor CompiledNode::input(const BackwardGraph::Input& input, const Value& like, Tensor* grads) {
@@ -151,15 +153,20 @@ Tensor CompiledNode::input(const BackwardGraph::Input& input, const Value& like,
   return input.seen.whole ? t : show(input.seen, t);
 }
 
-void CompiledNode::run(size_t at, Tensor* grads, Tensor* out, const Wanted& wanted) {
-  const BackwardGraph& graph = program_->graphs().backward[at];
+void CompiledNode::run(int at, Tensor* grads, Tensor* out, const Wanted& wanted) {
+  const BackwardPass& pass = program_->graphs().backward[at];
+  const bool apart = std::any_of(pass.parts.edges.begin(), pass.parts.edges.end(),
+                                 [&](int edge) { return has_gradient_so_far(edges[edge]); });
+  const BackwardGraph& graph = apart ? pass.parts : pass.sums;
   std::vector<Tensor> inputs, outputs;
   inputs.reserve(graph.inputs.size());
   for (size_t i = 0; i < graph.inputs.size(); ++i)
     inputs.push_back(input(graph.inputs[i], graph.graph.values[graph.graph.inputs[i]], grads));
-  program_->backward_[at]->run(inputs, outputs);
-  for (size_t i = 0; i < outputs.size(); ++i)
-    if (wanted(edges[graph.targets[i]])) out[graph.targets[i]] = std::move(outputs[i]);
+  program_->backward(at, apart).run(inputs, outputs);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const int edge = graph.edges[i];
+    if (wanted(edges[edge])) out[edge] = std::move(outputs[i]);
+  }
 }
 
 // What was given, with its history, as it was before the run.
@@ -205,29 +212,37 @@ void CompiledNode::run_again(Tensor* grads, Tensor* out) {
       inputs.push_back(take({false, static_cast<int>(i)}));
     for (const int i : program_->parameters_) parameters.push_back(take({true, i}));
     const std::vector<Tensor> all = interpret(graphs.forward, graphs.states, inputs, parameters);
-    for (size_t m = 0; m < graphs.made.size(); ++m) {
-      const int output = graphs.made[m];
-      if (output == kNone || !grads[output].defined()) continue;
-      const Tensor& t = all[graphs.forward.outputs[m]];
-      if (!t.requires_grad()) continue;
+    for (size_t k = 0; k < graphs.output_values.size(); ++k) {
+      const Tensor& t = all[graphs.output_values[k]];
+      if (!grads[k].defined() || !t.requires_grad()) continue;
       request.outputs.push_back(edge_of(t));
-      request.gradients.push_back(grads[output]);
+      request.gradients.push_back(grads[k]);
     }
   }
-  for (size_t i = 0; create && i < edges.size(); ++i) {
-    if (!edges[i]) continue;
-    ends.push_back(edges[i]);
+  for (size_t i = 0; create && i < graphs.targets.size(); ++i) {
+    const Edge& edge = edges[graphs.first_edge(static_cast<int>(i))];
+    if (!edge) continue;
+    ends.push_back(edge);
     targets.push_back(static_cast<int>(i));
   }
   request.inputs = ends;
   request.retain_graph = request.create_graph = create;
-  request.stop_at_inputs = true;
-  const std::vector<Tensor> found = gradients_of_inputs(request);
-  for (size_t i = 0; i < found.size(); ++i) {
-    if (!found[i].defined()) continue;
-    Tensor& sum = out[targets[i]];
-    sum = sum.defined() ? add(sum, found[i]) : found[i];
-  }
+  give_parts(gradients_reaching(request, false), targets, out);
+}
+
+// Each way to a target has an edge; where there are more than when the function was captured, the
+// last one has what is left.
+void CompiledNode::give_parts(const std::vector<ReachingGradients>& found,
+                              const std::vector<int>& targets, Tensor* out) const {
+  const RecordedGraphs& graphs = program_->graphs();
+  std::vector<int> used(graphs.targets.size());
+  for (size_t i = 0; i < found.size(); ++i)
+    for (const Tensor& g : found[i].parts) {
+      const int target = targets[i];
+      const int way = std::min(used[target]++, graphs.ways[target] - 1);
+      Tensor& sum = out[graphs.first_edge(target) + way];
+      sum = sum.defined() ? add(sum, g) : g;
+    }
 }
 
 // --- programs ------------------------------------------------------------------------------------
@@ -238,8 +253,9 @@ std::shared_ptr<RecordedProgram> RecordedProgram::make(RecordedGraphs graphs) {
 
 RecordedProgram::RecordedProgram(RecordedGraphs graphs)
     : graphs_(std::move(graphs)), forward_(graphs_.forward) {
-  for (const BackwardGraph& each : graphs_.backward)
-    backward_.push_back(std::make_unique<Runners>(each.graph));
+  parts_.resize(graphs_.backward.size());
+  for (const BackwardPass& each : graphs_.backward)
+    sums_.push_back(std::make_unique<Runners>(each.sums.graph));
   for (const Parameter& p : graphs_.forward.parameters) {
     const auto found = std::find_if(graphs_.parameters.begin(), graphs_.parameters.end(),
                                     [&](const Tensor& each) { return each.is_same(p.tensor); });
@@ -256,8 +272,15 @@ NodeRef RecordedProgram::record(std::span<const Tensor> inputs) {
   return required ? NodeRef(new CompiledNode(shared_from_this(), inputs)) : NodeRef();
 }
 
+Runners& RecordedProgram::backward(int at, bool apart) {
+  if (!apart) return *sums_[at];
+  const std::lock_guard lock(mutex_);
+  if (!parts_[at]) parts_[at] = std::make_unique<Runners>(graphs_.backward[at].parts.graph);
+  return *parts_[at];
+}
+
 Tensor RecordedProgram::result(const FunctionResult& result, std::span<const Tensor> inputs,
-                               const std::vector<Tensor>& made) const {
+                               const std::vector<Tensor>& made, const NodeRef& node) const {
   using Kind = FunctionResult::Kind;
   if (result.kind == Kind::Made) return made[result.made];
   const Tensor base = result.kind == Kind::View && result.made != kNone
@@ -268,7 +291,20 @@ Tensor RecordedProgram::result(const FunctionResult& result, std::span<const Ten
   const GradModeGuard mode(grad_enabled() && !result.no_grad);
   Tensor out = base;
   for (const ViewRecipe::Step& step : result.steps) out = step(out);
+  // It is a view of its base to the tape, with the history that it had inside of the function.
+  if (node && result.output != kNone) {
+    node->set_output(result.output, out);
+    set_history(out, node, result.output);
+  }
   return out;
+}
+
+void RecordedProgram::give_histories(const NodeRef& node, const std::vector<Tensor>& made) const {
+  for (size_t m = 0; m < graphs_.made.size(); ++m)
+    if (graphs_.made[m] != kNone) node->set_output(graphs_.made[m], made[m]);
+  node->number();
+  for (size_t m = 0; m < graphs_.made.size(); ++m)
+    if (graphs_.made[m] != kNone) set_history(made[m], node, graphs_.made[m]);
 }
 
 void RecordedProgram::run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs,
@@ -280,16 +316,12 @@ void RecordedProgram::run(std::span<const Tensor> inputs, std::vector<Tensor>& o
   forward_.run(inputs, made, numbers);
   if (node) {
     static_cast<CompiledNode&>(*node).keep(inputs, made);
-    for (size_t m = 0; m < graphs_.made.size(); ++m)
-      if (graphs_.made[m] != kNone) node->set_output(graphs_.made[m], made[m]);
-    node->number();
-    for (size_t m = 0; m < graphs_.made.size(); ++m)
-      if (graphs_.made[m] != kNone) set_history(made[m], node, graphs_.made[m]);
+    give_histories(node, made);
   }
   outputs.clear();
   for (const FunctionResult& each : graphs_.results)
     outputs.push_back(each.kind == FunctionResult::Kind::Again ? outputs[each.earlier]
-                                                               : result(each, inputs, made));
+                                                               : result(each, inputs, made, node));
 }
 
 }  // namespace moonlet::program

@@ -51,12 +51,16 @@ class RecordedProgram : public std::enable_shared_from_this<RecordedProgram> {
     return which.is_parameter ? graphs_.parameters[which.index] : inputs[which.index];
   }
   NodeRef record(std::span<const Tensor> inputs);
+  void give_histories(const NodeRef& node, const std::vector<Tensor>& made) const;
   Tensor result(const FunctionResult& result, std::span<const Tensor> inputs,
-                const std::vector<Tensor>& made) const;
+                const std::vector<Tensor>& made, const NodeRef& node) const;
+  Runners& backward(int at, bool apart);
 
   RecordedGraphs graphs_;
   Runners forward_;
-  std::vector<std::unique_ptr<Runners>> backward_;  // by backward graph
+  std::mutex mutex_;
+  // By backward pass; those that give the parts of sums are made when they are wanted.
+  std::vector<std::unique_ptr<Runners>> sums_, parts_;
   std::vector<int> parameters_;  // by parameter of the forward graph: index into all
 };
 

@@ -33,7 +33,7 @@ class Sorter {
  public:
   Sorter(const CapturedRun& run, RecordedGraphs& out) : run_(run), out_(out) {}
 
-  std::vector<Tensor> run() {
+  SortedResults run() {
     for (const Tensor& t : run_.results) {
       const auto first = std::find_if(run_.results.begin(), run_.results.end(),
                                       [&](const Tensor& each) { return each.is_same(t); });
@@ -46,7 +46,9 @@ class Sorter {
       again.kind = FunctionResult::Kind::Again;
       again.earlier = static_cast<int>(earlier);
     }
-    return std::move(made_);
+    note_bases();
+    out_.output_count = static_cast<int>(sorted_.outputs.size());
+    return std::move(sorted_);
   }
 
  private:
@@ -83,14 +85,27 @@ class Sorter {
 
   // The position of a tensor among those that the graph makes.
   int make(const Tensor& t) {
-    const auto found = std::find_if(made_.begin(), made_.end(),
-                                    [&](const Tensor& each) { return each.is_same(t); });
-    const auto at = static_cast<int>(found - made_.begin());
-    if (found == made_.end()) {
-      made_.push_back(t);
-      out_.made.push_back(t.requires_grad() ? out_.output_count++ : kNone);
+    std::vector<Tensor>& made = sorted_.made;
+    const auto found =
+        std::find_if(made.begin(), made.end(), [&](const Tensor& each) { return each.is_same(t); });
+    const auto at = static_cast<int>(found - made.begin());
+    if (found == made.end()) {
+      made.push_back(t);
+      out_.made.push_back(t.requires_grad() ? add_output(t) : kNone);
     }
     return at;
+  }
+  int add_output(const Tensor& t) {
+    sorted_.outputs.push_back(t);
+    return static_cast<int>(sorted_.outputs.size()) - 1;
+  }
+  void note_bases() {
+    for (size_t k = 0; k < sorted_.outputs.size(); ++k)
+      if (!is_result(sorted_.outputs[k])) out_.bases.push_back(static_cast<int>(k));
+  }
+  bool is_result(const Tensor& t) const {
+    return std::any_of(run_.results.begin(), run_.results.end(),
+                       [&](const Tensor& each) { return each.is_same(t); });
   }
 
   FunctionResult view(const Tensor& t) {
@@ -105,6 +120,7 @@ class Sorter {
       result.steps = std::move(steps);
       check_steps(root, result.steps, t);
       result.made = make(root);
+      if (t.requires_grad() && !result.no_grad) result.output = add_output(t);
       return result;
     }
     result.made = kNone;
@@ -115,10 +131,10 @@ class Sorter {
       result.steps.assign(steps.begin() + static_cast<int64_t>(before), steps.end());
       if (!is_made_by(from, result.steps, t)) continue;
       result.seen.given = each;
+      if (t.requires_grad() && !result.no_grad) result.output = add_output(t);
       return result;
     }
-    if (t.requires_grad() || std::any_of(run_.results.begin(), run_.results.end(),
-                                         [&](const Tensor& each) { return each.is_same(root); }))
+    if (t.requires_grad() || is_result(root))
       refuse("a result is a view of a tensor that the function was not given");
     return seen(t);
   }
@@ -148,12 +164,12 @@ class Sorter {
 
   const CapturedRun& run_;
   RecordedGraphs& out_;
-  std::vector<Tensor> made_;
+  SortedResults sorted_;
 };
 
 }  // namespace
 
-std::vector<Tensor> sort_results(const CapturedRun& run, RecordedGraphs& out) {
+SortedResults sort_results(const CapturedRun& run, RecordedGraphs& out) {
   return Sorter(run, out).run();
 }
 

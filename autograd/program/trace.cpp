@@ -66,9 +66,11 @@ bool is_released(TapeNode& node) {
 
 // One backward pass as it was captured.
 struct CapturedBackward {
-  size_t first_node = 0;
+  size_t first_node = 0, last_node = 0;
   std::vector<ValueId> gradients;  // that it starts with
-  std::vector<ValueId> found;      // by target; kNone where nothing came
+  // By target: the sum of what came, or what came along each way.
+  std::vector<std::vector<ValueId>> found;
+  bool several = false;  // more than one way to some target
 };
 
 class Tracer {
@@ -83,11 +85,12 @@ class Tracer {
   void check_nodes();
   void check_node(TapeNode& node);
   void trace_passes();
-  CapturedBackward trace_pass(const std::vector<int>& from);
+  CapturedBackward trace_pass(const std::vector<int>& from, bool sums);
   void check_pass(const CapturedBackward& pass) const;
   std::string reader_of(ValueId id) const;
+  std::vector<int32_t> later_views(std::vector<ValueId>& needed) const;
   void make_forward();
-  void add_backward(const std::vector<int>& from, const CapturedBackward& pass);
+  BackwardGraph backward_graph(const std::vector<int>& from, const CapturedBackward& pass);
   BackwardGraph::Input input_for(ValueId id);
   int keep(ValueId id);
   void note_changes();
@@ -95,7 +98,7 @@ class Tracer {
   CapturedRun run_;
   const bool through_hooks_;
   RecordedGraphs out_;
-  std::vector<Tensor> made_;         // while they were captured
+  SortedResults sorted_;
   std::vector<ValueId> outputs_;     // of the forward graph
   std::vector<Edge> starts_, ends_;  // by the node's output; by target
 };
@@ -164,13 +167,12 @@ void Tracer::note_changes() {
   }
 }
 
-CapturedBackward Tracer::trace_pass(const std::vector<int>& from) {
+CapturedBackward Tracer::trace_pass(const std::vector<int>& from, bool sums) {
   CapturedBackward pass;
   std::vector<Edge> starts;
   std::vector<Tensor> gradients;
   for (const int k : from) {
-    const auto made = std::find(out_.made.begin(), out_.made.end(), k) - out_.made.begin();
-    const Tensor& t = made_[made];
+    const Tensor& t = sorted_.outputs[k];
     starts.push_back(starts_[k]);
     const NoModes own_affair;
     gradients.push_back(
@@ -191,12 +193,17 @@ CapturedBackward Tracer::trace_pass(const std::vector<int>& from) {
   request.outputs = {{NodeRef(new StartNode(starts, std::move(gradients), one)), 0}};
   request.gradients = {one};
   request.inputs = ends_;
-  request.retain_graph = request.stop_at_inputs = true;
+  request.retain_graph = true;
   const CaptureScope capturing(run_.capture);
   const RefusesUnpacking refuses(!through_hooks_);
-  const std::vector<Tensor> found = gradients_of_inputs(request);
-  for (const Tensor& g : found)
-    pass.found.push_back(g.defined() ? run_.capture.value_of(g) : kNone);
+  for (const ReachingGradients& each : gradients_reaching(request, sums)) {
+    std::vector<ValueId>& found = pass.found.emplace_back();
+    for (const Tensor& g : each.parts) found.push_back(run_.capture.value_of(g));
+    if (each.sum.defined()) found.push_back(run_.capture.value_of(each.sum));
+    pass.several = pass.several || each.ways > 1;
+  }
+  pass.last_node = run_.graph().nodes.size();
+  check_pass(pass);
   return pass;
 }
 
@@ -250,55 +257,91 @@ BackwardGraph::Input Tracer::input_for(ValueId id) {
   return input;
 }
 
-void Tracer::add_backward(const std::vector<int>& from, const CapturedBackward& pass) {
-  BackwardGraph part;
-  part.from = from;
+BackwardGraph Tracer::backward_graph(const std::vector<int>& from, const CapturedBackward& pass) {
+  BackwardGraph out;
+  const Graph& graph = run_.graph();
   std::vector<ValueId> outputs, inputs = pass.gradients;
   for (size_t i = 0; i < pass.found.size(); ++i) {
-    if (pass.found[i] == kNone) continue;
-    outputs.push_back(pass.found[i]);
-    part.targets.push_back(static_cast<int>(i));
+    int edge = out_.first_edge(static_cast<int>(i));
+    for (const ValueId id : pass.found[i]) {
+      outputs.push_back(id);
+      out.edges.push_back(edge++);
+    }
   }
-  const Graph& graph = run_.graph();
   const std::vector<int32_t> nodes =
-      needed_nodes(graph, pass.first_node, graph.nodes.size(), outputs, false);
-  for (const int k : from) part.inputs.emplace_back().index = k;
+      needed_nodes(graph, pass.first_node, pass.last_node, outputs, false);
+  for (const int k : from) out.inputs.emplace_back().index = k;
   for (const ValueId id : free_values(graph, nodes, outputs)) {
     if (std::find(inputs.begin(), inputs.end(), id) != inputs.end()) continue;
     inputs.push_back(id);
-    part.inputs.push_back(input_for(id));
+    out.inputs.push_back(input_for(id));
   }
   for (const int32_t i : nodes)
     each_written(graph.nodes[i], [&](ValueId id) {
       for (size_t k = 0; k < from.size(); ++k)
-        if (graph.values[inputs[k]].buffer == graph.values[id].buffer)
-          part.inputs[k].written = true;
+        if (run_.value(inputs[k]).buffer == run_.value(id).buffer) out.inputs[k].written = true;
     });
-  part.graph = subgraph(graph, nodes, inputs, outputs, true);
-  out_.backward.push_back(std::move(part));
+  out.graph = subgraph(graph, nodes, inputs, outputs, true);
+  return out;
 }
 
 // One pass from all results, and one from each where there are a few: a gradient that is missing
 // is not the same as one of zeros.
 void Tracer::trace_passes() {
-  constexpr int kMostOutputs = 4;
-  std::vector<std::vector<int>> all(1);
-  for (int k = 0; k < out_.output_count; ++k) all[0].push_back(k);
-  if (out_.output_count > 1 && out_.output_count <= kMostOutputs)
-    for (int k = 0; k < out_.output_count; ++k) all.push_back({k});
-  for (const std::vector<int>& from : all) {
-    const CapturedBackward pass = trace_pass(from);
-    check_pass(pass);
-    add_backward(from, pass);
+  constexpr size_t kMostResults = 4;
+  std::vector<int> results;
+  for (int k = 0; k < out_.output_count; ++k)
+    if (std::find(out_.bases.begin(), out_.bases.end(), k) == out_.bases.end())
+      results.push_back(k);
+  if (results.empty()) return;
+  std::vector<std::vector<int>> sets{results};
+  if (results.size() > 1 && results.size() <= kMostResults)
+    for (const int k : results) sets.push_back({k});
+  std::vector<CapturedBackward> sums, parts;
+  for (const std::vector<int>& from : sets) {
+    sums.push_back(trace_pass(from, true));
+    parts.push_back(sums.back().several ? trace_pass(from, false) : CapturedBackward());
+    for (size_t i = 0; i < parts.back().found.size(); ++i)
+      out_.ways[i] = std::max(out_.ways[i], static_cast<int>(parts.back().found[i].size()));
   }
+  for (size_t i = 0; i < sets.size(); ++i) {
+    BackwardPass& pass = out_.backward.emplace_back();
+    pass.from = sets[i];
+    pass.sums = backward_graph(sets[i], sums[i]);
+    if (sums[i].several) pass.parts = backward_graph(sets[i], parts[i]);
+  }
+}
+
+// Views of what the forward pass has made that the backward passes have made first.
+std::vector<int32_t> Tracer::later_views(std::vector<ValueId>& needed) const {
+  std::vector<int32_t> out;
+  for (size_t i = run_.graph().nodes.size(); i-- > run_.nodes;) {
+    const Node& node = run_.graph().nodes[i];
+    bool wanted = false;
+    each_result(node, [&](ValueId id) {
+      wanted = wanted || std::find(needed.begin(), needed.end(), id) != needed.end();
+    });
+    if (!wanted || !is_view(node)) continue;
+    out.push_back(static_cast<int32_t>(i));
+    each_argument(node, [&](ValueId id) { needed.push_back(id); });
+  }
+  std::reverse(out.begin(), out.end());
+  return out;
 }
 
 void Tracer::make_forward() {
   const Graph& graph = run_.graph();
-  const std::vector<int32_t> nodes = needed_nodes(graph, 0, run_.nodes, outputs_, true);
+  // Views that are results are made again, but have values for a run op by op.
+  std::vector<ValueId> needed = outputs_, numbers;
+  for (const Tensor& t : sorted_.outputs) needed.push_back(run_.capture.value_of(t));
+  const std::vector<int32_t> later = later_views(needed);
+  std::vector<int32_t> nodes = needed_nodes(graph, 0, run_.nodes, needed, true);
+  nodes.insert(nodes.end(), later.begin(), later.end());
   const std::vector<ValueId> inputs(graph.inputs.begin(),
                                     graph.inputs.begin() + static_cast<int64_t>(run_.inputs));
-  out_.forward = subgraph(graph, nodes, inputs, outputs_, false);
+  out_.forward = subgraph(graph, nodes, inputs, outputs_, false, &numbers);
+  for (const Tensor& t : sorted_.outputs)
+    out_.output_values.push_back(numbers[run_.capture.value_of(t)]);
   for (const int32_t i : nodes) {
     out_.states.push_back(run_.capture.tape_state(static_cast<size_t>(i)));
     out_.is_random = out_.is_random || graph.nodes[i].op->random;
@@ -309,16 +352,16 @@ void Tracer::make_forward() {
 }
 
 RecordedGraphs Tracer::trace() {
-  made_ = sort_results(run_, out_);
-  for (const Tensor& t : made_) outputs_.push_back(run_.capture.value_of(t));
+  sorted_ = sort_results(run_, out_);
+  for (const Tensor& t : sorted_.made) outputs_.push_back(run_.capture.value_of(t));
   if (const auto& reason = run_.capture.stopped()) refuse(*reason);
   run_.count();
   note_changes();
   find_targets();
-  for (const Tensor& t : made_)
-    if (t.requires_grad()) starts_.push_back(edge_of(t));
+  for (const Tensor& t : sorted_.outputs) starts_.push_back(edge_of(t));
+  out_.ways.assign(out_.targets.size(), 1);
   check_nodes();
-  if (out_.output_count > 0 && !out_.is_freed) trace_passes();
+  if (!out_.is_freed) trace_passes();
   make_forward();
   return std::move(out_);
 }

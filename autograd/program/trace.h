@@ -54,8 +54,11 @@ class CapturedRun {
   std::unordered_set<BufferId> changed_;
 };
 
-// Decides what becomes of each result, and which tensors the forward graph makes for them: these
-// are given back, by their position in RecordedGraphs::made.
-std::vector<Tensor> sort_results(const CapturedRun& run, RecordedGraphs& out);
+// The tensors of the captured run by RecordedGraphs::made, and by output of the tape's node.
+struct SortedResults {
+  std::vector<Tensor> made, outputs;
+};
+// Decides what becomes of each result, and which tensors the forward graph makes for them.
+SortedResults sort_results(const CapturedRun& run, RecordedGraphs& out);
 
 }  // namespace moonlet::program

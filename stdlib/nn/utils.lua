@@ -43,7 +43,7 @@ local function lists_of(tensors, foreach)
       complex[#complex + 1] = t
     else
       local kind = ("%s %s"):format(t.device, t.dtype)
-      local position = ("%s %d"):format(kind, t:data_ptr())
+      local position = ("%s %d"):format(kind, ml._address(t))
       local list = not seen[position] and by_kind[kind] or {}
       if #list == 0 then lists[#lists + 1] = list end
       if not seen[position] then by_kind[kind] = list end

@@ -167,7 +167,8 @@ end
 local function collect(self, group)
   local work = { group = group, core = in_core(group), names = kept_names(self, group), lists = {},
     rows = {} }
-  work.captured = ml._cuda_graphs.is_capturing()
+  -- ml.compile compiles nothing inside a CUDA graph.
+  work.captured = not ml._compiled.is_capturing() and ml._cuda_graphs.is_capturing()
   if work.captured then check_capture(self, group) end
   local states, params, limited = self.state, group.params, group.fused or group.capturable
   for i = 1, #params do

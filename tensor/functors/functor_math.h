@@ -344,6 +344,17 @@ MOONLET_HD int64_t vshift_left(int64_t x, int64_t n) {
 MOONLET_HD int64_t vshift_right(int64_t x, int64_t n) {
   return n < 0 || n > 63 ? (x < 0 ? -1 : 0) : x >> n;
 }
+// Of smaller integers: no digit of theirs is left 32 further on.
+template <class T, class = std::enable_if_t<std::is_integral_v<T> && (sizeof(T) < 8)>>
+MOONLET_HD T vshift_left(T x, T n) {
+  const auto by = static_cast<uint32_t>(n);
+  return static_cast<T>(by > 31 ? 0 : static_cast<uint32_t>(x) << by);
+}
+template <class T, class = std::enable_if_t<std::is_integral_v<T> && (sizeof(T) < 8)>>
+MOONLET_HD T vshift_right(T x, T n) {
+  const auto by = static_cast<uint32_t>(n);
+  return static_cast<T>(static_cast<int32_t>(x) >> (by > 31 ? 31 : by));
+}
 
 // Rounds toward minus infinity.
 MOONLET_HD int64_t vfloor_div(int64_t x, int64_t y) {

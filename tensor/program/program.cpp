@@ -10,13 +10,11 @@
 #include "tensor/core/error.h"
 #include "tensor/core/plain_copy.h"
 #include "tensor/program/captured_call.h"
-#include "tensor/program/check_graph.h"
-#include "tensor/program/dot.h"
-#include "tensor/program/dynamic.h"
-#include "tensor/program/file.h"
-#include "tensor/program/passes/passes.h"
+#include "tensor/program/file/program_file.h"
 #include "tensor/program/program_text.h"
 #include "tensor/program/runner.h"
+#include "tensor/program/shapes/check_graph.h"
+#include "tensor/program/shapes/dynamic.h"
 
 namespace moonlet {
 
@@ -49,7 +47,6 @@ struct Program::Shared {
       graph = program::with_sizes(data, sizes);
       program::check_graph(graph, data.default_dtype);
     }
-    program::run_passes(graph);
     plans.emplace_front(sizes, Plan::make(std::move(graph)));
     if (plans.size() > kMostPlans) plans.pop_back();
     return plans.front().second;
@@ -126,10 +123,7 @@ const std::vector<Program::Description>& Program::outputs() const { return share
 const ProgramData& Program::data() const { return shared_->data; }
 
 std::vector<std::string> Program::ops() const { return program::ops_of(shared_->data.graph); }
-std::string Program::to_dot() const {
-  return program::to_dot(shared_->data.graph, shared_->data.input_names,
-                         shared_->data.output_names);
-}
+std::string Program::to_dot() const { return program::dot_of(shared_->data); }
 std::string Program::to_string() const { return program::to_string(shared_->data.graph); }
 std::string Program::describe() const {
   const auto plan = shared_->plan_for(shared_->data.dynamic.example);

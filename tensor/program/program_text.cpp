@@ -6,6 +6,7 @@
 
 #include "tensor/core/error.h"
 #include "tensor/program/describe.h"
+#include "tensor/program/dot.h"
 
 namespace moonlet::program {
 
@@ -37,6 +38,10 @@ std::vector<std::string> ops_of(const Graph& graph) {
   std::set<std::string> names;
   for (const Node& node : graph.nodes) names.insert(node.op->name);
   return {names.begin(), names.end()};
+}
+
+std::string dot_of(const ProgramData& data) {
+  return to_dot(data.graph, data.input_names, data.output_names);
 }
 
 std::string description_of(const Program& program, const Plan& plan) {

@@ -71,6 +71,7 @@ class Renumbering {
     return values_[id];
   }
   void add_node(const Node& node);
+  std::vector<ValueId> all() && { return std::move(values_); }
 
  private:
   BufferId new_buffer(BufferId old) {
@@ -186,7 +187,7 @@ std::vector<ValueId> free_values(const Graph& whole, std::span<const int32_t> no
 }
 
 Graph subgraph(const Graph& whole, std::span<const int32_t> nodes, std::span<const ValueId> inputs,
-               std::span<const ValueId> outputs, bool apart) {
+               std::span<const ValueId> outputs, bool apart, std::vector<ValueId>* numbers_of) {
   Graph part;
   part.lines = whole.lines;
   Renumbering numbers(whole, part);
@@ -204,6 +205,7 @@ Graph subgraph(const Graph& whole, std::span<const int32_t> nodes, std::span<con
       numbers.add_on_own_buffer(static_cast<ValueId>(id));
   for (const int32_t i : nodes) numbers.add_node(whole.nodes[i]);
   for (const ValueId id : outputs) part.outputs.push_back(numbers.value(id));
+  if (numbers_of) *numbers_of = std::move(numbers).all();
   return part;
 }
 

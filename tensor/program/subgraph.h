@@ -19,8 +19,10 @@ std::vector<ValueId> free_values(const Graph& whole, std::span<const int32_t> no
                                  std::span<const ValueId> outputs);
 
 // The graph of those nodes. Free values must be parameters of the whole or among the inputs. With
-// `apart` each input has a buffer of its own, as for values that are only read.
+// `apart` each input has a buffer of its own, as for values that are only read. `numbers` gets the
+// values of the part by value of the whole, kNone for those it does not have.
 Graph subgraph(const Graph& whole, std::span<const int32_t> nodes, std::span<const ValueId> inputs,
-               std::span<const ValueId> outputs, bool apart);
+               std::span<const ValueId> outputs, bool apart,
+               std::vector<ValueId>* numbers = nullptr);
 
 }  // namespace moonlet::program

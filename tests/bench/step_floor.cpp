@@ -1,7 +1,7 @@
 // tests/bench/step_floor.cpp: how long the products and convolutions of the steps in models.lua
-// take when cblas and oneDNN are called directly at their shapes: no step that computes them so can
-// take less. Prints `floor.NAME value ms/step`, beside which bench.lua has `train.NAME`. usage:
-// step_floor [ROUNDS]; OMP_NUM_THREADS sets the threads.
+// take at their shapes by the fastest of cblas, oneDNN and our own kernels, each called directly:
+// no step that computes them so can take less. Prints `floor.NAME value ms/step`, beside which
+// bench.lua has `train.NAME`. usage: step_floor [ROUNDS]; OMP_NUM_THREADS sets the threads.
 #include <cblas.h>
 
 #include <algorithm>
@@ -16,6 +16,8 @@
 #include <vector>
 
 #include "moonlet_config.h"
+#include "tensor/cpu/gemm/gemm.h"
+#include "tensor/kernels_conv.h"
 #if MOONLET_ONEDNN
 #include <dnnl.hpp>
 #endif
@@ -57,16 +59,25 @@ struct Product {
   int m, n, k, times;
 };
 
-// By the faster of the libraries.
+moonlet::cpu::Matrix matrix(const Buffer& elements, int64_t rows, int64_t cols, bool flip) {
+  char* const data = const_cast<char*>(reinterpret_cast<const char*>(elements.data()));
+  return {data, rows, cols, flip ? 1 : cols, flip ? rows : 1};
+}
+
+// By the fastest of the libraries and our kernels.
 double seconds_of(const Product& p, int rounds) {
   const Buffer a = numbers(int64_t{p.m} * p.k), b = numbers(int64_t{p.k} * p.n);
   Buffer c(static_cast<size_t>(p.m) * static_cast<size_t>(p.n));
   const int lda = p.flip_a ? p.m : p.k, ldb = p.flip_b ? p.k : p.n;
   double best = least_seconds(rounds, [&] {
-    cblas_sgemm(CblasRowMajor, p.flip_a ? CblasTrans : CblasNoTrans,
-                p.flip_b ? CblasTrans : CblasNoTrans, p.m, p.n, p.k, 1, a.data(), lda, b.data(),
-                ldb, 0, c.data(), p.n);
+    moonlet::cpu::gemm(moonlet::DType::Float32, 1, matrix(a, p.m, p.k, p.flip_a),
+                       matrix(b, p.k, p.n, p.flip_b), 0, matrix(c, p.m, p.n, false));
   });
+  best = std::min(best, least_seconds(rounds, [&] {
+                    cblas_sgemm(CblasRowMajor, p.flip_a ? CblasTrans : CblasNoTrans,
+                                p.flip_b ? CblasTrans : CblasNoTrans, p.m, p.n, p.k, 1, a.data(),
+                                lda, b.data(), ldb, 0, c.data(), p.n);
+                  }));
 #if MOONLET_ONEDNN
   best = std::min(best, least_seconds(rounds, [&] {
                     dnnl_sgemm(p.flip_a ? 'T' : 'N', p.flip_b ? 'T' : 'N', p.m, p.n, p.k, 1,
@@ -82,9 +93,33 @@ struct Convolution {
   bool by_x;  // whether the gradient of the images is computed
 };
 
+// Of the result, of the filters and, where it is computed, of the images.
+using Passes = std::array<double, 3>;
+
+// By the kernels that ops call.
+Passes seconds_of_ours(const Convolution& c, int rounds) {
+  using namespace moonlet;  // NOLINT(google-build-using-namespace)
+  const int64_t size = c.size - c.kernel + 1;
+  const auto filled = [](const Dims& sizes) {
+    Tensor t = empty_plain(sizes, {});
+    std::copy_n(numbers(t.numel()).data(), t.numel(), t.data<float>());
+    return t;
+  };
+  Tensor x = filled({c.batch, c.in, c.size, c.size}), w = filled({c.out, c.in, c.kernel, c.kernel}),
+         y = filled({c.batch, c.out, size, size});
+  const Dims ones{1, 1}, none{0, 0};
+  return {
+      least_seconds(rounds, [&] { cpu::native_conv(x, w, {}, ones, none, ones, 1, y); }),
+      least_seconds(rounds,
+                    [&] { cpu::native_conv_grad_weight(y, x, w.sizes(), ones, none, ones, 1, w); }),
+      !c.by_x ? 0 : least_seconds(rounds, [&] {
+        cpu::native_conv_transpose(y, w, {}, x.sizes(), ones, none, ones, 1, x);
+      })};
+}
+
 #if MOONLET_ONEDNN && DNNL_VERSION_MAJOR == 2
-// All passes, in the layouts that oneDNN likes best.
-double seconds_of(const Convolution& c, int rounds) {
+// By oneDNN in the layouts that it likes best, of which reorders are no part.
+Passes seconds_of_onednn(const Convolution& c, int rounds) {
   using namespace dnnl;  // NOLINT(google-build-using-namespace)
   const engine cpu(engine::kind::cpu, 0);
   stream queue(cpu);
@@ -102,31 +137,50 @@ double seconds_of(const Convolution& c, int rounds) {
                                                                cpu, forward);
   const convolution_backward_data::primitive_desc by_x({direct, x, w, y, ones, none, none}, cpu,
                                                        forward);
+  // Numbers that are normal, unlike what new memory may hold.
+  const auto filled = [&](const memory::desc& desc) {
+    memory out(desc, cpu);
+    std::fill_n(static_cast<float*>(out.get_data_handle()), desc.get_size() / sizeof(float), 0.25f);
+    return out;
+  };
   const auto timed = [&](const primitive& pass, const memory::desc& mx, const memory::desc& mw,
                          const memory::desc& my, std::array<int, 3> as) {
-    const memory xs(mx, cpu), ws(mw, cpu), ys(my, cpu);
+    const memory xs = filled(mx), ws = filled(mw), ys = filled(my);
     return least_seconds(rounds, [&] {
       pass.execute(queue, {{as[0], xs}, {as[1], ws}, {as[2], ys}});
       queue.wait();
     });
   };
-  double sum = timed(convolution_forward(forward), forward.src_desc(), forward.weights_desc(),
-                     forward.dst_desc(), {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST});
-  const double direct_by_weight = timed(
-      convolution_backward_weights(by_weight), by_weight.src_desc(), by_weight.diff_weights_desc(),
-      by_weight.diff_dst_desc(), {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST});
-  // Of few channels, which oneDNN pads, a product of known columns takes less.
-  const Product by_columns{false, true, c.out, c.in * c.kernel * c.kernel, c.batch * size * size,
-                           1};
-  sum += std::min(direct_by_weight, seconds_of(by_columns, rounds));
+  Passes out{};
+  out[0] = timed(convolution_forward(forward), forward.src_desc(), forward.weights_desc(),
+                 forward.dst_desc(), {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST});
+  out[1] = timed(convolution_backward_weights(by_weight), by_weight.src_desc(),
+                 by_weight.diff_weights_desc(), by_weight.diff_dst_desc(),
+                 {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST});
   if (c.by_x)
-    sum += timed(convolution_backward_data(by_x), by_x.diff_src_desc(), by_x.weights_desc(),
-                 by_x.diff_dst_desc(), {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST});
-  return sum;
+    out[2] = timed(convolution_backward_data(by_x), by_x.diff_src_desc(), by_x.weights_desc(),
+                   by_x.diff_dst_desc(), {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST});
+  return out;
 }
 #else
-double seconds_of(const Convolution&, int) { return 0; }
+Passes seconds_of_onednn(const Convolution&, int) {
+  Passes out;
+  out.fill(std::numeric_limits<double>::infinity());
+  return out;
+}
 #endif
+
+// Each pass by the fastest.
+double seconds_of(const Convolution& c, int rounds) {
+  const Passes ours = seconds_of_ours(c, rounds), by_onednn = seconds_of_onednn(c, rounds);
+  const int64_t size = c.size - c.kernel + 1;
+  // Of few channels, which oneDNN pads, a product of known columns takes less.
+  const double by_columns = seconds_of(Product{false, true, c.out, c.in * c.kernel * c.kernel,
+                                               static_cast<int>(c.batch * size * size), 1},
+                                       rounds);
+  return std::min(ours[0], by_onednn[0]) + std::min({ours[1], by_onednn[1], by_columns}) +
+         std::min(ours[2], by_onednn[2]);
+}
 
 struct Step {
   const char* name;

@@ -83,6 +83,13 @@ TEST_CASE("beta 0 does not read the result, and an empty inner size gives zeros"
   }
 }
 
+TEST_CASE("products by panels of every layout equal plain loops") {
+  check_layouts<float>(20, 270, 50);  // two blocks of terms
+  check_layouts<float>(300, 20, 33);  // and of rows
+  check_layouts<double>(130, 100, 110);
+  check_layouts<double>(16, 260, 259);
+}
+
 #if defined(__x86_64__)
 extern "C" [[gnu::weak]] char* gotoblas_corename();
 

@@ -1,5 +1,5 @@
--- tests/docs/docs_test.lua: runs the samples of README.md, docs/guide.md, docs/porting.md and
--- docs/embedding.md: Lua, the REPL session and the C++ programs. MOONLET_SOURCE and MOONLET_BUILD
+-- tests/docs/docs_test.lua: runs the samples of README.md and of docs/: guide.md, programs.md,
+-- porting.md and embedding.md: Lua, the REPL session and the C++ programs. MOONLET_SOURCE and MOONLET_BUILD
 -- name the source and build folders.
 
 package.path = (arg[0]:match "^(.*)/" or ".") .. "/../lua/?.lua;" .. package.path
@@ -84,6 +84,8 @@ local function run_samples(name, least)
 end
 
 test("the guide's samples print what they say", function() run_samples("guide.md", 8) end)
+
+test("the samples about programs print what they say", function() run_samples("programs.md", 4) end)
 
 test("the porting page's samples print what they say", function() run_samples("porting.md", 25) end)
 
@@ -170,7 +172,7 @@ end)
 
 test("the C++ programs of docs/embedding.md", function()
   local found = blocks(read(source .. "/docs/embedding.md"), "cpp")
-  expect.equal(#found, 5)
+  expect.equal(#found, 6)
   expect.equal(run_cpp(found[1].text, "-lmoonlet"), "rate = 0.5\nthe same file\n")
   expect.equal(run_cpp(found[2].text, "-lmoonlet"), "3.000\n")
   expect.equal(run_cpp(found[3].text, "-lmoonlet"), "2 72\n182\n")
@@ -184,7 +186,8 @@ end)
 
 test("links between the documents lead somewhere", function()
   local paths = { "README.md", "CONTRIBUTING.md", "docs/guide.md", "docs/porting.md",
-    "docs/embedding.md", "docs/architecture.md", "docs/op-table.md", "docs/glossary.md" }
+    "docs/embedding.md", "docs/programs.md", "docs/architecture.md", "docs/op-table.md",
+    "docs/glossary.md" }
   for page in read(source .. "/docs/architecture.md"):gmatch "%]%((architecture/[^)#]+%.md)%)" do
     paths[#paths + 1] = "docs/" .. page
   end

@@ -52,6 +52,14 @@ int l_gradients_dropped(lua_State* L) {
   return 0;
 }
 
+// _address(x): where its first element lies, to tell tensors on the same memory. Unlike `data_ptr`
+// it is for the library, which looks at no element through it, so a capture goes on.
+int l_address(lua_State* L) {
+  const Tensor& x = check_tensor(L, 1, "_address");
+  check(!x.device().is_batched(), "a tensor inside vmap has no memory of its own");
+  return push_result(L, static_cast<int64_t>(reinterpret_cast<intptr_t>(x.raw())));
+}
+
 // What gradients go to or start from: a tensor, or an edge that stands for one.
 struct Target {
   Tensor tensor;
@@ -274,6 +282,7 @@ void register_tape(lua_State* L) {
   static const luaL_Reg kModule[] = {{"grad", op_guard<l_grad>},
                                      {"_backward", guard<l_backward_many>},
                                      {"_gradients_dropped", guard<l_gradients_dropped>},
+                                     {"_address", op_guard<l_address>},
                                      {nullptr, nullptr}};
   // backward is not run twice when memory is short: it may have added to gradients already.
   static const luaL_Reg kMethods[] = {

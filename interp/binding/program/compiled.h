@@ -40,7 +40,7 @@ struct Entry {
   program::Graph graph;  // of the first capture, until there is a plan
   ResultTree results;
   std::unique_ptr<program::Runner> runner;
-  // In place of the runner where results require grad.
+  // Instead of the runner, where results require grad.
   std::shared_ptr<program::RecordedProgram> recorded;
   std::vector<program::LeafGradientChange> gradients;
   // The anchor of the functions that give the numbers of sources, and numbers of the kinds that

@@ -10,9 +10,9 @@
 #include "interp/state/entry.h"
 #include "interp/state/state.h"
 #include "tensor/program/capture.h"
-#include "tensor/program/dynamic.h"
 #include "tensor/program/program.h"
 #include "tensor/program/program_data.h"
+#include "tensor/program/shapes/dynamic.h"
 #include "tensor/runtime/execution.h"
 
 namespace moonlet::binding {

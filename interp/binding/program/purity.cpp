@@ -25,7 +25,8 @@ constexpr std::initializer_list<const char*> kBasic = {
     "pcall",    "rawequal", "rawget",       "rawlen", "rawset", "setmetatable",
     "tonumber", "tostring", "type",         "xpcall", "select"};
 // Functions of `ml` beside the ops. Modes end with their block, which is looked at afterwards.
-constexpr std::initializer_list<const char*> kModule = {"_autocast",
+constexpr std::initializer_list<const char*> kModule = {"_address",
+                                                        "_autocast",
                                                         "_gradients_dropped",
                                                         "_autocast_dtype",
                                                         "_autocast_state",
@@ -128,6 +129,16 @@ bool ends_mode(lua_State* L, lua_Debug* call, lua_CFunction f) {
   return ends;
 }
 
+// Whether a call of `require` gives a module that is loaded already.
+bool is_loaded(lua_State* L, lua_Debug* call) {
+  if (lua_getlocal(L, call, 1) == nullptr) return false;
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
+  lua_insert(L, -2);
+  const bool loaded = lua_type(L, -1) == LUA_TSTRING && lua_rawget(L, -2) != LUA_TNIL;
+  lua_pop(L, 2);
+  return loaded;
+}
+
 // Whether the function that runs was called by code of the library: errors that this catches go on.
 bool called_by_library(lua_State* L) {
   lua_Debug caller;
@@ -204,8 +215,10 @@ void PureFunctions::add_lua_libraries(lua_State* L) {
   pcall_ = lua_tocfunction(L, -2);
   xpcall_ = lua_tocfunction(L, -1);
   lua_getglobal(L, "load");
-  load_ = lua_tocfunction(L, -1);
-  lua_pop(L, 3);
+  lua_getglobal(L, "require");
+  load_ = lua_tocfunction(L, -2);
+  require_ = lua_tocfunction(L, -1);
+  lua_pop(L, 4);
   from([&] {
     add_from(L, -1, kBasic);
     for (const char* name : {LUA_MATHLIBNAME, LUA_STRLIBNAME, LUA_TABLIBNAME, LUA_UTF8LIBNAME}) {
@@ -249,9 +262,6 @@ void PureFunctions::add_module(lua_State* L) {
   lua_pushliteral(L, "_compiled");
   if (lua_rawget(L, -2) == LUA_TTABLE) add_all(L, -1, {});
   lua_pop(L, 1);
-  lua_pushliteral(L, "_cuda_graphs");
-  if (lua_rawget(L, -2) == LUA_TTABLE) add_from(L, -1, {"is_capturing"});
-  lua_pop(L, 1);
   if (lua_getmetatable(L, -1) != 0) {
     add_from(L, -1, {"__index"});
     lua_pop(L, 1);
@@ -272,6 +282,16 @@ void PureFunctions::add_module(lua_State* L) {
     lua_pop(L, 1);
   }
   lua_pop(L, 2);
+}
+
+// Of an `__index` on top: a table, or a C function that has one.
+void PureFunctions::add_methods(lua_State* L) {
+  if (lua_istable(L, -1)) add_all(L, -1, {});
+  if (lua_iscfunction(L, -1) == 0) return;
+  for (int i = 1; lua_getupvalue(L, -1, i) != nullptr; ++i) {
+    if (lua_istable(L, -1)) add_all(L, -1, {});
+    lua_pop(L, 1);
+  }
 }
 
 // ml lies on top.
@@ -295,7 +315,8 @@ void PureFunctions::add_tensors(lua_State* L) {
     lua_rawgeti(L, LUA_REGISTRYINDEX, ref);
     add_all(L, -1, {"__newindex", "__gc"});
     lua_pushliteral(L, "__index");
-    if (lua_rawget(L, -2) == LUA_TTABLE) add_all(L, -1, {});
+    lua_rawget(L, -2);
+    add_methods(L);
     lua_pop(L, 2);
   }
 }
@@ -344,6 +365,7 @@ void CallWatch::look(lua_State* L, lua_Debug* event) {
   if (f == nullptr) return;
   if (pure_.catches(f)) caught_ = caught_ || !called_by_library(L);
   if (pure_.contains(f) || ends_mode(L, event, f)) return;
+  if (pure_.requires_module(f) && is_loaded(L, event)) return;
   // The library compiles what reads its arguments at first use.
   if (pure_.loads(f) && called_by_library(L)) return;
   if (!pure_.assigns(f)) return stop(L, event, false);

@@ -25,6 +25,7 @@ class PureFunctions {
   // Whether it goes on after an error: pcall, xpcall.
   bool catches(lua_CFunction f) const { return f == pcall_ || f == xpcall_; }
   bool loads(lua_CFunction f) const { return f == load_; }
+  bool requires_module(lua_CFunction f) const { return f == require_; }
   // `x.name = v` and `x[i] = v`: the second is.
   bool assigns(lua_CFunction f) const { return f == tensor_newindex_; }
 
@@ -35,10 +36,12 @@ class PureFunctions {
   void add_ops();
   void add_module(lua_State* L);
   void add_tensors(lua_State* L);
+  void add_methods(lua_State* L);
   void add_iterators(lua_State* L);
 
   std::unordered_set<lua_CFunction> functions_;
-  lua_CFunction tensor_newindex_ = nullptr, pcall_ = nullptr, xpcall_ = nullptr, load_ = nullptr;
+  lua_CFunction tensor_newindex_ = nullptr, pcall_ = nullptr, xpcall_ = nullptr, load_ = nullptr,
+                require_ = nullptr;
 };
 
 // A debug hook beside the one that the coroutine has. When it meets another C function, it ends the

@@ -38,12 +38,36 @@ struct Snapshot::Walk {
   const int anchors;
   const std::unordered_set<const void*> modules = library_modules(L);
   std::deque<int> waiting{};  // frames to fill
+  const PlainValue registry = name_of("_registry"), order = name_of("order");
+
+  // Short strings exist once.
+  PlainValue name_of(const char* name) {
+    lua_pushstring(L, name);
+    lua_pushvalue(L, -1);
+    self.keep(L, anchors);
+    const PlainValue out = plain_value(L, -1);
+    lua_pop(L, 1);
+    return out;
+  }
 
   void add_slot(int frame, const PlainValue& key, int32_t anchor = 0) {
     self.slots_.push_back({key, plain_value(L, -1), -1, anchor});
-    ++self.frames_[frame].count;
-    const int slot = static_cast<int>(self.slots_.size()) - 1;
-    meet(frame, slot - self.frames_[frame].first);
+    const int slot = self.frames_[frame].count++;
+    if (in_registry(frame, slot))
+      keep_object();
+    else
+      meet(frame, slot);
+  }
+
+  // A module notes in the table `_registry` what its fields are. But for their order, that follows
+  // from the fields, which are looked at.
+  bool in_registry(int frame, int slot) const {
+    const Frame& f = self.frames_[frame];
+    if (f.kind != Kind::Table || f.parent < 0 || f.slot < 0 || !lua_istable(L, -1)) return false;
+    const Frame& holder = self.frames_[f.parent];
+    return holder.kind == Kind::Table && holder.metatable != nullptr &&
+           self.slots_[holder.first + f.slot].key == registry &&
+           self.slots_[f.first + slot].key != order;
   }
 
   // The value on top was found there: what it is made of is looked at later.
@@ -242,8 +266,10 @@ bool Snapshot::add(lua_State* L, int anchors, int value, std::string name) {
 
 bool Snapshot::slot_holds(lua_State* L, int index, const Slot& slot) const {
   if (slot.is_free) return lua_type(L, index) == LUA_TNUMBER;
-  if (plain_value(L, index) != slot.value) return false;
-  return slot.tensor < 0 || records_[slot.tensor].holds(*tensor_cell(L, index));
+  if (slot.tensor < 0) return is_value(L, index, slot.value);
+  const Tensor* t = tensor_cell(L, index);
+  return t != nullptr && std::bit_cast<uintptr_t>(t->impl()) == slot.value.bits &&
+         records_[slot.tensor].holds(*t);
 }
 
 // The table lies on top.
@@ -254,7 +280,7 @@ bool Snapshot::table_holds(lua_State* L, const Frame& frame) {
   lua_pushnil(L);
   while (lua_next(L, -2) != 0) {
     failed_slot_ = i;
-    const bool fits = i < frame.count && plain_value(L, -2) == slots_[frame.first + i].key &&
+    const bool fits = i < frame.count && is_value(L, -2, slots_[frame.first + i].key) &&
                       slot_holds(L, -1, slots_[frame.first + i]);
     lua_pop(L, fits ? 1 : 2);
     if (!fits) return false;

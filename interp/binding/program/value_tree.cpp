@@ -131,7 +131,7 @@ bool ArgumentTree::match_value(lua_State* L, size_t& at, Reading& reading) {
   const Item& item = items_[at++];
   only_sizes_ = false;
   switch (item.kind) {
-    case Item::Kind::Plain: return plain_value(L, -1) == item.value;
+    case Item::Kind::Plain: return is_value(L, -1, item.value);
     case Item::Kind::Tensor: {
       const Tensor* t = tensor_cell(L, -1);
       if (t == nullptr) return false;
@@ -154,7 +154,7 @@ bool ArgumentTree::match_table(lua_State* L, size_t& at, Reading& reading) {
   tables_.push_back(table);
   lua_pushnil(L);
   while (lua_next(L, -2) != 0) {
-    bool same = items_[at].kind == Item::Kind::Plain && plain_value(L, -2) == items_[at].value;
+    bool same = items_[at].kind == Item::Kind::Plain && is_value(L, -2, items_[at].value);
     same = same && match_value(L, ++at, reading);
     lua_pop(L, same ? 1 : 2);
     if (!same) return false;

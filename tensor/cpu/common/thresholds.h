@@ -75,6 +75,37 @@ inline constexpr int64_t kSmallTileVectors = 2;
 inline constexpr int64_t kSmallWaitingRows = 32;
 // Columns of b that are packed together, as far as there are so many. Not measured.
 inline constexpr int64_t kSmallPackColumns = 4;
+// Rows of a tile of a product by panels. Known: by the number of registers.
+inline constexpr int kPanelTileRows = 4;
+// The same of AVX-512, which has twice as many. Known: as the last.
+inline constexpr int kPanelTileRowsWide = 8;
+// Vectors of a row of that tile. Known: as the last.
+inline constexpr int kPanelTileVectors = 2;
+// Rows of a panel, which stays in the cache. Not measured.
+inline constexpr int64_t kPanelDepth = 256;
+// Rows of the first operand beside it. Not measured.
+inline constexpr int64_t kPanelHigh = 128;
+// Bytes of a second operand that is read where it lies: it fits the first cache. Not measured.
+inline constexpr int64_t kPanelInPlaceBytes = 1 << 15;
+// Multiplications that a thread is worth waking for. Not measured.
+inline constexpr int64_t kPanelGrain = int64_t{1} << 18;
+// The longest side. Not measured.
+inline constexpr int64_t kPanelLongest = 1 << 16;
+// Bytes of the vectors that panels pay for. Known: measured beside OpenBLAS and oneDNN with AVX-512.
+inline constexpr int64_t kPanelVectorBytes = 64;
+// Rows of the result for which a transposed second operand is worth packing. Known: measured as the
+// last.
+inline constexpr int64_t kPanelRows = 16;
+// Bytes that a transposed first operand spans: it stays in the first cache. Known: measured as the
+// last.
+inline constexpr int64_t kPanelFlippedBytes = 1 << 15;
+// Multiplications up to which panels take a product of a transposed operand. Known: measured as the
+// last.
+inline constexpr int64_t kPanelWork = 1 << 26;
+// Multiplications beyond which they take one of float64. Known: measured as the last.
+inline constexpr int64_t kPanelLeast64 = 1 << 20;
+// The same, up to which they do. Known: measured as the last.
+inline constexpr int64_t kPanelWork64 = 1 << 22;
 // Multiplications of a call of oneDNN that a thread is worth waking for. Not measured.
 inline constexpr int64_t kOnednnGrain = int64_t{1} << 18;
 // Elements of a page: rows that begin at the same positions of pages come slowly into the order of

@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "hwy/highway.h"
+#include "tensor/cpu/gemm/gemm_panels.h"
 #include "tensor/cpu/gemm/gemm_small.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -185,7 +186,7 @@ bool small_products(DType dtype, int64_t count, const Scalar& alpha, const Matri
     return lies_by_rows(transposed(c.first)) &&
            small_products(dtype, count, alpha, transposed(b), transposed(a), beta, transposed(c));
   }
-  if (!is_small(b.first, c.first)) return false;
+  if (!is_small(b.first, c.first)) return panel_products(dtype, count, alpha, a, b, beta, c);
   if (dtype == DType::Float64) {
     HWY_DYNAMIC_DISPATCH(products_f64)(count, alpha.to_double(), a, b, beta.to_double(), c);
     return true;

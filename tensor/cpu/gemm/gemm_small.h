@@ -16,7 +16,8 @@ struct Matrices {
 inline constexpr int64_t kSmallSide = thresholds::gemm::kSmallSide,
                          kSmallWork = thresholds::gemm::kSmallWork;
 
-// c = alpha a b + beta c for `count` matrices each, when they are small and of float32 or float64;
+// c = alpha a b + beta c for `count` matrices each, when they are small or suit panels
+// (gemm_panels.h), and of float32 or float64;
 // c overlaps neither a nor b. Returns whether they were.
 bool small_products(DType dtype, int64_t count, const Scalar& alpha, const Matrices& a,
                     const Matrices& b, const Scalar& beta, const Matrices& c);

@@ -48,6 +48,51 @@ inline constexpr bool chooses_by_order =
     is_one_of<F, Maximum, Minimum, Fmax, Fmin, ClampMin, ClampMax, ClampBetween, Relu, Relu6,
               Hardtanh, Threshold, Sign, Abs>;
 
+// Targets without shifts by vectors keep those of int64.
+template <class F>
+inline constexpr bool shifts =
+    HWY_TARGET <= HWY_AVX2&& is_one_of<F, BitwiseLeftShift, BitwiseRightShift>;
+template <class F>
+inline constexpr bool divides = is_one_of<F, FloorDivide, TruncDivide, Remainder, Fmod>;
+
+// The result of functor F, which divides, for y other than 0, by a division of floats that hold T:
+// its quotient, cut, is that of integers, as none of theirs is as near to a whole number from below
+// as a float's last digit. Without branches, which would keep the compiler from making vectors.
+template <class F, class T>
+HWY_INLINE T divided(T x, T y) {
+  using Float = std::conditional_t<sizeof(T) == 4, double, float>;
+  Float quotient = static_cast<Float>(x) / static_cast<Float>(y);
+  // That of the least integer and -1 wraps around.
+  if constexpr (std::is_same_v<T, int32_t>)
+    quotient -= 4294967296.0 * static_cast<double>(quotient >= 2147483648.0);
+  const auto cut = static_cast<int32_t>(quotient), by = static_cast<int32_t>(y);
+  if constexpr (std::is_same_v<F, TruncDivide>) return static_cast<T>(cut);
+  const auto rest = static_cast<int32_t>(static_cast<uint32_t>(x) -
+                                         static_cast<uint32_t>(cut) * static_cast<uint32_t>(by));
+  if constexpr (std::is_same_v<F, Fmod>) return static_cast<T>(rest);
+  // All bits where the signs differ.
+  const int32_t differ = ((rest ^ by) >> 31) & -static_cast<int32_t>(rest != 0);
+  if constexpr (std::is_same_v<F, FloorDivide>)
+    return static_cast<T>(static_cast<uint32_t>(cut) + static_cast<uint32_t>(differ));
+  return static_cast<T>(static_cast<uint32_t>(rest) + static_cast<uint32_t>(by & differ));
+}
+template <class F, class T, int kIn, int kParams>
+void divide_loop(const void* const* in, void* out, size_t n, const Scalar*) {
+  static_assert(kIn == 2 && kParams == 0);
+  const T *x = static_cast<const T*>(in[0]), *y = static_cast<const T*>(in[1]);
+  T* to = static_cast<T*>(out);
+  int32_t zeros = 0;
+#if HWY_COMPILER_GCC_ACTUAL
+#pragma GCC ivdep
+#endif
+  for (size_t i = 0; i < n; ++i) {
+    const T by = y[i], zero = by == 0;
+    zeros |= zero;
+    to[i] = divided<F, T>(x[i], static_cast<T>(by | zero));
+  }
+  if (zeros != 0) note_zero_division();
+}
+
 // The loop of functor F over elements of T, computed in C, of which T keeps the low bits.
 template <class F, class T, class C, size_t... I, size_t... P>
 void small_loop_of(const void* const* in, void* out, size_t n, const Scalar* params,
@@ -82,7 +127,12 @@ constexpr void add_small_integers(cpu::PointwiseLoops& loops) {
     loops.i8 = loops.u8 = small_loop<F, uint8_t, uint8_t, kIn, kParams>;
     loops.i16 = small_loop<F, uint16_t, uint16_t, kIn, kParams>;
     loops.i32 = small_loop<F, uint32_t, uint32_t, kIn, kParams>;
-  } else if constexpr (asks_order<F> || chooses_by_order<F>) {
+  } else if constexpr (divides<F>) {
+    loops.i8 = divide_loop<F, int8_t, kIn, kParams>;
+    loops.u8 = divide_loop<F, uint8_t, kIn, kParams>;
+    loops.i16 = divide_loop<F, int16_t, kIn, kParams>;
+    loops.i32 = divide_loop<F, int32_t, kIn, kParams>;
+  } else if constexpr (shifts<F> || asks_order<F> || chooses_by_order<F>) {
     loops.i8 = small_loop<F, int8_t, int8_t, kIn, kParams>;
     loops.u8 = small_loop<F, uint8_t, uint8_t, kIn, kParams>;
     loops.i16 = small_loop<F, int16_t, int16_t, kIn, kParams>;

@@ -13,12 +13,26 @@
 #include "hwy/highway.h"
 
 #include "tensor/cpu/reduce/reduce.h"
+#include "tensor/cpu/simd/fold_vector-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace moonlet::cpu {
 namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
+
+struct Least {
+  template <class D, class V>
+  static HWY_INLINE V merge(D, V a, V b) {
+    return hn::Min(a, b);
+  }
+};
+struct Largest {
+  template <class D, class V>
+  static HWY_INLINE V merge(D, V a, V b) {
+    return hn::Max(a, b);
+  }
+};
 
 // Accumulators of as many elements as d has lanes. Comparisons let NaN through, so that is kept
 // apart.
@@ -41,11 +55,8 @@ class Accumulators {
   }
   HWY_INLINE Extremes<T> result() const {
     if (!hn::AllFalse(d_, nan_)) return {Limits::quiet_NaN(), Limits::quiet_NaN()};
-    HWY_ALIGN T lows[hn::MaxLanes(D())], highs[hn::MaxLanes(D())];
-    hn::Store(low_, d_, lows);
-    hn::Store(high_, d_, highs);
-    const size_t lanes = hn::Lanes(d_);
-    return {*std::min_element(lows, lows + lanes), *std::max_element(highs, highs + lanes)};
+    return {moonlet::HWY_NAMESPACE::fold_lanes<Least>(d_, low_),
+            moonlet::HWY_NAMESPACE::fold_lanes<Largest>(d_, high_)};
   }
 
  private:

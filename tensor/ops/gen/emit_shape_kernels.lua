@@ -1,12 +1,12 @@
 -- tensor/ops/gen/emit_shape_kernels.lua: the kernel table of a device on which nothing is computed, so
--- that ops there only say what their results look like (tensor/program/shape_device.h).
+-- that ops there only say what their results look like (tensor/program/shapes/shape_device.h).
 
 local cpptext = require "tensor.ops.gen.cpptext"
 local fill = require("tensor.ops.gen.template").fill
 
 local file = [[
 // Generated from tensor/ops/*.lua: kernels that compute nothing.
-#include "tensor/program/shape_device.h"
+#include "tensor/program/shapes/shape_device.h"
 
 $includes
 

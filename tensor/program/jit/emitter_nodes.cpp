@@ -25,6 +25,7 @@ void Emitter::emit_node(int i) {
       return wide() ? emit_binary(i, Inst::kIdVpmulld, Inst::kIdVpmullq) : emit_product(i);
     case Code::Scale: return emit_binary(i, Inst::kIdVscalefps, Inst::kIdVscalefpd);
     case Code::Sqrt:
+    case Code::NearInverse:
     case Code::Round: return emit_round(i);
     case Code::Fma: return emit_fma(i);
     case Code::ShiftLeft:
@@ -136,6 +137,8 @@ void Emitter::emit_round(int i) {
   const asmjit::Operand from = reg_or_memory(n.in[0]);
   if (n.code == Code::Sqrt)
     cc_.emit(by_size(n.size, Inst::kIdVsqrtps, Inst::kIdVsqrtpd), to, from);
+  else if (n.code == Code::NearInverse)
+    cc_.emit(by_size(n.size, Inst::kIdVrcp14ps, Inst::kIdVrcp14pd), to, from);
   else if (wide())
     cc_.emit(by_size(n.size, Inst::kIdVrndscaleps, Inst::kIdVrndscalepd), to, from, imm(n.imm));
   else

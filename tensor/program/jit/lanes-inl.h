@@ -127,6 +127,7 @@ Traced<T> Div(Traced<T> a, Traced<T> b) {
     return node<T>(__VA_ARGS__);                \
   }
 MOONLET_TRACED_FLOATING(Sqrt, Code::Sqrt, a.raw.id)
+MOONLET_TRACED_FLOATING(ApproximateReciprocal, Code::NearInverse, a.raw.id)
 MOONLET_TRACED_FLOATING(Round, Code::Round, a.raw.id, -1, -1, 8)
 MOONLET_TRACED_FLOATING(Floor, Code::Round, a.raw.id, -1, -1, 9)
 MOONLET_TRACED_FLOATING(Ceil, Code::Round, a.raw.id, -1, -1, 10)

@@ -20,10 +20,11 @@ enum class Code : uint8_t {
   Min,  // as the processor's: b where either is no number
   Max,
   Sqrt,
-  Round,  // `imm` as the instruction has it
-  Fma,    // a * b + c; `imm`: kNegatedProduct, kNegatedSummand
-  Scale,  // a 2^b
-  And,    // of bits
+  NearInverse,  // as AVX-512's instruction has it
+  Round,        // `imm` as the instruction has it
+  Fma,          // a * b + c; `imm`: kNegatedProduct, kNegatedSummand
+  Scale,        // a 2^b
+  And,          // of bits
   Or,
   Xor,
   AndNot,     // ~a & b

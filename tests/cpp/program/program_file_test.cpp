@@ -1,5 +1,5 @@
-// tests/cpp/program/program_file_test.cpp: programs as files: what is written is read again, what is
-// damaged is refused, and runs without Lua give what the ops gave.
+// tests/cpp/program/program_file_test.cpp: programs as files: what is written is read again, what
+// is damaged is refused, and runs without Lua give what the ops gave.
 #include <unistd.h>
 
 #include <cmath>
@@ -14,13 +14,13 @@
 #include "tensor/io/json_tree.h"
 #include "tensor/io/read_budget.h"
 #include "tensor/program/capture.h"
-#include "tensor/program/check_graph.h"
-#include "tensor/program/dynamic.h"
-#include "tensor/program/dynamic_argument.h"
-#include "tensor/program/file.h"
-#include "tensor/program/file_arguments.h"
+#include "tensor/program/file/file_arguments.h"
+#include "tensor/program/file/program_file.h"
 #include "tensor/program/program.h"
-#include "tensor/program/schema.h"
+#include "tensor/program/shapes/check_graph.h"
+#include "tensor/program/shapes/dynamic.h"
+#include "tensor/program/shapes/dynamic_argument.h"
+#include "tensor/program/shapes/schema.h"
 #include "tests/cpp/catch2.h"
 #include "tests/cpp/messages.h"
 

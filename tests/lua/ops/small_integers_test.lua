@@ -36,7 +36,11 @@ local function pairs_of(dtype)
   return x, y
 end
 
+local function nonzero(y) return y:masked_fill(y:eq(0), 1) end
+
 local UNARY = {
+  divided = function(x) return x:floor_divide(7) end, rest = function(x) return x:remainder(7) end,
+  shifted = function(x) return ml.bitwise_left_shift(x, 3) end,
   neg = ml.neg, abs = ml.abs, square = ml.square, sign = ml.sign, bitwise_not = ml.bitwise_not,
   relu = ml.relu, relu6 = F.relu6, logical_not = ml.logical_not,
   hardtanh = function(x) return F.hardtanh(x, 1, 5) end,
@@ -54,6 +58,11 @@ local BINARY = {
   add_scaled = function(x, y) return ml.add(x, y, { alpha = 3 }) end,
   sub_scaled = function(x, y) return ml.sub(x, y, { alpha = 2 }) end,
   addcmul = function(x, y) return ml.addcmul(x, x, y, { value = 3 }) end,
+  bitwise_left_shift = ml.bitwise_left_shift, bitwise_right_shift = ml.bitwise_right_shift,
+  floor_divide = function(x, y) return ml.floor_divide(x, nonzero(y)) end,
+  trunc_divide = function(x, y) return ml.div(x, nonzero(y), { rounding_mode = "trunc" }) end,
+  remainder = function(x, y) return ml.remainder(x, nonzero(y)) end,
+  fmod = function(x, y) return ml.fmod(x, nonzero(y)) end,
   where = function(x, y) return ml.where(x:lt(y), y, x) end,
   where_number = function(x, y) return ml.where(x:lt(y), x, 9) end,
   masked_fill = function(x, y) return x:masked_fill(y:gt(x), 3) end,
@@ -105,6 +114,19 @@ for _, dtype in ipairs(DTYPES) do
     local least, largest = ml.aminmax(x)
     same(least, wide(x):amin():to(dtype))
     same(largest, wide(x):amax():to(dtype))
+  end)
+
+  test(dtype .. " refuses to divide by zero, wherever it is", function()
+    local x = pairs_of(dtype)
+    for _, at in ipairs { 1, 2, 9000, x:numel() } do
+      local y = ml.ones_like(x)
+      y[at] = 0
+      for _, name in ipairs { "floor_divide", "remainder", "fmod" } do
+        expect.error(function() ml[name](x, y) end, "integer division by zero")
+      end
+    end
+    expect.error(function() x:floor_divide(0) end, "integer division by zero")
+    same(x:floor_divide(1), x)
   end)
 
   test(dtype .. " in position and into a tensor of another dtype", function()

@@ -1,5 +1,5 @@
-// tensor/program/shape_run.h: runs the nodes of a graph on the device without memory, to learn what
-// they give or to check what a graph says about it.
+// tensor/program/shapes/shape_run.h: runs the nodes of a graph on the device without memory, to
+// learn what they give or to check what a graph says about it.
 #pragma once
 
 #include <string>

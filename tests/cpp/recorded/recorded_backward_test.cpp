@@ -1,6 +1,6 @@
-// tests/cpp/recorded_backward_test.cpp: captured functions on the tape: graphs that are used again,
-// changed tensors, hooks, later derivatives, threads, and what is refused.
-#include "tests/cpp/program/recorded_function.h"
+// tests/cpp/recorded/recorded_backward_test.cpp: captured functions on the tape: graphs that are
+// used again, changed tensors, hooks, later derivatives, threads, and what is refused.
+#include "tests/cpp/recorded/recorded_function.h"
 
 #include <thread>
 

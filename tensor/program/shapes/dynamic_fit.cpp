@@ -1,9 +1,9 @@
-// tensor/program/dynamic_fit.cpp: compares the graphs of one function at several sizes.
+// tensor/program/shapes/dynamic_fit.cpp: compares the graphs of one function at several sizes.
 #include "tensor/core/error.h"
 #include "tensor/io/bytes.h"
-#include "tensor/program/dynamic.h"
-#include "tensor/program/dynamic_argument.h"
-#include "tensor/program/shape_run.h"
+#include "tensor/program/shapes/dynamic.h"
+#include "tensor/program/shapes/dynamic_argument.h"
+#include "tensor/program/shapes/shape_run.h"
 
 namespace moonlet::program {
 

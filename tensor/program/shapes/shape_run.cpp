@@ -1,12 +1,12 @@
-// tensor/program/shape_run.cpp: calls of ops with tensors that have no memory.
-#include "tensor/program/shape_run.h"
+// tensor/program/shapes/shape_run.cpp: calls of ops with tensors that have no memory.
+#include "tensor/program/shapes/shape_run.h"
 
 #include <optional>
 
 #include "tensor/core/dispatch.h"
 #include "tensor/core/error.h"
-#include "tensor/program/schema.h"
-#include "tensor/program/shape_device.h"
+#include "tensor/program/shapes/schema.h"
+#include "tensor/program/shapes/shape_device.h"
 
 namespace moonlet::program {
 

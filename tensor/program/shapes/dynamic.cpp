@@ -1,11 +1,11 @@
-// tensor/program/dynamic.cpp: the graph of other sizes.
-#include "tensor/program/dynamic.h"
+// tensor/program/shapes/dynamic.cpp: the graph of other sizes.
+#include "tensor/program/shapes/dynamic.h"
 
 #include <unordered_map>
 
 #include "tensor/core/error.h"
-#include "tensor/program/dynamic_argument.h"
-#include "tensor/program/shape_run.h"
+#include "tensor/program/shapes/dynamic_argument.h"
+#include "tensor/program/shapes/shape_run.h"
 
 namespace moonlet::program {
 

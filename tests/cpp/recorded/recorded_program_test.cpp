@@ -1,6 +1,6 @@
-// tests/cpp/recorded_program_test.cpp: captured functions on the tape: their results and gradients
-// are those of eager code to the last bit.
-#include "tests/cpp/program/recorded_function.h"
+// tests/cpp/recorded/recorded_program_test.cpp: captured functions on the tape: their results and
+// gradients are those of eager code to the last bit.
+#include "tests/cpp/recorded/recorded_function.h"
 
 using namespace moonlet;
 using namespace moonlet::recorded;
@@ -186,4 +186,23 @@ TEST_CASE("new memory that ops fill is the graph's own") {
   program->run(Tensors{x}, first);
   program->run(Tensors{x}, second);
   CHECK(&first[1].storage() != &second[1].storage());
+}
+
+TEST_CASE("sums of gradients keep the order of eager code") {
+  seed(20);
+  const Tensor w = leaf({5, 5}, 0.4), x = random({3, 5});
+  // Three ways lead to w inside; others before and after, and through a second call.
+  const Function f = [=](const Tensors& in) {
+    return Tensors{mul(tanh(mm(tanh(mm(in[0], w)), w)), mean(w))};
+  };
+  const auto program = record(f, {x});
+  const auto whole = [=](const Function& g) {
+    return [=](const Tensors& in) {
+      const Tensor before = mm(in[0], sigmoid(w));
+      const Tensor once = g({in[0]})[0], twice = g({mul(in[0], 0.5)})[0];
+      return Tensors{add(mul(before, once), mm(twice, exp(w)))};
+    };
+  };
+  for (int i = 0; i < 3; ++i)
+    check_same(outcome(whole(f), {x}, {w}, {}), outcome(whole(compiled(program)), {x}, {w}, {}));
 }

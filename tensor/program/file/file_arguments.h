@@ -1,4 +1,4 @@
-// tensor/program/file_arguments.h: arguments of nodes as JSON: a list of a tag and what it is.
+// tensor/program/file/file_arguments.h: arguments of nodes as JSON: a list of a tag and what it is.
 #pragma once
 
 #include "tensor/io/json.h"

@@ -1,5 +1,6 @@
-// tensor/program/shape_device.h: a device without memory, on which ops check their arguments and
-// say what their results look like, and compute nothing. Graphs that come from files are run on it.
+// tensor/program/shapes/shape_device.h: a device without memory, on which ops check their arguments
+// and say what their results look like, and compute nothing. Graphs that come from files are run on
+// it.
 #pragma once
 
 #include "tensor/core/tensor.h"

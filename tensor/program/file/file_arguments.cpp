@@ -1,5 +1,5 @@
-// tensor/program/file_arguments.cpp: each kind of argument with its tag.
-#include "tensor/program/file_arguments.h"
+// tensor/program/file/file_arguments.cpp: each kind of argument with its tag.
+#include "tensor/program/file/file_arguments.h"
 
 #include <cmath>
 #include <limits>

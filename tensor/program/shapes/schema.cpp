@@ -1,5 +1,5 @@
-// tensor/program/schema.cpp: cuts schemas into their arguments.
-#include "tensor/program/schema.h"
+// tensor/program/shapes/schema.cpp: cuts schemas into their arguments.
+#include "tensor/program/shapes/schema.h"
 
 namespace moonlet::program {
 

@@ -1,11 +1,11 @@
-// tensor/program/check_graph.cpp: what a graph says of its nodes beside what its ops say.
-#include "tensor/program/check_graph.h"
+// tensor/program/shapes/check_graph.cpp: what a graph says of its nodes beside what its ops say.
+#include "tensor/program/shapes/check_graph.h"
 
 #include <unordered_set>
 
 #include "tensor/core/error.h"
-#include "tensor/program/schema.h"
-#include "tensor/program/shape_run.h"
+#include "tensor/program/shapes/schema.h"
+#include "tensor/program/shapes/shape_run.h"
 #include "tensor/runtime/backend.h"
 
 namespace moonlet::program {

@@ -1,5 +1,5 @@
-// tensor/program/file.h: programs as files: safetensors files whose tensors are the parameters and
-// whose metadata hold the graph as JSON. What is in a file may come from anybody.
+// tensor/program/file/program_file.h: programs as files: safetensors files whose tensors are the
+// parameters and whose metadata hold the graph as JSON. What is in a file may come from anybody.
 #pragma once
 
 #include <map>
@@ -24,7 +24,7 @@ void save_program(const std::string& path, const ProgramData& data, const std::s
                   const char* op);
 
 // Reads one. Throws Error "OP: 'PATH': reason" for a file that is no program, whose ops are unknown
-// here or have another schema, or whose graph is not one that may be run (check_graph.h).
+// here or have another schema, or whose graph is not one that may be run (shapes/check_graph.h).
 // `max_bytes` bounds what reading may take; 0: as other readers (tensor/io/read_budget.h).
 ProgramData load_program(const std::string& path, int64_t max_bytes, const char* op);
 

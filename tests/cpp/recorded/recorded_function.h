@@ -1,8 +1,10 @@
-// tests/cpp/program/recorded_function.h: functions as programs with gradients, compared with eager code.
+// tests/cpp/recorded/recorded_function.h: functions as programs with gradients, compared with eager
+// code.
 #pragma once
 
 #include "tests/cpp/catch2.h"
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -164,6 +166,12 @@ inline std::shared_ptr<RecordedProgram> check_as_eager(const Function& f, const 
   return program;
 }
 
+// Of float64.
+inline void check_close(const Tensor& a, const Tensor& b) {
+  const Tensor apart = max(abs(sub(a, b)));
+  CHECK(*apart.data<double>() <= 1e-12 * (1 + *max(abs(a)).data<double>()));
+}
+
 // Gradients of a function of the gradients.
 inline Tensors second_gradients(const Function& f, const Tensors& inputs, Tensors leaves) {
   seed(7);
@@ -175,7 +183,7 @@ inline Tensors second_gradients(const Function& f, const Tensors& inputs, Tensor
     const Tensor part = sum(mul(mul(g, g), 0.5));
     total = total.defined() ? add(total, part) : part;
   }
-  REQUIRE(total.defined());
+  if (!total.defined()) return Tensors(leaves.size());
   return grad({total}, leaves, {}, false, false, true);
 }
 
@@ -183,12 +191,12 @@ inline void check_second(const Function& f, const Tensors& inputs, const Tensors
   const Tensors eager = second_gradients(f, inputs, leaves);
   const auto program = record(f, inputs);
   const Tensors found = second_gradients(compiled(program), inputs, leaves);
+  CHECK(std::any_of(eager.begin(), eager.end(), [](const Tensor& t) { return t.defined(); }));
   for (size_t i = 0; i < eager.size(); ++i) {
     INFO("leaf " << i);
     REQUIRE(eager[i].defined() == found[i].defined());
     if (!eager[i].defined()) continue;
-    const Tensor apart = max(abs(sub(eager[i], found[i])));
-    CHECK(*apart.data<double>() <= 1e-12 * (1 + *max(abs(eager[i])).data<double>()));
+    check_close(eager[i], found[i]);
   }
 }
 

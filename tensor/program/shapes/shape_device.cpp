@@ -1,5 +1,5 @@
-// tensor/program/shape_device.cpp: the backend of the device without memory.
-#include "tensor/program/shape_device.h"
+// tensor/program/shapes/shape_device.cpp: the backend of the device without memory.
+#include "tensor/program/shapes/shape_device.h"
 
 #include <atomic>
 

@@ -1,5 +1,5 @@
-// tensor/program/dynamic_argument.h: the integers among the arguments of nodes, alone or in lists,
-// and which of them follow sizes.
+// tensor/program/shapes/dynamic_argument.h: the integers among the arguments of nodes, alone or in
+// lists, and which of them follow sizes.
 #pragma once
 
 #include <optional>

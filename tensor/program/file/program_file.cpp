@@ -1,5 +1,6 @@
-// tensor/program/file.cpp: programs in safetensors files, with their parameters or beside them.
-#include "tensor/program/file.h"
+// tensor/program/file/program_file.cpp: programs in safetensors files, with their parameters or
+// beside them.
+#include "tensor/program/file/program_file.h"
 
 #include <cinttypes>
 #include <cstdio>
@@ -10,8 +11,8 @@
 #include "tensor/io/json.h"
 #include "tensor/io/json_tree.h"
 #include "tensor/io/read_budget.h"
-#include "tensor/program/check_graph.h"
-#include "tensor/program/dynamic.h"
+#include "tensor/program/shapes/check_graph.h"
+#include "tensor/program/shapes/dynamic.h"
 
 namespace moonlet::program {
 

@@ -1,9 +1,9 @@
-// tensor/program/file_json.cpp: a program as JSON text, and back.
+// tensor/program/file/file_json.cpp: a program as JSON text, and back.
 #include <limits>
 
 #include "tensor/core/error.h"
-#include "tensor/program/file.h"
-#include "tensor/program/file_arguments.h"
+#include "tensor/program/file/file_arguments.h"
+#include "tensor/program/file/program_file.h"
 
 namespace moonlet::program {
 

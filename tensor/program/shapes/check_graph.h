@@ -1,5 +1,5 @@
-// tensor/program/check_graph.h: whether a graph may be run: for those that come from files, which
-// may come from anybody.
+// tensor/program/shapes/check_graph.h: whether a graph may be run: for those that come from files,
+// which may come from anybody.
 #pragma once
 
 #include "tensor/program/graph.h"

@@ -1,5 +1,5 @@
-// tensor/program/dynamic_argument.cpp: reads and writes the integers of arguments.
-#include "tensor/program/dynamic_argument.h"
+// tensor/program/shapes/dynamic_argument.cpp: reads and writes the integers of arguments.
+#include "tensor/program/shapes/dynamic_argument.h"
 
 #include <bit>
 

@@ -1,6 +1,6 @@
-// tensor/program/dynamic.h: programs whose inputs have sizes that differ from run to run: which
-// arguments of ops follow the sizes is found from captures of several sizes, and the graph of other
-// sizes is made by asking its ops what they give.
+// tensor/program/shapes/dynamic.h: programs whose inputs have sizes that differ from run to run:
+// which arguments of ops follow the sizes is found from captures of several sizes, and the graph of
+// other sizes is made by asking its ops what they give.
 #pragma once
 
 #include <cstdint>

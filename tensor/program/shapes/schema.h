@@ -1,5 +1,5 @@
-// tensor/program/schema.h: the schema of an op, read at run time: which arguments its boxed call
-// takes.
+// tensor/program/shapes/schema.h: the schema of an op, read at run time: which arguments its boxed
+// call takes.
 #pragma once
 
 #include <string_view>

@@ -1,0 +1,15 @@
+// tensor/cpu/gemm/gemm_panels.h: products of matrices of middle size, where our own loops are
+// faster than the libraries.
+#pragma once
+
+#include "tensor/cpu/gemm/gemm_small.h"
+
+namespace moonlet::cpu {
+
+// c = alpha a b + beta c for `count` matrices each, of float32 or float64, when that is faster so;
+// c overlaps neither a nor b. Returns whether it was. An element of c does not depend on the number
+// of threads.
+bool panel_products(DType dtype, int64_t count, const Scalar& alpha, const Matrices& a,
+                    const Matrices& b, const Scalar& beta, const Matrices& c);
+
+}  // namespace moonlet::cpu
