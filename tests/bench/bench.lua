@@ -120,6 +120,9 @@ local function products()
   local x, w = ml.randn(16, 64, 56, 56), ml.randn(64, 64, 3, 3)
   rate("conv.16x64x56x56_k3", "GFLOP/s", 2 * 16 * 64 * 64 * 9 * 56 * 56,
     function() return F.conv2d(x, w, { padding = 1 }) end, 5)
+  local dx, dw = ml.randn(8, 96, 56, 56), ml.randn(96, 1, 5, 5)
+  rate("conv.depthwise_8x96x56x56_k5", "GFLOP/s", 2 * 8 * 96 * 25 * 56 * 56,
+    function() return F.conv2d(dx, dw, { padding = 2, groups = 96 }) end, 5)
 end
 
 local function training()

@@ -121,6 +121,10 @@ def products():
     flops = 2 * 16 * 64 * 64 * 9 * 56 * 56
     seconds = median(lambda: F.conv2d(x, w, padding=1), 5)
     show("conv.16x64x56x56_k3", flops / seconds / 1e9, "GFLOP/s")
+    x, w = torch.randn(8, 96, 56, 56), torch.randn(96, 1, 5, 5)
+    flops = 2 * 8 * 96 * 25 * 56 * 56
+    seconds = median(lambda: F.conv2d(x, w, padding=2, groups=96), 5)
+    show("conv.depthwise_8x96x56x56_k5", flops / seconds / 1e9, "GFLOP/s")
 
 
 def trained(name, model, x, y, optimizer, n=15):
