@@ -48,12 +48,13 @@ inline constexpr bool chooses_by_order =
     is_one_of<F, Maximum, Minimum, Fmax, Fmin, ClampMin, ClampMax, ClampBetween, Relu, Relu6,
               Hardtanh, Threshold, Sign, Abs>;
 
-// Targets without shifts by vectors keep those of int64.
+// Targets without shifts and conversions by vectors keep those of int64.
 template <class F>
 inline constexpr bool shifts =
-    HWY_TARGET <= HWY_AVX2&& is_one_of<F, BitwiseLeftShift, BitwiseRightShift>;
+    (HWY_TARGET <= HWY_AVX2) && is_one_of<F, BitwiseLeftShift, BitwiseRightShift>;
 template <class F>
-inline constexpr bool divides = is_one_of<F, FloorDivide, TruncDivide, Remainder, Fmod>;
+inline constexpr bool divides =
+    (HWY_TARGET <= HWY_AVX2) && is_one_of<F, FloorDivide, TruncDivide, Remainder, Fmod>;
 
 // The result of functor F, which divides, for y other than 0, by a division of floats that hold T:
 // its quotient, cut, is that of integers, as none of theirs is as near to a whole number from below
