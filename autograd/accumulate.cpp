@@ -2,10 +2,12 @@
 // that is whole, to what the leaf has.
 #include "autograd/forward_mode.h"
 #include "autograd/history.h"
+#include "autograd/program/leaf_gradients.h"
 #include "autograd/unstoppable.h"
 #include "autograd/uses_accumulate.h"
 #include "tensor/core/layout.h"
 #include "tensor/program/captured_call.h"
+#include "tensor/program/made_memory.h"
 
 namespace moonlet {
 
@@ -71,6 +73,7 @@ class AccumulateNode final : public Node {
       const ForwardModesOnly own_affair;  // no code of a script may run under the lock
       const LeafLock lock(*meta);
       check_position(*meta);
+      program::note_leaf_gradient(leaf_, {meta->grad, meta->rows}, true);
       add(*meta);
     }
     if (hooks->empty()) return;
@@ -101,11 +104,11 @@ class AccumulateNode final : public Node {
     }
     // A gradient that nobody else holds becomes the leaf's own; it lies as the leaf does.
     const Dims strides = dense_strides(leaf_.sizes(), leaf_.strides());
-    const bool own = !grad_enabled() && program::is_sole_handle(g) &&
-                     g.strides() == strides && g.storage().sole_owner() &&
+    const bool own = !grad_enabled() && program::is_sole_handle(g) && g.strides() == strides &&
+                     g.storage().sole_owner() &&
                      g.storage().bytes() == static_cast<size_t>(g.numel()) * size_of(g.dtype());
     if (own) return g;
-    Tensor out = empty_strided(g.sizes(), strides, options_of(g), "backward");
+    Tensor out = program::made_memory(empty_strided(g.sizes(), strides, options_of(g), "backward"));
     return copy_(out, g);
   }
 

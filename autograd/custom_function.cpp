@@ -571,6 +571,10 @@ void take_tangents(Node& node, const Tensor& y, int output) {
   if (auto* own = dynamic_cast<FunctionNode*>(&node)) own->take_tangents(y, output);
 }
 
+bool is_function_node(const Node& node) {
+  return dynamic_cast<const FunctionNode*>(&node) != nullptr;
+}
+
 std::string detail::class_name(const std::type_info& type) {
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> text(

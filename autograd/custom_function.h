@@ -202,6 +202,8 @@ class FunctionLevels {
 // Where the node is one of a function: results that it has saved get the tangents of y, its output
 // of that number.
 void take_tangents(Node& node, const Tensor& y, int output);
+// Whether the node is one of a function.
+bool is_function_node(const Node& node);
 
 namespace detail {
 

@@ -157,6 +157,7 @@ class Engine final : public Wanted {
   // Restricts the run to what leads to `inputs`, whose gradients are kept.
   // With `accumulate` leaves among them get theirs instead.
   void capture(const std::vector<Edge>& inputs, const std::vector<Edge>& outputs, bool accumulate);
+  void stop_at_inputs();
   void seed(const Edge& edge, const Tensor& gradient);
   void run();
   // The gradient of a captured input, or undefined.
@@ -175,6 +176,7 @@ class Engine final : public Wanted {
   Tensor* so_far(const Edge& edge) const override;
   bool takes_rows(const Edge& edge) const override;
   void give_rows(const Edge& edge, SparseRows rows) override {
+    if (ends_at(edge)) fail("backward: a gradient comes as the rows of a sparse embedding");
     streams_.hand_over(rows.positions, *edge.node);
     streams_.hand_over(rows.values, *edge.node);
     task_of(edge.node).rows.push_back(std::move(rows));
@@ -185,6 +187,10 @@ class Engine final : public Wanted {
   bool may_change(const Slot& slot) const;
   void add_to(Slot& slot, Tensor g);
   Task& task_of(const NodeRef& node);
+  // Whether it leads to an input at which the run stops.
+  bool ends_at(const Edge& edge) const {
+    return stops_ && edge && captured_.contains(edge.node.get());
+  }
   void run_hooks(const HookList& hooks, Task& task);
   void finish(Task& task);
   void finish_and_explain(Task& task);
@@ -194,7 +200,7 @@ class Engine final : public Wanted {
   void send(Node& node, Tensor* gradients);
 
   bool retain_, create_;
-  bool restricted_ = false;
+  bool restricted_ = false, stops_ = false;
   NodeStreams streams_;
   const uint64_t number_ = ++last_number;
   static inline std::atomic<uint64_t> last_number{0};
@@ -240,8 +246,8 @@ Tensor* Engine::so_far(const Edge& edge) const {
 
 // A gradient that is recorded, has a tangent, or is given to whoever asked for it, is a tensor.
 bool Engine::takes_rows(const Edge& edge) const {
-  return edge && !derivatives_wanted() && (!restricted_ || runs_.contains(edge.node.get())) &&
-         edge.node->takes_rows();
+  const bool runs = !restricted_ || runs_.contains(edge.node.get()) || ends_at(edge);
+  return edge && !derivatives_wanted() && runs && edge.node->takes_rows();
 }
 
 void Engine::add_to(Slot& slot, Tensor g) {
@@ -323,7 +329,8 @@ void Engine::finish(Task& task) {
   Node& node = *task.node;
   if (!task.rows.empty() && finish_rows(task)) [[unlikely]]
     return;
-  if (const std::shared_ptr<HookList> hooks = node.hooks; hooks && !hooks->empty())
+  const bool ends = stops_ && captured_.contains(&node);
+  if (const std::shared_ptr<HookList> hooks = node.hooks; !ends && hooks && !hooks->empty())
     run_hooks(*hooks, task);
   if (restricted_) {
     if (auto kept = captured_.find(&node); kept != captured_.end())
@@ -503,6 +510,11 @@ void Engine::capture(const std::vector<Edge>& inputs, const std::vector<Edge>& o
     if (std::any_of(node->edges.begin(), node->edges.end(), wanted)) runs_.insert(node);
 }
 
+void Engine::stop_at_inputs() {
+  stops_ = true;
+  for (const auto& [node, gradients] : captured_) runs_.erase(node);
+}
+
 std::vector<Edge> edges_of(const std::vector<Tensor>& tensors) {
   std::vector<Edge> out;
   out.reserve(tensors.size());
@@ -543,6 +555,7 @@ std::vector<Tensor> accumulate_gradients(const BackwardRequest& request, bool in
 std::vector<Tensor> gradients_of_inputs(const BackwardRequest& request) {
   Engine engine(request.retain_graph || request.create_graph, request.create_graph);
   engine.capture(request.inputs, request.outputs, false);
+  if (request.stop_at_inputs) engine.stop_at_inputs();
   run_engine(engine, request);
   return captured_by(engine, request);
 }

@@ -14,6 +14,9 @@ struct BackwardRequest {
   std::vector<Tensor> gradients;  // one per output, undefined for 1, or none
   std::vector<Edge> inputs;
   bool retain_graph = false, create_graph = false;
+  // Nothing runs beyond the inputs, nor do hooks of theirs, though others of them may lie there;
+  // and no gradient comes as rows.
+  bool stop_at_inputs = false;
 };
 
 // Adds the gradients of all leaves to theirs; with `into_inputs` only of those among the inputs,

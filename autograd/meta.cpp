@@ -3,6 +3,7 @@
 #include "autograd/meta.h"
 
 #include "autograd/history.h"
+#include "autograd/program/leaf_gradients.h"
 #include "tensor/core/dispatch.h"
 #include "tensor/runtime/batched.h"
 
@@ -92,6 +93,7 @@ Gradient gradient_of(const Tensor& t) {
   }
   const LeafLock lock(*meta);
   share_with(t, meta->grad);
+  program::note_leaf_gradient(t, {meta->grad, meta->rows}, true);
   return {meta->grad, meta->rows};
 }
 
@@ -110,8 +112,9 @@ void check_gradient(const Tensor& t, const Tensor& like, const Dims& sizes) {
 }
 
 // What was there is left in `gradient`, to end outside the lock.
-void exchange_gradient(AutogradMeta& meta, Gradient& gradient) {
+void exchange_gradient(const Tensor& t, AutogradMeta& meta, Gradient& gradient) {
   const LeafLock lock(meta);
+  program::note_leaf_gradient(t, {meta.grad, meta.rows}, false);
   std::swap(meta.grad, gradient.dense);
   std::swap(meta.rows, gradient.rows);
 }
@@ -130,7 +133,7 @@ void set_grad(Tensor& t, const Tensor& grad) {
     return;
   }
   Gradient gradient{grad, nullptr};
-  exchange_gradient(meta, gradient);
+  exchange_gradient(t, meta, gradient);
 }
 
 void set_sparse_grad(Tensor& t, const std::shared_ptr<SharedRows>& rows) {
@@ -139,7 +142,7 @@ void set_sparse_grad(Tensor& t, const std::shared_ptr<SharedRows>& rows) {
   check(is_leaf(t) && !retains_grad(t),
         "grad: only a leaf has a sparse gradient, and this tensor is computed from others");
   Gradient gradient{{}, rows};
-  exchange_gradient(ensure_meta(t), gradient);
+  exchange_gradient(t, ensure_meta(t), gradient);
 }
 
 std::string grad_fn_name(const Tensor& t) {
@@ -202,6 +205,7 @@ bool hooks_held_elsewhere(const Tensor& t) {
 
 void retain_grad(Tensor& t) {
   if (!t.requires_grad()) fail("retain_grad: the tensor does not require grad");
+  if (execution.capture != nullptr) program::stop_capture("retain_grad", "keeps a gradient");
   const NodeRef node = grad_fn_of(t);
   AutogradMeta& meta = ensure_meta(t);
   if (!node || meta.retained) return;

@@ -16,6 +16,7 @@
 namespace moonlet {
 
 constinit thread_local const Node* unpacking_node = nullptr;
+constinit thread_local bool refuses_unpacking = false;
 constinit thread_local bool keeps_plain = false;
 
 namespace {
@@ -257,12 +258,23 @@ void Saved::save(const Tensor& t) {
   if (meta && meta->base) copy_tangents(t, tensor_, false);
 }
 
+namespace {
+// Without the tape; an op that a capture sees.
+Tensor plain_clone(const Tensor& t) {
+  if (execution.capture == nullptr) [[likely]]
+    return clone_plain(t);
+  const NoModes own_affair;
+  const NoGrad unrecorded;
+  return clone(t);
+}
+}  // namespace
+
 void Saved::save_clone(const Tensor& t) {
   const Edge edge = edge_of(t);
   producer_ = edge.node;
   output_ = edge.index;
   // The values of samples keep the history that they have outside of the vmap.
-  tensor_ = t.device().is_batched() ? without_history(clone(t)) : clone_plain(t);
+  tensor_ = t.device().is_batched() ? without_history(clone(t)) : plain_clone(t);
   copy_tangents(t, tensor_, true);
   const NoGrad unrecorded;
   keep(tensor_);
@@ -296,6 +308,8 @@ Tensor Saved::value(const Node& owner) const {
     check_version(owner);
     return tensor_;
   }
+  if (refuses_unpacking)
+    fail("what ", owner.name(), " saved for its gradient went through hooks of saved tensors");
   const NoGrad no_grad;
   const std::shared_ptr<PackedTensor> held = packed_;
   struct Unpacking {

@@ -23,6 +23,9 @@ class SavedTensorHooks : public Mode {
 // Whose saved tensor is being unpacked on this thread, for hooks that keep several until then.
 extern constinit thread_local const Node* unpacking_node;
 
+// Set while a backward must not come to hooks that unpack.
+extern constinit thread_local bool refuses_unpacking;
+
 // Set while nothing that is saved goes to hooks on this thread.
 extern constinit thread_local bool keeps_plain;
 

@@ -5,6 +5,7 @@ return {
   autocast = "modes",
   compile = "compile",
   describe = "describe",
+  export = "program",
   from_file = "functions",
   histogramdd = "functions",
   is_tuple = "functions",

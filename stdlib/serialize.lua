@@ -116,6 +116,8 @@ function serialize.save(...)
     compressed = compressed or nil, max_shard_size = most }
   if kind == "onnx" then
     fail("save: '%s': ml.onnx.export writes ONNX models, from a module and its arguments", path)
+  elseif kind == "program" then
+    fail("save: '%s': a program is written by program:save", path)
   elseif not writers[kind] then
     fail("save: '%s': %s can be read, not written", path, kinds.titles[kind])
   end
@@ -166,6 +168,9 @@ end
 function readers.npy(file) return require("moonlet.files.numpy").read(file) end
 function readers.safetensors(file) return require("moonlet.files.safetensors").read(file) end
 function readers.onnx(file) return require("moonlet.onnx.load").read(file) end
+function readers.program(file)
+  return require("moonlet.program")._load(file.path, file.budget.given)
+end
 function readers.legacy(file) return require("moonlet.files.torch").read_legacy(file) end
 
 -- The files of an index are safetensors, or of torch.save.
@@ -185,7 +190,8 @@ function readers.index(file)
 end
 
 -- The formats that a name may stand for beside the one of its own.
-local ALSO = { torch = { zip = true, legacy = true }, npz = { zip = true } }
+local ALSO = { torch = { zip = true, legacy = true }, npz = { zip = true },
+  safetensors = { program = true }, program = { safetensors = true } }
 
 -- Fails when a file is none that can be read, or another than its name says.
 local function kind_of(file, path)
@@ -198,6 +204,7 @@ local function kind_of(file, path)
   elseif kind and named and kind ~= named and not (ALSO[named] or {})[kind] then
     fail("load: '%s': this is %s, not %s", path, kinds.titles[kind], kinds.titles[named])
   end
+  if named == "program" and kind == "safetensors" then return named end
   return kind or named or "safetensors"
 end
 
@@ -242,6 +249,8 @@ end
 --- numbers integers. Functions are left out.
 ---
 --- NumPy's `.npy`: a tensor; `.npz`: tensors by name.
+---
+--- A program that `program:save` wrote: the program.
 ---
 --- GGUF: tensors by name, quantised ones as floats of the option `dtype` ("float32"); the metadata
 --- are numbers, booleans, strings and arrays of them.
@@ -292,7 +301,9 @@ function serialize.load(...)
   metadata = metadata or {}
   signature.asides[metadata] = true
   if left_out then warn_of(path, left_out) end
-  if device ~= "cpu" then
+  if device ~= "cpu" and kind == "program" then
+    fail("load: '%s': a program stays on the device it was exported on", path)
+  elseif device ~= "cpu" then
     value = kind == "onnx" and value:to(device) or moved(value, device, {})
   end
   return value, metadata, left_out

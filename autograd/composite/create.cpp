@@ -7,6 +7,7 @@
 #include "autograd/tape.h"
 #include "autograd/uses_composite_create.h"
 #include "tensor/core/plain_copy.h"
+#include "tensor/program/made_memory.h"
 #include "tensor/runtime/execution.h"
 #include "tensor/runtime/interrupt.h"
 #include "tensor/shapes/create.h"
@@ -14,14 +15,14 @@
 namespace moonlet {
 
 Tensor empty_composite(const Dims& size, Options options) {
-  return shown_empty(empty_plain(size, options), "empty");
+  return shown_empty(program::made_memory(empty_plain(size, options)), "empty");
 }
 
 Tensor empty_in_format_composite(const Dims& size, MemoryFormat format, Options options) {
   check(format != MemoryFormat::Preserve,
         "empty: memory_format \"preserve_format\" has no tensor to follow; use empty_like");
-  return shown_empty(empty_strided(size, format_strides(format, size, "empty"), options, "empty"),
-                     "empty");
+  const Dims strides = format_strides(format, size, "empty");
+  return shown_empty(program::made_memory(empty_strided(size, strides, options, "empty")), "empty");
 }
 
 Tensor zeros_composite(const Dims& size, Options options) {
@@ -30,7 +31,7 @@ Tensor zeros_composite(const Dims& size, Options options) {
 Tensor ones_composite(const Dims& size, Options options) { return full(size, int64_t{1}, options); }
 
 Tensor full_composite(const Dims& size, Scalar value, Options options) {
-  Tensor y = empty_plain(size, options, "full");
+  Tensor y = program::made_memory(empty_plain(size, options, "full"));
   fill_(y, value);
   return y;
 }
@@ -39,9 +40,9 @@ Tensor empty_like_composite(const Tensor& x, std::optional<DType> dtype,
                             std::optional<Device> device,
                             std::optional<MemoryFormat> memory_format) {
   const Options options{dtype.value_or(x.dtype()), device.value_or(x.device())};
-  return shown_empty(
-      empty_like_plain(x, memory_format.value_or(MemoryFormat::Preserve), options, "empty_like"),
-      "empty_like");
+  return shown_empty(program::made_memory(empty_like_plain(
+                         x, memory_format.value_or(MemoryFormat::Preserve), options, "empty_like")),
+                     "empty_like");
 }
 
 Tensor zeros_like_composite(const Tensor& x, std::optional<DType> dtype,
@@ -67,7 +68,7 @@ Tensor full_like_composite(const Tensor& x, Scalar value, std::optional<DType> d
 Tensor new_empty_composite(const Tensor& x, const Dims& size, std::optional<DType> dtype,
                            std::optional<Device> device) {
   const Options options{dtype.value_or(x.dtype()), device.value_or(x.device())};
-  return shown_empty(empty_plain(size, options, "new_empty"), "new_empty");
+  return shown_empty(program::made_memory(empty_plain(size, options, "new_empty")), "new_empty");
 }
 
 Tensor new_full_composite(const Tensor& x, const Dims& size, Scalar value,

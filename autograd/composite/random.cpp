@@ -4,6 +4,7 @@
 
 #include "autograd/host_value.h"
 #include "autograd/uses_composite_random.h"
+#include "tensor/program/made_memory.h"
 #include "tensor/runtime/execution.h"
 #include "tensor/shapes/random.h"
 
@@ -31,21 +32,21 @@ void fill_normal(Tensor& y, Generator* generator) {
 }  // namespace
 
 Tensor rand_composite(const Dims& size, Generator* generator, Options options) {
-  Tensor y = empty_plain(size, options, "rand");
+  Tensor y = program::made_memory(empty_plain(size, options, "rand"));
   fill_uniform(y, generator);
   return y;
 }
 
 Tensor randn_composite(const Dims& size, Generator* generator, Options options) {
-  Tensor y = empty_plain(size, options, "randn");
+  Tensor y = program::made_memory(empty_plain(size, options, "randn"));
   fill_normal(y, generator);
   return y;
 }
 
 Tensor randint_composite(int64_t low, int64_t high, const Dims& size, std::optional<DType> dtype,
                          std::optional<Device> device, Generator* generator) {
-  Tensor y = empty_plain(
-      size, {dtype.value_or(DType::Int64), device.value_or(execution.default_device)}, "randint");
+  const Options options{dtype.value_or(DType::Int64), device.value_or(execution.default_device)};
+  Tensor y = program::made_memory(empty_plain(size, options, "randint"));
   random_(y, low, high, generator);
   return y;
 }
@@ -168,7 +169,7 @@ Tensor normal_of_composite(const Operand& mean, const Operand& std, Generator* g
 Tensor normal_sized_composite(double mean, double std, const Dims& size, Generator* generator,
                               Options options) {
   check(std >= 0, "normal: std = ", std, " is negative");
-  Tensor y = empty_plain(size, options, "normal");
+  Tensor y = program::made_memory(empty_plain(size, options, "normal"));
   const double part = is_complex(options.dtype) ? std * std::sqrt(0.5) : std;
   fill_parts(y, [&](Tensor& x) { normal_(x, 0, part, generator); });
   return mean == 0 ? y : add(y, mean);

@@ -22,7 +22,7 @@ namespace {
 bool has_memory(const Tensor& x) { return !x.device().is_batched(); }
 
 Tensor plain_zeros(const Dims& sizes, Options options, const char* op) {
-  if (options.device.is_batched()) return zeros(sizes, options);
+  if (options.device.is_batched() || execution.capture != nullptr) return zeros(sizes, options);
   Tensor out = empty_plain(sizes, options, op);
   fill_plain(out, Scalar(0), op);
   return out;
@@ -64,7 +64,10 @@ Tensor strided_sums(int64_t length, const Tensor& g, const Dims& size, const Dim
   const Tensor zeros = plain_zeros({length}, options_of(g), kOp);
   if (!derivatives_wanted() && has_memory(g) && !overlaps_itself(size, stride)) {
     Tensor part = part_of(zeros, size, stride, offset);
-    copy_plain(part, g, kOp);
+    if (execution.capture != nullptr)
+      copy_(part, g);
+    else
+      copy_plain(part, g, kOp);
     return zeros;
   }
   const Tensor shown = strided_positions(size, stride, offset, g.device().real());

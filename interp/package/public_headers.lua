@@ -11,8 +11,8 @@ if prefix and folder:sub(1, 1) ~= "/" then folder = prefix .. "/" .. folder end
 
 local roots = { "autograd/custom_function.h", "interp/embed/func.h", "interp/embed/moonlet.h",
   "interp/embed/io.h", "interp/embed/lua_api.h", "interp/embed/ops.h", "tensor/core/boxing.h",
-  "tensor/core/op_info.h", "tensor/core/typed_storage.h", "tensor/runtime/modes.h",
-  "tensor/runtime/streams.h" }
+  "tensor/core/op_info.h", "tensor/core/typed_storage.h", "tensor/program/program.h",
+  "tensor/runtime/modes.h", "tensor/runtime/streams.h" }
 
 local function read(path)
   for _, root in ipairs { source, build } do
@@ -31,6 +31,7 @@ end
 local function public_name(path)
   if path == "interp/embed/lua_api.h" then return "moonlet/lua.h" end
   return "moonlet/" .. path:gsub("^interp/embed/", ""):gsub("^interp/", "")
+    :gsub("^tensor/program/program%.h$", "program.h")
     :gsub("^tensor/core/", "tensor/"):gsub("^tensor/runtime/", "tensor/")
     :gsub("^tensor/functors/", "tensor/")
 end

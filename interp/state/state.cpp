@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "interp/binding/io.h"
+#include "interp/binding/program/program.h"
 #include "interp/binding/signature_reader.h"
 #include "interp/modules/modules.h"
 #include "interp/state/blame.h"
@@ -200,6 +201,7 @@ void install_modules(lua_State* L) {
   preload(L, "moonlet.nearest", luaopen_moonlet_nearest);
   preload(L, "moonlet.numbers", luaopen_moonlet_numbers);
   preload(L, "moonlet.onnx_codec", luaopen_moonlet_onnx_codec);
+  preload(L, "moonlet.programs", luaopen_moonlet_programs);
   preload(L, "moonlet.raster", luaopen_moonlet_raster);
   preload(L, "moonlet.regex", luaopen_moonlet_regex);
   preload(L, "moonlet.signature_reader", luaopen_moonlet_signature_reader);

@@ -7,13 +7,13 @@ kinds.titles = {
   safetensors = "a safetensors file", index = "an index of several files",
   torch = "a file of torch.save", zip = "a zip archive", npy = "a NumPy array",
   npz = "a NumPy archive", legacy = "a file of torch.save before PyTorch 1.6",
-  torch7 = "a Torch7 file", gguf = "a GGUF file", onnx = "an ONNX model",
+  torch7 = "a Torch7 file", gguf = "a GGUF file", onnx = "an ONNX model", program = "a program",
 }
 
 -- The format that the end of a name stands for, where it does.
 local BY_NAME = { { "%.index%.json$", "index" }, { "%.safetensors$", "safetensors" },
   { "%.pth?$", "torch" }, { "%.npy$", "npy" }, { "%.npz$", "npz" }, { "%.t7$", "torch7" },
-  { "%.gguf$", "gguf" }, { "%.onnx$", "onnx" } }
+  { "%.gguf$", "gguf" }, { "%.onnx$", "onnx" }, { "%.mlp$", "program" } }
 
 -- What a file of another format begins with, what it is, and what reads it, if anything does.
 local OTHERS = {
@@ -48,6 +48,11 @@ local function is_safetensors(head)
   return length >= 0 and length <= 100000000 and head:sub(9, 9) == "{"
 end
 
+-- A safetensors file whose first metadata are a graph.
+local function is_program(head)
+  return head:find('{"__metadata__":{"moonlet.program":', 9, true) == 9
+end
+
 local function is_torch7(head)
   return head:find "^[\3\4]\0\0\0\1\0\0\0" ~= nil or head:find "^[34]\r?\n1\r?\n" ~= nil
 end
@@ -69,7 +74,7 @@ function kinds.of_bytes(head)
   if head:find "^\x93NUMPY" then return "npy" end
   if head:find "^GGUF" then return "gguf" end
   if head:find(LEGACY) then return "legacy" end
-  if is_safetensors(head) then return "safetensors" end
+  if is_safetensors(head) then return is_program(head) and "program" or "safetensors" end
   if is_torch7(head) then return "torch7" end
   for _, other in ipairs(OTHERS) do
     if head:find(other[1]) then return nil, other[2], other[3] end

@@ -252,12 +252,37 @@ local function reals(list)
   end
 end
 
+-- What a compiled step asks for the numbers of its op before each run, and tells after it. It has no
+-- numbers once parameters that were stepped together count apart.
+local function source_of(self, list, group)
+  local row, counted, states, now = self.row, self.counted, list.states, nil
+  local lists = 2 + #row.states
+  return function(done)
+    if done then
+      for j = 1, #states do
+        for i = 1, #counted do states[j][counted[i]] = now[counted[i]] end
+      end
+      return
+    end
+    for j = 2, #states do
+      for i = 1, #counted do
+        if states[j][counted[i]] ~= states[1][counted[i]] then return end
+      end
+    end
+    now = expressions.numbers(row, numbers.options(group, self), states[1], false)
+    return select(lists + 1, expressions.arguments(row, {}, {}, {}, now))
+  end
+end
+
 -- A step of all parameters of a list in one call.
 local function step_in_core(self, list, group)
   local row, o = self.row, numbers.options(group, self)
   local now = expressions.numbers(row, o, list.numbers, list.first)
   reals(list)
   ml._internal[row.op](expressions.arguments(row, list.x, list.g, list.kept, now))
+  if not list.first and ml._compiled.is_capturing() then
+    ml._compiled.vary(source_of(self, list, group), list.states, self.counted, group)
+  end
   local counted = self.counted
   for i = 1, #counted do
     local key = counted[i]

@@ -19,6 +19,7 @@ struct RawOp {
   const char* schema;
   OpKind kind;
   bool random = false;
+  bool checks = false;  // may raise an error for elements that it reads: an index, a matrix
   // The forms, null where there is none. Dims are wrapped. In the out form the results come first
   // among the arguments, and several are not given back; the in-place form gives its first
   // argument.
@@ -26,6 +27,9 @@ struct RawOp {
   uint32_t tensors = 0;  // the row's arguments that are tensors, numbers in their place too, by bit
   // Of pointwise ops.
   const PointwiseOp* pointwise = nullptr;
+  // The kernel itself, of ops that add no more to it than checks and new results: for a call that
+  // was made before on tensors of the same geometry. Arguments as of the plain form.
+  void (*kernel)(std::span<const BoxedValue> arguments, std::span<Tensor> results) = nullptr;
 
   Call form(OpInfo::Form which) const {
     return which == OpInfo::Form::Plain ? plain : which == OpInfo::Form::InPlace ? inplace : out;

@@ -4,6 +4,7 @@
 #include "tensor/core/dispatch.h"
 #include "tensor/core/memory_overlap.h"
 #include "tensor/core/warning.h"
+#include "tensor/pointwise/dtypes.h"
 #include "tensor/raw_compare.h"
 #include "tensor/runtime/execution.h"
 
@@ -241,6 +242,15 @@ void launch_into(const PointwiseOp& op, const Inputs& in, DType computed, Params
 }
 
 }  // namespace
+
+PointwiseDTypes pointwise_dtypes(const PointwiseOp& op, std::span<const Operand* const> operands,
+                                 Params params) {
+  Inputs in;
+  for (const Operand* x : operands) in.add(x);
+  check_inputs(op, in);
+  const DType computed = computation_dtype(op, in, params);
+  return {compute_dtype(computed), result_dtype(op, computed)};
+}
 
 Tensor run_pointwise(const PointwiseOp& op, std::initializer_list<const Operand*> operands,
                      std::initializer_list<Scalar> numbers) {

@@ -1,5 +1,5 @@
-// tensor/program/arena.h: places blocks in one arena at the time a plan is made: each is taken for
-// a while, and what is given back is used again.
+// tensor/program/arena.h: offsets of blocks in one arena, for a plan: each is taken for a while,
+// and what is given back is used again.
 #pragma once
 
 #include <cstdint>

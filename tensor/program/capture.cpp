@@ -2,6 +2,7 @@
 #include "tensor/program/capture.h"
 
 #include "tensor/core/error.h"
+#include "tensor/program/made_memory.h"
 
 namespace moonlet::program {
 
@@ -12,6 +13,19 @@ namespace {
 bool is_at(const Value& value, const Tensor& t) {
   return value.dtype == t.dtype() && value.offset == t.offset() && value.sizes == t.sizes() &&
          value.strides == t.strides();
+}
+
+TapeState tape_state_of(const BoxedValues& arguments) {
+  TapeState out{execution.grad_mode, {}};
+  const auto add = [&](const Tensor& t) {
+    if (t.defined()) out.required.push_back(t.requires_grad());
+  };
+  for (const BoxedValue& each : arguments) {
+    if (const auto* one = std::get_if<Tensor>(&each)) add(*one);
+    if (const auto* list = std::get_if<std::vector<Tensor>>(&each))
+      for (const Tensor& t : *list) add(t);
+  }
+  return out;
 }
 
 }  // namespace
@@ -56,11 +70,27 @@ void Capture::add_input(const Tensor& t) {
                                                     : add_value(t, Buffer::Kind::Input));
 }
 
+void Capture::add_made(const Tensor& t) {
+  if (!t.device().is_batched()) add_value(t, Buffer::Kind::Internal);
+}
+
 void Capture::name_parameter(const Tensor& t, std::string name) {
   names_.emplace(t.impl(), std::move(name));
 }
 
 void Capture::add_output(const Tensor& t) { graph_.outputs.push_back(value_of(t)); }
+
+int32_t Capture::vary_numbers() {
+  if (graph_.nodes.empty() || stopped_) return kNone;
+  return graph_.nodes.back().numbers = number_sources_++;
+}
+
+void Capture::note_gradient(const Tensor& leaf, const Tensor& now, bool is_read) {
+  if (!leaves_.emplace(leaf.impl(), leaf_gradients_.size()).second) return;
+  ValueId value = kNone;
+  if (now.defined()) value = knows(now) ? value_of(now) : add_value(now, Buffer::Kind::Input);
+  leaf_gradients_.push_back({leaf, now, value, is_read});
+}
 
 ValueId Capture::value_of(const Tensor& t) {
   if (const auto known = by_handle_.find(t.impl()); known != by_handle_.end()) {
@@ -141,6 +171,8 @@ void Capture::write(const OpInfo& op, const BoxedValues& arguments, const BoxedV
   node.results.reserve(results.size());
   for (const BoxedValue& each : results) node.results.push_back(result(each));
   graph_.nodes.push_back(std::move(node));
+  tape_.resize(graph_.nodes.size());
+  tape_.back() = tape_state_of(arguments);
 }
 
 CapturedCall::CapturedCall(const OpInfo& op, BoxedValues arguments)
@@ -160,6 +192,8 @@ void CapturedCall::finish(const BoxedValues& results) {
   finished_ = true;
   if (!capture_->stopped()) capture_->write(op_, arguments_, results);
 }
+
+void note_made_memory(const Tensor& t) { execution.capture->add_made(t); }
 
 void stop_capture(const char* by, const char* reason) {
   execution.capture->stop(std::string(by) + ' ' + reason);

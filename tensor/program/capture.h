@@ -14,6 +14,13 @@
 
 namespace moonlet::program {
 
+// How the tape met a node: whether grad mode was on, and which of the tensors among its arguments,
+// in the order of `each_argument`, required grad.
+struct TapeState {
+  bool grad_mode = true;
+  std::vector<bool> required;  // empty: all that do
+};
+
 class Capture {
  public:
   Capture();
@@ -26,10 +33,27 @@ class Capture {
 
   // The next input of the graph. Before the ops that use it.
   void add_input(const Tensor& t);
+  // A tensor of new memory that ops are about to fill.
+  void add_made(const Tensor& t);
   // What a tensor that is no input is called, should it be used.
   void name_parameter(const Tensor& t, std::string name);
   // The next output.
   void add_output(const Tensor& t);
+
+  // The node that was written last gets its numbers from a source of its own from now on, whose
+  // index this gives; kNone where there is no node.
+  int32_t vary_numbers();
+
+  // A leaf whose gradient the function reads, sets or adds to.
+  struct LeafGradient {
+    Tensor leaf;
+    Tensor before;          // what it was at first; may be undefined
+    ValueId value = kNone;  // that of `before`
+    bool was_read = false;  // and so must be defined, or not, again
+  };
+  // Notes the gradient that a leaf has, before it changes or as it is read.
+  void note_gradient(const Tensor& leaf, const Tensor& now, bool is_read);
+  const std::vector<LeafGradient>& leaf_gradients() const { return leaf_gradients_; }
 
   // Ends the capture: what was written down is no whole function. The first reason stays.
   void stop(std::string reason);
@@ -46,6 +70,11 @@ class Capture {
 
   const Graph& graph() const { return graph_; }
   Graph& graph() { return graph_; }
+  // Makes a value an input, behind those there are.
+  void add_input(ValueId value) { graph_.inputs.push_back(value); }
+  TapeState tape_state(size_t node) const {
+    return node < tape_.size() ? tape_[node] : TapeState();
+  }
   Graph take() { return std::move(graph_); }
 
  private:
@@ -58,12 +87,16 @@ class Capture {
   int32_t line();
 
   Graph graph_;
-  std::vector<Tensor> held_;  // by value
+  std::vector<TapeState> tape_;  // by node
+  std::vector<Tensor> held_;     // by value
   std::vector<Tensor> more_handles_;
   std::unordered_map<const TensorImpl*, ValueId> by_handle_;
   std::unordered_map<const Storage*, ValueId> by_storage_;  // the first value on it
   std::unordered_map<const TensorImpl*, std::string> names_;
   std::unordered_map<std::string, int32_t> lines_;
+  std::vector<LeafGradient> leaf_gradients_;
+  std::unordered_map<const TensorImpl*, size_t> leaves_;  // indices of leaf_gradients_
+  int32_t number_sources_ = 0;
   std::optional<std::string> stopped_;
   std::string stopped_at_;
 };

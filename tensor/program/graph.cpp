@@ -47,7 +47,7 @@ void write_value(std::ostream& out, const BoxedValue& value) {
         } else if constexpr (std::is_same_v<T, MemoryFormat>)
           out << "memory_format " << static_cast<int>(v);
         else if constexpr (std::is_same_v<T, Options>)
-          out << text(v.dtype, ' ', v.device);
+          out << text(v.dtype, " ", v.device);
         else if constexpr (std::is_same_v<T, Generator*>)
           out << (v ? "generator" : "nil");
         else if constexpr (std::is_same_v<T, Tensor> || std::is_same_v<T, std::vector<Tensor>>)
@@ -81,7 +81,7 @@ void write_argument(std::ostream& out, const Argument& argument) {
 
 void write_type(std::ostream& out, const Graph& graph, ValueId id) {
   const Value& v = graph.values[id];
-  out << text(v.dtype, ' ', v.sizes);
+  out << text(v.dtype, " ", v.sizes);
   if (!is_contiguous(v.sizes, v.strides, MemoryFormat::Contiguous))
     out << text(" strides ", v.strides);
 }
@@ -116,10 +116,14 @@ void write_node(std::ostream& out, const Graph& graph, const Node& node) {
     separator = ", ";
     write_type(out, graph, id);
   });
-  out << '\n';
 }
 
 }  // namespace
+
+bool is_number(const BoxedValue& value) {
+  return std::holds_alternative<double>(value) || std::holds_alternative<int64_t>(value) ||
+         std::holds_alternative<bool>(value) || std::holds_alternative<Scalar>(value);
+}
 
 bool writes(const Node& node, int i) {
   if (node.form == OpInfo::Form::InPlace && i == 0) return true;
@@ -143,11 +147,26 @@ std::string to_string(const Graph& graph) {
   };
   for (const ValueId id : graph.inputs) declare("input", id, "");
   for (const Parameter& p : graph.parameters) declare("parameter", p.value, p.name);
-  for (const Node& node : graph.nodes) write_node(out, graph, node);
+  for (const Node& node : graph.nodes) {
+    write_node(out, graph, node);
+    out << '\n';
+  }
   out << "return";
   for (size_t i = 0; i < graph.outputs.size(); ++i)
     out << (i > 0 ? ", %" : " %") << graph.outputs[i];
   out << '\n';
+  return out.str();
+}
+
+std::string to_string(const Graph& graph, const Node& node) {
+  std::ostringstream out;
+  write_node(out, graph, node);
+  return out.str();
+}
+
+std::string type_text(const Graph& graph, ValueId id) {
+  std::ostringstream out;
+  write_type(out, graph, id);
   return out.str();
 }
 

@@ -4,7 +4,8 @@
 //
 // The memory is explicit: a value is a tensor on a buffer, views are values on the buffer of what
 // they view, and an op in place writes the buffer of its first argument. The order of nodes is
-// right; two nodes may change places when neither writes a buffer that the other uses.
+// right; two nodes may change places when neither writes a buffer that the other uses. An internal
+// value that no node gives as its result is new memory, which the first node that uses it writes.
 #pragma once
 
 #include <cstdint>
@@ -57,6 +58,10 @@ struct Node {
   // Of the in-place form the first argument's value again, of the out form those of the outs.
   std::vector<Result> results;
   int32_t line = kNone;  // the script's: index into Graph::lines
+  // Where not kNone, the arguments that are numbers are given anew before each run, by the source
+  // of that index (Runner::set_numbers): such as what an optimiser computes of the number of the
+  // step.
+  int32_t numbers = kNone;
 };
 
 // A tensor that the function did not get as an argument: a weight, a constant.
@@ -116,11 +121,21 @@ void each_written(const Node& node, F&& f) {
   }
 }
 
+// Whether an argument is a number.
+bool is_number(const BoxedValue& value);
+inline bool is_number(const Argument& argument) {
+  const auto* value = std::get_if<BoxedValue>(&argument);
+  return value != nullptr && is_number(*value);
+}
+
 // Whether a node only makes views: nothing runs for it.
 inline bool is_view(const Node& node) { return node.op->kind == OpKind::View; }
 
 // A line per node, for people and for tests:
 //   %3 = add(%1, %2, 1) : float32 (2, 3)
 std::string to_string(const Graph& graph);
+// The line of one node, without its end; the dtype and sizes of a value, "float32 (2, 3)".
+std::string to_string(const Graph& graph, const Node& node);
+std::string type_text(const Graph& graph, ValueId id);
 
 }  // namespace moonlet::program

@@ -1,16 +1,18 @@
-// tensor/program/plan.cpp: chooses how each node runs, and places buffers by when they are used.
+// tensor/program/plan.cpp: chooses how each node runs, and where buffers lie, by when they are
+// used.
 #include "tensor/program/plan.h"
 
 #include <algorithm>
 
 #include "tensor/core/error.h"
 #include "tensor/program/arena.h"
+#include "tensor/program/passes/passes.h"
 
 namespace moonlet::program {
 
 namespace {
 
-using Place = Placement::Place;
+using Kind = Allocation::Kind;
 
 // When a buffer is made and used last, as indices of steps.
 struct Life {
@@ -43,9 +45,10 @@ Step::Kind kind_of(const Graph& graph, const Node& node) {
   using Form = OpInfo::Form;
   const bool computes =
       node.form == Form::Plain ? makes_all_results(graph, node) : node.form == Form::InPlace;
-  if (node.op->pointwise != nullptr && computes && has_one_result(node))
+  if (node.op->pointwise != nullptr && node.numbers == kNone && computes && has_one_result(node))
     return Step::Kind::Pointwise;
   if (node.form != Form::Plain || !computes) return Step::Kind::AsIs;
+  if (node.op->kernel != nullptr) return Step::Kind::Kernel;
   if (node.op->out != nullptr) return Step::Kind::Out;
   const bool copied = node.op->kind == OpKind::Update && node.op->inplace != nullptr &&
                       has_one_result(node) && std::holds_alternative<ValueRef>(node.arguments[0]);
@@ -89,20 +92,31 @@ BufferId reusable(const Graph& graph, const Step& step, const std::vector<Life>&
 
 }  // namespace
 
-std::shared_ptr<const Plan> Plan::make(Graph graph) {
+std::shared_ptr<const Plan> Plan::make(Graph graph, const PlanOptions& options) {
   std::shared_ptr<Plan> plan(new Plan);
   plan->graph_ = std::move(graph);
-  plan->choose_steps();
-  plan->place_buffers();
+  if (options.optimize) run_passes(plan->graph_);
+  plan->choose_steps(options.optimize);
+  plan->allocate_buffers();
   return plan;
 }
 
-void Plan::choose_steps() {
-  for (int32_t i = 0; i < static_cast<int32_t>(graph_.nodes.size()); ++i) {
+void Plan::choose_steps(bool optimize) {
+  bool fuse = optimize;
+  for (const Buffer& buffer : graph_.buffers) fuse = fuse && has_executor(buffer.device.type);
+  if (fuse) {
+    for (Group& each : group(graph_)) add_step(std::move(each));
+  } else {
+    for (int32_t i = 0; i < static_cast<int32_t>(graph_.nodes.size()); ++i)
+      if (!is_view(graph_.nodes[i])) add_step({{i}, std::nullopt, {}});
+  }
+}
+
+void Plan::add_step(Group group) {
+  const int32_t first = group.nodes.front();
+  for (const int32_t i : group.nodes) {
     const Node& node = graph_.nodes[i];
-    if (is_view(node)) continue;
     check(node.op->form(node.form) != nullptr, node.op->name, ": a program has no such form of it");
-    steps_.push_back({kind_of(graph_, node), i});
     each_written(node, [&](ValueId id) {
       const BufferId b = graph_.values[id].buffer;
       const bool internal = graph_.buffers[b].kind == Buffer::Kind::Internal;
@@ -110,39 +124,52 @@ void Plan::choose_steps() {
         written_.push_back(b);
     });
   }
+  if (!group.loop) return steps_.push_back({kind_of(graph_, graph_.nodes[first]), first});
+  steps_.push_back({Step::Kind::Loop, first, static_cast<int32_t>(loops_.size())});
+  auto executor = make_executor(*group.loop);
+  loops_.push_back({std::move(group), std::move(executor)});
 }
 
-void Plan::place_buffers() {
+template <class F>
+void Plan::each_buffer(const Step& step, F&& f) const {
+  if (step.kind == Step::Kind::Loop) {
+    for (const BufferId b : loops_[step.loop].group.slots) f(b);
+    return;
+  }
+  const Node& node = graph_.nodes[step.node];
+  each_argument(node, [&](ValueId id) { f(graph_.values[id].buffer); });
+  each_result(node, [&](ValueId id) { f(graph_.values[id].buffer); });
+}
+
+void Plan::allocate_buffers() {
   const size_t count = graph_.buffers.size();
-  placements_.resize(count);
+  allocations_.resize(count);
   std::vector<Life> lives(count);
   std::vector<bool> escapes(count);
   for (int s = 0; s < static_cast<int>(steps_.size()); ++s) {
-    const auto use = [&](ValueId id) { lives[graph_.values[id].buffer].use(s); };
+    each_buffer(steps_[s], [&](BufferId b) { lives[b].use(s); });
     const Node& node = graph_.nodes[steps_[s].node];
-    each_argument(node, use);
-    each_result(node, use);
     if (steps_[s].kind != Step::Kind::AsIs || node.form != OpInfo::Form::Plain) continue;
     each_result(node, [&](ValueId id) {
-      Placement& placed = placements_[graph_.values[id].buffer];
+      Allocation& given = allocations_[graph_.values[id].buffer];
       if (graph_.buffers[graph_.values[id].buffer].kind == Buffer::Kind::Internal &&
-          placed.place == Place::Nowhere && lives[graph_.values[id].buffer].begin == s)
-        placed.place = Place::ByNode;
+          given.kind == Kind::None && lives[graph_.values[id].buffer].begin == s)
+        given.kind = Kind::Node;
     });
   }
   for (const ValueId id : graph_.outputs) escapes[graph_.values[id].buffer] = true;
 
   std::vector<std::vector<BufferId>> begin_at(steps_.size()), end_at(steps_.size());
   for (size_t b = 0; b < count; ++b) {
-    Placement& placed = placements_[b];
+    Allocation& given = allocations_[b];
     const Buffer& buffer = graph_.buffers[b];
-    if (buffer.kind == Buffer::Kind::Input) placed.place = Place::Given;
-    if (buffer.kind == Buffer::Kind::Parameter) placed.place = Place::Held;
-    if (buffer.kind != Buffer::Kind::Internal || placed.place == Place::ByNode) continue;
+    if (buffer.kind == Buffer::Kind::Input) given.kind = Kind::Input;
+    if (buffer.kind == Buffer::Kind::Parameter) given.kind = Kind::Parameter;
+    if (buffer.kind != Buffer::Kind::Internal || given.kind == Kind::Node) continue;
     device_ = buffer.device;
-    if (escapes[b]) placed.place = Place::Fresh;
+    if (escapes[b]) given.kind = Kind::Output;
     if (escapes[b] || lives[b].begin == kNone) continue;
-    placed.place = Place::Arena;
+    given.kind = Kind::Arena;
     begin_at[lives[b].begin].push_back(static_cast<BufferId>(b));
     end_at[lives[b].end].push_back(static_cast<BufferId>(b));
   }
@@ -154,13 +181,13 @@ void Plan::place_buffers() {
       const BufferId taken = reusable(graph_, steps_[s], lives, s);
       const auto ends = std::find(ended.begin(), ended.end(), taken);
       if (ends == ended.end()) {
-        placements_[made].offset = arena.take(graph_.buffers[made].bytes);
+        allocations_[made].offset = arena.take(graph_.buffers[made].bytes);
       } else {
-        placements_[made].offset = placements_[taken].offset;
+        allocations_[made].offset = allocations_[taken].offset;
         ended.erase(ends);
       }
     }
-    for (const BufferId b : ended) arena.give_back(placements_[b].offset, graph_.buffers[b].bytes);
+    for (const BufferId b : ended) arena.give_back(allocations_[b].offset, graph_.buffers[b].bytes);
   }
   arena_bytes_ = arena.bytes();
 }

@@ -5,44 +5,59 @@
 #include <memory>
 #include <vector>
 
-#include "tensor/program/graph.h"
+#include "tensor/program/fusion/executor.h"
+#include "tensor/program/fusion/group.h"
 
 namespace moonlet::program {
 
 // Where a buffer lies.
-struct Placement {
-  enum class Place : uint8_t {
-    Given,   // in the memory of an input
-    Held,    // in that of a parameter
-    Arena,   // at an offset of the runner's one block
-    Fresh,   // in memory of its own at each run: an output's
-    ByNode,  // in what the node that makes it allocates
-    Nowhere  // nothing uses it
+struct Allocation {
+  enum class Kind : uint8_t {
+    Input,      // in the memory of an input
+    Parameter,  // in that of a parameter
+    Arena,      // at an offset of the runner's one block
+    Output,     // in memory of its own at each run: an output's
+    Node,       // in what the node that makes it allocates
+    None        // nothing uses it
   };
-  Place place = Place::Nowhere;
+  Kind kind = Kind::None;
   int64_t offset = 0;  // in the arena, in bytes
 };
 
-// How a node runs.
+// How a node runs, or several.
 struct Step {
   enum class Kind : uint8_t {
+    Loop,       // several pointwise nodes in one pass
     Pointwise,  // the kernel of a pointwise op, on a layout that is worked out once
+    Kernel,     // the kernel alone, into memory of the plan
     Out,        // the out form of an op, into memory of the plan
     Copied,     // a copy of the first argument, and the in-place form on that
     AsIs        // the node's own form; a plain one allocates its results
   };
   Kind kind = Kind::AsIs;
-  int32_t node = kNone;
+  int32_t node = kNone;  // the first
+  int32_t loop = kNone;  // index into Plan::loops, of Kind::Loop
+};
+// Several nodes that run as one.
+struct LoopStep {
+  Group group;
+  std::unique_ptr<const LoopExecutor> executor;
+};
+
+// How a plan is made.
+struct PlanOptions {
+  bool optimize = true;  // passes over the graph, and loops of several nodes
 };
 
 class Plan {
  public:
   // Throws for a graph that does not fit together.
-  static std::shared_ptr<const Plan> make(Graph graph);
+  static std::shared_ptr<const Plan> make(Graph graph, const PlanOptions& options = {});
 
   const Graph& graph() const { return graph_; }
   const std::vector<Step>& steps() const { return steps_; }
-  const Placement& placement(BufferId buffer) const { return placements_[buffer]; }
+  const std::vector<LoopStep>& loops() const { return loops_; }
+  const Allocation& allocation(BufferId buffer) const { return allocations_[buffer]; }
   int64_t arena_bytes() const { return arena_bytes_; }
   // The device of all internal memory.
   Device device() const { return device_; }
@@ -51,12 +66,17 @@ class Plan {
 
  private:
   Plan() = default;
-  void choose_steps();
-  void place_buffers();
+  void choose_steps(bool optimize);
+  void add_step(Group group);
+  // Calls f(buffer) for each buffer that a step uses.
+  template <class F>
+  void each_buffer(const Step& step, F&& f) const;
+  void allocate_buffers();
 
   Graph graph_;
   std::vector<Step> steps_;
-  std::vector<Placement> placements_;
+  std::vector<LoopStep> loops_;
+  std::vector<Allocation> allocations_;
   std::vector<BufferId> written_;
   int64_t arena_bytes_ = 0;
   Device device_;

@@ -12,7 +12,7 @@ namespace moonlet::program {
 
 namespace {
 
-using Place = Placement::Place;
+using Kind = Allocation::Kind;
 
 int64_t byte_offset(const Value& v) { return v.offset * static_cast<int64_t>(size_of(v.dtype)); }
 int64_t byte_offset(const Tensor& t) {
@@ -50,8 +50,8 @@ class Runner::Unbind {
   ~Unbind() {
     runner_.results_.clear();
     for (size_t b = 0; b < runner_.on_.size(); ++b) {
-      const Place place = runner_.plan_->placement(static_cast<BufferId>(b)).place;
-      const bool kept = place == Place::Arena || place == Place::Held || place == Place::Nowhere;
+      const Kind kind = runner_.plan_->allocation(static_cast<BufferId>(b)).kind;
+      const bool kept = kind == Kind::Arena || kind == Kind::Parameter || kind == Kind::None;
       OnBuffer& on = runner_.on_[b];
       if (kept || on.storage == nullptr) continue;
       if (on.placeholder) {
@@ -74,7 +74,8 @@ Runner::Runner(std::shared_ptr<const Plan> plan)
       tensors_(plan_->graph().values.size()),
       on_(plan_->graph().buffers.size()),
       pointwise_(plan_->steps().size()),
-      calls_(plan_->steps().size()) {}
+      calls_(plan_->steps().size()),
+      loops_(plan_->steps().size()) {}
 
 Runner::~Runner() {
   for (OnBuffer& on : on_) {
@@ -104,11 +105,19 @@ void Runner::check_inputs(std::span<const Tensor> inputs) const {
     const Device expected = graph.buffers[v.buffer].device;
     check(t.device() == expected, "program: expected input ", i + 1, " on ", expected, ", got ",
           t.device());
-    for (const BufferId written : plan_->written())
-      check(
-          written == v.buffer || on_[written].storage != &t.storage(), "program: input ", i + 1,
-          " shares memory with a tensor that the program changes, which it did not when captured");
   }
+}
+
+// What the program writes is read through no other input.
+void Runner::check_apart(std::span<const Tensor> inputs) const {
+  const Graph& graph = plan_->graph();
+  for (const BufferId written : plan_->written())
+    for (size_t i = 0; i < inputs.size(); ++i)
+      check(
+          graph.values[graph.inputs[i]].buffer == written ||
+              on_[written].storage != &inputs[i].storage(),
+          "program: input ", i + 1,
+          " shares memory with a tensor that the program changes, which it did not when captured");
 }
 
 // The buffer lies in that storage from now on.
@@ -142,8 +151,8 @@ void Runner::bind_arena() {
   Storage* const arena =
       Storage::allocate(static_cast<size_t>(plan_->arena_bytes()), plan_->device());
   for (size_t b = 0; b < on_.size(); ++b) {
-    const Placement& placed = plan_->placement(static_cast<BufferId>(b));
-    if (placed.place == Place::Arena) bind(static_cast<BufferId>(b), *arena, placed.offset);
+    const Allocation& given = plan_->allocation(static_cast<BufferId>(b));
+    if (given.kind == Kind::Arena) bind(static_cast<BufferId>(b), *arena, given.offset);
   }
   arena->release();
 }
@@ -157,7 +166,7 @@ void Runner::bind_outputs(std::span<const Tensor> inputs, std::span<const Tensor
   for (size_t i = 0; i < outputs.size() && i < graph.outputs.size(); ++i) {
     const Value& v = graph.values[graph.outputs[i]];
     const Tensor& t = outputs[i];
-    if (plan_->placement(v.buffer).place != Place::Fresh || !t.defined() || !has_geometry(t, v))
+    if (plan_->allocation(v.buffer).kind != Kind::Output || !t.defined() || !has_geometry(t, v))
       continue;
     const bool whole =
         byte_offset(v) == 0 && is_dense(v.sizes, v.strides) &&
@@ -172,7 +181,7 @@ void Runner::bind_outputs(std::span<const Tensor> inputs, std::span<const Tensor
   for (size_t b = 0; b < on_.size(); ++b) {
     OnBuffer& on = on_[b];
     const bool bound = on.storage != nullptr && on.storage != on.placeholder;
-    if (plan_->placement(static_cast<BufferId>(b)).place != Place::Fresh || bound) continue;
+    if (plan_->allocation(static_cast<BufferId>(b)).kind != Kind::Output || bound) continue;
     const Buffer& buffer = graph.buffers[b];
     Storage* const made = Storage::allocate(static_cast<size_t>(buffer.bytes), buffer.device);
     bind(static_cast<BufferId>(b), *made, 0);
@@ -194,7 +203,7 @@ void Runner::bind_all(std::span<const Tensor> inputs, std::span<const Tensor> ou
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Value& v = graph.values[graph.inputs[i]];
     const int64_t shift = byte_offset(inputs[i]) - byte_offset(v);
-    if (plan_->placement(v.buffer).place != Place::Given) continue;
+    if (plan_->allocation(v.buffer).kind != Kind::Input) continue;
     if (seen[v.buffer])
       check(on_[v.buffer].storage == &inputs[i].storage() && on_[v.buffer].shift == shift,
             "program: input ", i + 1, " no longer shares memory with another input");
@@ -202,6 +211,7 @@ void Runner::bind_all(std::span<const Tensor> inputs, std::span<const Tensor> ou
       bind(v.buffer, inputs[i].storage(), shift);
     seen[v.buffer] = true;
   }
+  check_apart(inputs);
   bind_outputs(inputs, outputs);
 }
 
@@ -289,6 +299,22 @@ bool Runner::prepare_pointwise_call(int step) {
   return true;
 }
 
+void Runner::prepare_loop(int step) {
+  const Graph& graph = plan_->graph();
+  const Group& group = plan_->loops()[plan_->steps()[step].loop].group;
+  auto call = std::make_unique<LoopCall>();
+  call->addresses.resize(group.slots.size());
+  for (size_t i = 0; i < group.slots.size(); ++i)
+    on_[group.slots[i]].patches.push_back({&call->addresses[i], 0});
+  for (const int32_t i : group.nodes)
+    each_written(graph.nodes[i], [&](ValueId id) {
+      if (graph.buffers[graph.values[id].buffer].kind == Buffer::Kind::Internal) return;
+      const PointwiseOp* const op = graph.nodes[i].op->pointwise;
+      call->changed.emplace_back(op ? op->inplace_name : graph.nodes[i].op->name, tensor(id));
+    });
+  loops_[step] = std::move(call);
+}
+
 void Runner::prepare_call(int step) {
   const Step& plan = plan_->steps()[step];
   const Node& node = plan_->graph().nodes[plan.node];
@@ -296,6 +322,10 @@ void Runner::prepare_call(int step) {
   const bool plain = node.form == OpInfo::Form::Plain;
   const bool into = plain && (plan.kind == Step::Kind::Out || plan.kind == Step::Kind::Pointwise);
   call->form = into ? node.op->out : node.op->form(node.form);
+  if (plan.kind == Step::Kind::Kernel) {
+    call->kernel = node.op->kernel;
+    for (const Result& r : node.results) call->results.push_back(tensor(std::get<ValueRef>(r).id));
+  }
   if (plan.kind == Step::Kind::Copied) {
     const ValueId made = std::get<ValueRef>(node.results[0]).id;
     call->form = node.op->inplace;
@@ -307,12 +337,34 @@ void Runner::prepare_call(int step) {
       call->arguments.emplace_back(tensor(std::get<ValueRef>(r).id));
   for (const Argument& each : node.arguments) call->arguments.push_back(boxed(each));
   if (plan.kind == Step::Kind::Copied) call->arguments[0] = call->copied[0];
+  if (node.numbers != kNone) give_numbers(*call, node.numbers);
   calls_[step] = std::move(call);
+}
+
+void Runner::give_numbers(Call& call, int32_t source) const {
+  if (source >= static_cast<int32_t>(numbers_.size())) return;
+  size_t next = 0;
+  const std::vector<BoxedValue>& given = numbers_[source];
+  for (BoxedValue& each : call.arguments)
+    if (is_number(each) && next < given.size()) each = given[next++];
+}
+
+void Runner::set_numbers(int32_t source, std::span<const BoxedValue> numbers) {
+  if (source >= static_cast<int32_t>(numbers_.size())) numbers_.resize(source + 1);
+  numbers_[source].assign(numbers.begin(), numbers.end());
+  for (size_t s = 0; s < calls_.size(); ++s) {
+    const Node& node = plan_->graph().nodes[plan_->steps()[s].node];
+    if (calls_[s] && node.numbers == source) give_numbers(*calls_[s], source);
+  }
 }
 
 void Runner::prepare() {
   for (OnBuffer& on : on_) on.patches.clear();  // of an attempt that threw
   for (int s = 0; s < static_cast<int>(plan_->steps().size()); ++s) {
+    if (plan_->steps()[s].kind == Step::Kind::Loop) {
+      prepare_loop(s);
+      continue;
+    }
     const bool done = plan_->steps()[s].kind == Step::Kind::Pointwise && prepare_pointwise_call(s);
     if (!done) prepare_call(s);
   }
@@ -325,8 +377,7 @@ void Runner::take_result(ValueId id, const Tensor& made) {
   check(made.defined() && has_geometry(made, v), op,
         ": the result has another dtype or shape than when the program was captured");
   const int64_t shift = byte_offset(made) - byte_offset(v);
-  if (plan_->placement(v.buffer).place == Place::ByNode)
-    return bind(v.buffer, made.storage(), shift);
+  if (plan_->allocation(v.buffer).kind == Kind::Node) return bind(v.buffer, made.storage(), shift);
   check(on_[v.buffer].storage == &made.storage() && on_[v.buffer].shift == shift, op,
         ": the result shares other memory than when the program was captured");
 }
@@ -345,10 +396,32 @@ void Runner::take_results(const Node& node) {
   }
 }
 
+// An error is of the node that it names.
+void Runner::run_loop(const LoopStep& loop, LoopCall& call) {
+  try {
+    loop.executor->run(call.addresses.data());
+  } catch (const Error& e) {
+    const std::string_view what = e.what();
+    for (const int32_t i : loop.group.nodes)
+      if (what.starts_with(std::string(plan_->graph().nodes[i].op->name) + ':')) {
+        at_ = i;
+        break;
+      }
+    throw;
+  }
+}
+
 void Runner::run_step(int step) {
   const Step& plan = plan_->steps()[step];
   at_ = plan.node;
   stop_if_requested();
+  if (LoopCall* const call = loops_[step].get()) {
+    for (const auto& [op, changed] : call->changed) {
+      check_writable(op, changed);
+      mark_changed(changed, op);
+    }
+    return run_loop(plan_->loops()[plan.loop], *call);
+  }
   if (PointwiseCall* const call = pointwise_[step].get()) {
     if (call->changed.defined()) {
       const char* const op = plan_->graph().nodes[plan.node].op->pointwise->inplace_name;
@@ -359,6 +432,7 @@ void Runner::run_step(int step) {
     return;
   }
   Call& call = *calls_[step];
+  if (call.kernel) return call.kernel(call.arguments, call.results);
   results_.clear();
   if (call.copy) call.copy(call.copied, results_);
   results_.clear();

@@ -23,6 +23,9 @@ class Runner {
   // have that of the graph's are written; the others become new tensors, or the inputs and
   // parameters that they are. Throws as the ops do; what was written in place until then stays.
   void run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs);
+  // Before a run: what the nodes of a source of numbers (Node::numbers) get instead of theirs, in
+  // order; of the same kinds.
+  void set_numbers(int32_t source, std::span<const BoxedValue> numbers);
   // "train.lua:12": the script's line of the op that ran last, or "".
   const std::string& line() const;
   const Plan& plan() const { return *plan_; }
@@ -35,12 +38,21 @@ class Runner {
     PreparedPointwise prepared;
     Tensor changed;  // what scripts may see change; undefined where nobody does
   };
+  // The addresses of a loop, and what scripts may see change.
+  struct LoopCall {
+    std::vector<char*> addresses;
+    std::vector<std::pair<const char*, Tensor>> changed;  // by an op
+  };
   struct Call {
     std::vector<BoxedValue> arguments;
     RawOp::Call form = nullptr;
+    decltype(RawOp::kernel) kernel = nullptr;  // instead of a form, with `results`
+    std::vector<Tensor> results;
     RawOp::Call copy = nullptr;  // of Step::Kind::Copied, to run first
     std::vector<BoxedValue> copied;
   };
+  void give_numbers(Call& call, int32_t source) const;
+
   // An address within a buffer that some layout holds.
   struct Patch {
     char** where;
@@ -56,16 +68,19 @@ class Runner {
   class Unbind;
 
   void check_inputs(std::span<const Tensor> inputs) const;
+  void check_apart(std::span<const Tensor> inputs) const;
   void bind(BufferId buffer, Storage& storage, int64_t shift);
   void bind_all(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   void bind_outputs(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   void bind_arena();
   void prepare();
   void prepare_call(int step);
+  void prepare_loop(int step);
   bool prepare_pointwise_call(int step);
   BoxedValue boxed(const Argument& argument);
   const Tensor& tensor(ValueId id);
   Tensor make_tensor(ValueId id);
+  void run_loop(const LoopStep& loop, LoopCall& call);
   void run_step(int step);
   void take_results(const Node& node);
   void take_result(ValueId id, const Tensor& made);
@@ -76,8 +91,10 @@ class Runner {
   std::vector<OnBuffer> on_;                               // by buffer
   std::vector<std::unique_ptr<PointwiseCall>> pointwise_;  // by step
   std::vector<std::unique_ptr<Call>> calls_;               // by step
+  std::vector<std::unique_ptr<LoopCall>> loops_;           // by step
   BoxedValues results_;
-  std::vector<bool> seen_;  // by buffer: inputs that are bound
+  std::vector<bool> seen_;                        // by buffer: inputs that are bound
+  std::vector<std::vector<BoxedValue>> numbers_;  // by source: those that were given last
   bool prepared_ = false;
   int32_t at_ = kNone;  // the node that runs, or ran last
 };

@@ -81,6 +81,7 @@ case $(pkg-config --static --libs moonlet) in *-lhwy*) fail 'pkg-config names a 
 if ldd host-static | grep -q -e moonlet -e 'liblua'; then fail "host-static needs a shared library"; fi
 [ "$("$program" -e 'print(1 + 1)')" = 2 ]
 
+. "$here/programs.sh"
 . "$here/other_luas.sh"
 
 # The CUDA plugin takes its symbols from the executable, from the library, or from the program.
@@ -124,6 +125,8 @@ if command -v cmake >/dev/null 2>&1; then
   }
   ./cmake/host
   ./cmake/host-static
+  ./cmake/program net.mlp wanted.bin
+  ./cmake/program-static net.mlp wanted.bin
   LUA_CPATH_5_4=$module ./cmake/own-state
 else
   echo 'cmake is not installed: its package is not tested'

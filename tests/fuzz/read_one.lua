@@ -50,7 +50,26 @@ end
 local function frames(path)
   return ml.data.read_image(path, { all_frames = true, apply_exif_orientation = true })
 end
-local readers = { pt = load, npy = load, npz = load, safetensors = load, t7 = load, gguf = load, onnx = run,
+-- A program is also run, on ones of the shapes that it takes, where they are small.
+local function run_program(path)
+  local program = ml.load(path)
+  local inputs, room = {}, 1 << 16
+  for i, input in ipairs(program:inputs()) do
+    local sizes = {}
+    for d, size in ipairs(input.sizes) do
+      sizes[d] = size < 0 and 2 or size
+      if sizes[d] > room then return nil end
+      room = room // math.max(sizes[d], 1)
+    end
+    inputs[i] = ml.ones(sizes, { dtype = input.dtype })
+  end
+  local results = table.pack(pcall(program._handle.run, program._handle, table.unpack(inputs)))
+  if results[1] then return results end
+  if results[2]:find "attempt to " or results[2]:find "bad argument" then error(results[2], 0) end
+  return nil
+end
+local readers = { mlp = run_program, pt = load, npy = load, npz = load, safetensors = load, t7 = load,
+  gguf = load, onnx = run,
   png = ml.data.read_image, jpg = ml.data.read_image, bmp = ml.data.read_image, gif = frames, webp = frames,
   wav = ml.data.read_wav, w64 = ml.data.read_wav, flac = ml.data.audio.load, ogg = ml.data.audio.load,
   csv = read_both, idx = ml.data.read_idx, gz = ml.data.read_table, json = tokenize }

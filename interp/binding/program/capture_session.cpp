@@ -13,13 +13,16 @@ namespace moonlet::binding {
 namespace {
 
 constexpr const char* kName = "moonlet.capture_session";
+// In the registry: the session that captures now.
+constexpr char kRunning = 0;
 
 struct Failure {
   std::string reason, line;
 };
 
 // The userdata. User values: 1 the compiled function, 2 the arguments, 3 the anchors of `made`, 4
-// the coroutine.
+// the coroutine, 5 the functions that give numbers and, behind each, the states and the names of
+// fields that it sets, and the group that it reads.
 struct Session {
   Session(lua_State* state, Compiled& of) : L(state), compiled(of) {}
   ~Session() { end(); }
@@ -81,7 +84,7 @@ int l_collect(lua_State* L) {
 }
 
 void push_new_session(lua_State* L, Compiled& compiled) {
-  new (lua_newuserdatauv(L, sizeof(Session), 4)) Session(L, compiled);
+  new (lua_newuserdatauv(L, sizeof(Session), 5)) Session(L, compiled);
   if (luaL_newmetatable(L, kName) != 0) {
     lua_pushcfunction(L, guard<l_close>);
     lua_setfield(L, -2, "__close");
@@ -146,9 +149,59 @@ Reason find_changes(lua_State* L, Entry& entry, int anchors, int first, int coun
   return {};
 }
 
-// Why the function must run so that the tape records it, or null: plans record nothing.
-const char* needs_tape(const ResultTree& results) {
-  return results.recorded() ? "its results require grad" : nullptr;
+// The numbers among the arguments of the nodes of a source.
+std::vector<BoxedValue> numbers_of(const program::Graph& graph, int32_t source) {
+  std::vector<BoxedValue> out;
+  for (const program::Node& node : graph.nodes)
+    for (const program::Argument& each : node.arguments)
+      if (node.numbers == source && program::is_number(each))
+        out.push_back(std::get<BoxedValue>(each));
+  return out;
+}
+
+// The learning rates are no guards either, where the function cannot have returned one.
+void free_rates(lua_State* L, Entry& entry) {
+  if (lua_getiuservalue(L, 1, 5) == LUA_TTABLE) {
+    const auto count = static_cast<lua_Integer>(lua_rawlen(L, -1)) / kPerSource;
+    for (lua_Integer i = 1; i <= count; ++i) {
+      lua_rawgeti(L, -1, kPerSource * i);
+      const void* const group = lua_topointer(L, -1);
+      lua_pop(L, 1);
+      lua_pushliteral(L, "lr");
+      entry.snapshot.free_number(L, group);
+    }
+  }
+  lua_pop(L, 1);
+}
+
+// The session's functions that give numbers become those of the entry: what they set is no guard
+// any more. The session lies at 1.
+void take_sources(lua_State* L, Entry& entry, int anchors, const program::Graph& graph) {
+  if (lua_getiuservalue(L, 1, 5) != LUA_TTABLE) {
+    lua_pop(L, 1);
+    return;
+  }
+  const int sources = lua_gettop(L);
+  const auto count = static_cast<lua_Integer>(lua_rawlen(L, sources)) / kPerSource;
+  entry.numbers.clear();
+  for (lua_Integer i = 0; i < count; ++i) {
+    entry.numbers.push_back(numbers_of(graph, static_cast<int32_t>(i)));
+    lua_rawgeti(L, sources, kPerSource * i + 2);
+    lua_rawgeti(L, sources, kPerSource * i + 3);
+    const auto tables = static_cast<lua_Integer>(lua_rawlen(L, -2));
+    const auto names = static_cast<lua_Integer>(lua_rawlen(L, -1));
+    for (lua_Integer t = 1; t <= tables; ++t) {
+      lua_rawgeti(L, -2, t);
+      const void* const table = lua_topointer(L, -1);
+      lua_pop(L, 1);
+      for (lua_Integer n = 1; n <= names; ++n) {
+        lua_rawgeti(L, -1, n);
+        entry.snapshot.free_number(L, table);
+      }
+    }
+    lua_pop(L, 2);
+  }
+  entry.sources = entry.snapshot.keep(L, anchors);
 }
 
 // Whether a run changes what others see: memory of inputs and parameters, the random numbers.
@@ -193,15 +246,12 @@ struct Stack {
 Report keep_first(lua_State* L, Session& session, const Stack& at) {
   Compiled& self = session.compiled;
   Entry& entry = *session.made;
-  const char* const taped = needs_tape(entry.results);
   entry.ops = session.capture->graph().nodes.size();
-  if (taped != nullptr) {
-    entry.state = Entry::State::Eager;
-    entry.reason = taped;
-  } else {
-    entry.graph = session.capture->take();
-    program::normalize_inputs(entry.graph, [&](size_t i) { entry.arguments.pin_offset(i); });
-  }
+  entry.graph = session.capture->take();
+  const size_t inputs = session.inputs.size();
+  program::normalize_inputs(entry.graph, [&](size_t i) {
+    if (i < inputs) entry.arguments.pin_offset(i);
+  });
   entry.arguments.release();
   entry.id = self.next_id++;
   if (self.entries.size() == Compiled::kMostEntries)
@@ -211,13 +261,32 @@ Report keep_first(lua_State* L, Session& session, const Stack& at) {
   lua_rawseti(L, -2, entry.id);
   lua_pop(L, 1);
   self.entries.push_back(session.made);
-  if (taped == nullptr) return {"captured", {}};
-  return {"eager", {taped, ""}};
+  return {"captured", {}};
+}
+
+// A plan, or plans with a backward pass where results require grad. Gives why there is none.
+Reason make_program(Session& session, Entry& entry, ResultTree& results) {
+  program::Capture& capture = *session.capture;
+  if (!results.recorded()) {
+    program::Graph graph = capture.take();
+    program::normalize_inputs(graph, [](size_t) {});
+    entry.runner = std::make_unique<program::Runner>(program::Plan::make(std::move(graph)));
+    return {};
+  }
+  std::vector<Tensor> outputs = results.tensors();
+  for (const program::LeafGradientChange& change : entry.gradients)
+    if (change.output != program::kNone) outputs.push_back(gradient_of(change.leaf).dense);
+  std::string reason;
+  auto graphs = program::trace_backward(capture, outputs, reason, true);
+  if (!graphs) return Failure{reason, ""};
+  entry.recorded = program::RecordedProgram::make(*std::move(graphs));
+  return {};
 }
 
 Report make_plan(lua_State* L, Session& session, Entry& entry, ResultTree results,
-                 const Stack& at) {
-  program::Graph graph = session.capture->take();
+                 std::vector<program::LeafGradientChange> gradients, const Stack& at) {
+  // What is compared: inputs count from their first element, as those of the first graph.
+  program::Graph graph = session.capture->graph();
   program::normalize_inputs(graph, [](size_t) {});  // the first graph has pinned what it must
   const auto drop = [&](const char* outcome, Failure failure) {
     session.compiled.forget(L, at.compiled, entry.id);
@@ -226,13 +295,17 @@ Report make_plan(lua_State* L, Session& session, Entry& entry, ResultTree result
   if (const auto found = program::difference(entry.graph, graph))
     return drop("different", {found->what, found->line});
   if (!(results == entry.results)) return drop("different", {"it returns other values", ""});
+  if (!(gradients == entry.gradients))
+    return drop("failed", {"it changes gradients otherwise than before", ""});
   if (Reason unreached = watch_unreached(entry, graph)) return drop("failed", *unreached);
-  entry.repeatable = !acts_outside(graph);
+  entry.gradients = std::move(gradients);
+  entry.repeatable = !acts_outside(graph) && entry.gradients.empty();
   try {
-    entry.runner = std::make_unique<program::Runner>(program::Plan::make(std::move(graph)));
+    if (Reason reason = make_program(session, entry, results)) return drop("failed", *reason);
   } catch (const Error& e) {
     return drop("failed", {e.what(), ""});
   }
+  results.tensors().clear();
   entry.results = std::move(results);
   entry.graph = {};
   entry.adopted.clear();
@@ -262,6 +335,7 @@ Report finish(lua_State* L, Session& session, Entry& entry, const Stack& at) {
   };
   if (Reason reason = stopped()) return {"failed", *reason};
   if (!session.whole) return {"failed", {"it was interrupted, or set a debug hook", ""}};
+  take_sources(L, entry, at.anchors, capture.graph());
   if (Reason reason = find_changes(L, entry, at.anchors, at.first, at.count))
     return {"failed", *reason};
   if (!adopt(entry, capture.graph()))
@@ -270,10 +344,15 @@ Report finish(lua_State* L, Session& session, Entry& entry, const Stack& at) {
   if (const auto reason =
           tree.record(L, 2, at.results, capture, session.inputs, at.anchors, entry.snapshot))
     return {"failed", {*reason, ""}};
+  if (!tree.has_numbers()) free_rates(L, entry);
+  std::vector<program::LeafGradientChange> gradients = program::finish_leaf_gradients(capture);
+  if (Reason reason = stopped()) return {"failed", *reason};
   if (session.caught && acts_outside(capture.graph()))
     return {"failed", {"it catches errors, and changes tensors in place or draws numbers", ""}};
-  if (!session.made) return make_plan(L, session, entry, std::move(tree), at);
+  if (!session.made) return make_plan(L, session, entry, std::move(tree), std::move(gradients), at);
+  tree.tensors().clear();
   entry.results = std::move(tree);
+  entry.gradients = std::move(gradients);
   return keep_first(L, session, at);
 }
 
@@ -339,6 +418,8 @@ int l_begin_capture(lua_State* L) {
     session.inputs = session.made->arguments.tensors();
     lua_setiuservalue(L, position, 3);
   }
+  lua_pushvalue(L, position);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &kRunning);
   session.begin(pure_functions(L));
   push_string(L, why);
   return 2;
@@ -362,10 +443,37 @@ int l_finish_capture(lua_State* L) {
     report = finish(L, session, *entry, at);
   }
   session.drop();
+  lua_pushnil(L);
+  lua_rawsetp(L, LUA_REGISTRYINDEX, &kRunning);
   push_string(L, report.outcome);
   push_string(L, report.failure.reason);
   push_string(L, report.failure.line);
   return 3;
+}
+
+int l_vary(lua_State* L) {
+  luaL_checktype(L, 1, LUA_TFUNCTION);
+  luaL_checktype(L, 2, LUA_TTABLE);
+  luaL_checktype(L, 3, LUA_TTABLE);
+  luaL_checktype(L, 4, LUA_TTABLE);
+  lua_settop(L, 4);
+  if (execution.capture == nullptr) return 0;
+  if (lua_rawgetp(L, LUA_REGISTRYINDEX, &kRunning) != LUA_TUSERDATA) return 0;
+  const Session& session = session_at(L, 5);
+  if (session.capture.get() != execution.capture) return 0;
+  if (session.capture->vary_numbers() == program::kNone) return 0;
+  if (lua_getiuservalue(L, 5, 5) != LUA_TTABLE) {
+    lua_newtable(L);
+    lua_pushvalue(L, -1);
+    lua_setiuservalue(L, 5, 5);
+    lua_replace(L, -2);
+  }
+  const auto count = static_cast<lua_Integer>(lua_rawlen(L, -1));
+  for (int i = 1; i <= kPerSource; ++i) {
+    lua_pushvalue(L, i);
+    lua_rawseti(L, -2, count + i);
+  }
+  return 0;
 }
 
 const PureFunctions& pure_functions(lua_State* L) {

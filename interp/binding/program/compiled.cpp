@@ -79,14 +79,74 @@ int l_new(lua_State* L) {
   return 1;
 }
 
+// What a source of numbers gives becomes a value of the kind that the op takes.
+bool to_number(lua_State* L, int index, BoxedValue& to) {
+  if (auto* truth = std::get_if<bool>(&to)) {
+    *truth = lua_toboolean(L, index) != 0;
+    return lua_isboolean(L, index);
+  }
+  if (!lua_isnumber(L, index)) return false;
+  if (auto* integer = std::get_if<int64_t>(&to)) {
+    int is_integer = 0;
+    *integer = lua_tointegerx(L, index, &is_integer);
+    return is_integer != 0;
+  }
+  if (auto* number = std::get_if<double>(&to))
+    *number = lua_tonumber(L, index);
+  else
+    to = lua_isinteger(L, index) != 0 ? Scalar(static_cast<int64_t>(lua_tointeger(L, index)))
+                                      : Scalar(lua_tonumber(L, index));
+  return true;
+}
+
+// Asks the sources of numbers. False when one has none: what it counts is not as it was captured.
+bool ask_sources(lua_State* L, int anchors, Entry& entry) {
+  if (entry.sources == 0) return true;
+  lua_rawgeti(L, anchors, entry.sources);
+  const int sources = lua_gettop(L);
+  bool given = true;
+  for (size_t i = 0; given && i < entry.numbers.size(); ++i) {
+    lua_rawgeti(L, sources, kPerSource * static_cast<lua_Integer>(i) + 1);
+    lua_call(L, 0, LUA_MULTRET);
+    const auto count = static_cast<size_t>(lua_gettop(L) - sources);
+    given = count == entry.numbers[i].size();
+    for (size_t k = 0; given && k < count; ++k)
+      given = to_number(L, sources + 1 + static_cast<int>(k), entry.numbers[i][k]);
+    lua_settop(L, sources);
+    if (given && entry.runner) entry.runner->set_numbers(static_cast<int32_t>(i), entry.numbers[i]);
+  }
+  lua_settop(L, sources - 1);
+  return given;
+}
+
+// Tells them that their numbers were used.
+void tell_sources(lua_State* L, int anchors, const Entry& entry) {
+  if (entry.sources == 0) return;
+  lua_rawgeti(L, anchors, entry.sources);
+  for (size_t i = 0; i < entry.numbers.size(); ++i) {
+    lua_rawgeti(L, -1, kPerSource * static_cast<lua_Integer>(i) + 1);
+    lua_pushboolean(L, 1);
+    lua_call(L, 1, 0);
+  }
+  lua_pop(L, 1);
+}
+
+void run_program(Compiled& self, Entry& entry) {
+  self.outputs.clear();
+  if (entry.recorded)
+    entry.recorded->run(self.inputs, self.outputs, entry.numbers);
+  else
+    entry.runner->run(self.inputs, self.outputs);
+  program::set_leaf_gradients(entry.gradients, self.outputs);
+  ++entry.runs;
+}
+
 // Runs the plan. Returns the message of an error, which has the line of the op in the function. One
 // that has changed nothing yet is no error here: the function is to run, which may catch its own.
 enum class Outcome : uint8_t { Ran, Undone, Failed };
 Outcome run_plan(lua_State* L, Compiled& self, Entry& entry, std::string& message) {
   try {
-    self.outputs.clear();
-    entry.runner->run(self.inputs, self.outputs);
-    ++entry.runs;
+    run_program(self, entry);
     return Outcome::Ran;
   } catch (const Interrupted&) {
     throw;
@@ -99,9 +159,21 @@ Outcome run_plan(lua_State* L, Compiled& self, Entry& entry, std::string& messag
     if (entry.repeatable) return Outcome::Undone;
     message = e.what();
   }
-  const std::string& line = entry.runner->line();
+  const std::string line = entry.runner ? entry.runner->line() : "";
   if (!line.empty()) message = line + ": " + message;
   return Outcome::Failed;
+}
+
+// Finds a plan and what it needs beside the arguments: gradients, numbers.
+bool prepare_run(lua_State* L, Compiled& self, Entry& entry) {
+  const program::Plan* const plan = entry.plan();
+  if (plan == nullptr || !entry.watched_hold()) return false;
+  if (!program::leaf_gradients_fit(entry.gradients, plan->graph())) return false;
+  program::add_leaf_gradients(entry.gradients, self.inputs);
+  push_anchors(L, 1, entry);
+  const bool given = ask_sources(L, lua_gettop(L), entry);
+  lua_pop(L, 1);
+  return given;
 }
 
 // run(compiled, ...) -> true when a plan has run in place of the function, false when none fits,
@@ -114,13 +186,19 @@ int l_run(lua_State* L) {
   if (!self.entries.empty() && Circumstances::refusal(L) == nullptr) {
     self.matched = self.find(L, 1, 2, lua_gettop(L) - 1);
     found = self.matched != nullptr && self.matched->state == Entry::State::Ready &&
-            self.matched->watched_hold();
+            prepare_run(L, self, *self.matched);
     eager = self.matched != nullptr && self.matched->state == Entry::State::Eager;
     std::string message;
     if (found) outcome = run_plan(L, self, *self.matched, message);
     if (outcome == Outcome::Failed) {
       push_string(L, message);
       return lua_error(L);
+    }
+    if (outcome == Outcome::Ran && self.matched->sources != 0) {
+      const std::shared_ptr<Entry> ran = self.matched;
+      push_anchors(L, 1, *ran);
+      tell_sources(L, lua_gettop(L), *ran);
+      lua_pop(L, 1);
     }
   }
   if (outcome != Outcome::Ran) self.inputs.clear();
@@ -134,7 +212,7 @@ int l_run(lua_State* L) {
 // take(compiled, ...) -> the results of the plan that has run, with the same arguments.
 int l_take(lua_State* L) {
   Compiled& self = compiled_at(L, 1);
-  if (self.matched == nullptr || self.matched->runner == nullptr) return 0;
+  if (self.matched == nullptr || self.matched->plan() == nullptr) return 0;
   const int count = lua_gettop(L) - 1;
   // Finalizers may run while results are made, and call the function again.
   const std::shared_ptr<Entry> matched = self.matched;
@@ -142,7 +220,8 @@ int l_take(lua_State* L) {
   push_anchors(L, 1, entry);
   const std::vector<Tensor> inputs = std::exchange(self.inputs, {});
   std::vector<Tensor> outputs = std::exchange(self.outputs, {});
-  return entry.results.push(L, -1, 2, count, inputs, entry.runner->plan().graph(), outputs);
+  const program::Graph* const graph = entry.recorded ? nullptr : &entry.plan()->graph();
+  return entry.results.push(L, -1, 2, count, inputs, graph, outputs);
 }
 
 const char* name(Entry::State state) {
@@ -173,15 +252,21 @@ int l_info(lua_State* L) {
     set_integer(L, "ops", entry.ops);
     set_integer(L, "runs", static_cast<size_t>(entry.runs));
     set_integer(L, "guards", entry.snapshot.size());
-    if (entry.runner != nullptr) {
-      const program::Plan& plan = entry.runner->plan();
-      set_integer(L, "steps", plan.steps().size());
-      set_integer(L, "bytes", static_cast<size_t>(plan.arena_bytes()));
+    const program::Plan* const plan = entry.plan();
+    if (plan != nullptr) {
+      set_integer(L, "steps", plan->steps().size());
+      set_integer(L, "bytes", static_cast<size_t>(plan->arena_bytes()));
     }
-    push_string(L, program::to_string(entry.runner ? entry.runner->plan().graph() : entry.graph));
+    push_string(L, program::to_string(plan ? plan->graph() : entry.graph));
     lua_setfield(L, -2, "graph");
     lua_rawseti(L, -2, static_cast<lua_Integer>(i) + 1);
   }
+  return 1;
+}
+
+// is_capturing() -> whether a function is captured now.
+int l_is_capturing(lua_State* L) {
+  lua_pushboolean(L, execution.capture != nullptr);
   return 1;
 }
 
@@ -199,6 +284,8 @@ void register_programs(lua_State* L) {
                                         {"take", guard<l_take>},
                                         {"info", guard<l_info>},
                                         {"refusal", guard<l_refusal>},
+                                        {"vary", guard<l_vary>},
+                                        {"is_capturing", guard<l_is_capturing>},
                                         {"begin", guard<l_begin_capture>},
                                         {"finish", guard<l_finish_capture>},
                                         {nullptr, nullptr}};

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "autograd/program/leaf_gradients.h"
+#include "autograd/program/recorded_program.h"
 #include "interp/binding/program/circumstances.h"
 #include "interp/binding/program/purity.h"
 #include "interp/binding/program/result_tree.h"
@@ -15,6 +17,9 @@
 #include "tensor/program/runner.h"
 
 namespace moonlet::binding {
+
+// How many values an entry has for each source of numbers (l_vary).
+inline constexpr int kPerSource = 4;
 
 // One set of guards, and what holds under them.
 struct Entry {
@@ -35,6 +40,13 @@ struct Entry {
   program::Graph graph;  // of the first capture, until there is a plan
   ResultTree results;
   std::unique_ptr<program::Runner> runner;
+  // In place of the runner where results require grad.
+  std::shared_ptr<program::RecordedProgram> recorded;
+  std::vector<program::LeafGradientChange> gradients;
+  // The anchor of the functions that give the numbers of sources, and numbers of the kinds that
+  // each gives.
+  int sources = 0;
+  program::Numbers numbers;
   std::vector<Watched> watched;
   // What the first capture took for its own memory: no later one may meet it.
   std::vector<Tensor> adopted;
@@ -45,6 +57,10 @@ struct Entry {
   size_t ops = 0;
 
   bool watched_hold() const;
+  // Of the runner or what is recorded, or null.
+  const program::Plan* plan() const {
+    return runner ? &runner->plan() : recorded ? &recorded->forward() : nullptr;
+  }
 };
 
 // The userdata. User values: 1 the anchors of each entry by its id, 2 the roots of the snapshots,
@@ -72,6 +88,11 @@ int l_begin_capture(lua_State* L);
 // finish(session, results...) -> "captured", "compiled", "eager", "different" or "failed", reason,
 // line.
 int l_finish_capture(lua_State* L);
+// vary(f, states, names, group): while a step of an optimiser is captured: the op that ran last
+// gets its numbers from f() before each run of the program, and f(true) is called after it; the
+// named fields of the states are numbers that f reads and sets. f reads `group.lr`, too, which
+// schedulers change.
+int l_vary(lua_State* L);
 // Of this state.
 const PureFunctions& pure_functions(lua_State* L);
 

@@ -26,6 +26,7 @@ constexpr std::initializer_list<const char*> kBasic = {
     "tonumber", "tostring", "type",         "xpcall", "select"};
 // Functions of `ml` beside the ops. Modes end with their block, which is looked at afterwards.
 constexpr std::initializer_list<const char*> kModule = {"_autocast",
+                                                        "_gradients_dropped",
                                                         "_autocast_dtype",
                                                         "_autocast_state",
                                                         "_device_types",
@@ -46,12 +47,14 @@ constexpr std::initializer_list<const char*> kModule = {"_autocast",
                                                         "_without_history",
                                                         "broadcast_shapes",
                                                         "can_cast",
+                                                        "backward",
                                                         "enable_grad",
                                                         "finfo",
                                                         "get_default_device",
                                                         "get_default_dtype",
                                                         "get_float32_matmul_precision",
                                                         "get_num_threads",
+                                                        "grad",
                                                         "iinfo",
                                                         "inference_mode",
                                                         "is_autocast_enabled",
@@ -70,7 +73,9 @@ constexpr std::initializer_list<const char*> kModule = {"_autocast",
                                                         "set_grad_enabled",
                                                         "tensor"};
 // Methods of tensors that are no ops. Those that read elements end the capture by themselves.
-constexpr std::initializer_list<const char*> kMethods = {"bfloat16",
+constexpr std::initializer_list<const char*> kMethods = {"backward",
+                                                         "requires_grad_",
+                                                         "bfloat16",
                                                          "bool",
                                                          "detach",
                                                          "dim",
@@ -256,6 +261,9 @@ void PureFunctions::add_module(lua_State* L) {
   lua_pushliteral(L, "_compiled");
   if (lua_rawget(L, -2) == LUA_TTABLE) add_all(L, -1, {});
   lua_pop(L, 1);
+  lua_pushliteral(L, "_cuda_graphs");
+  if (lua_rawget(L, -2) == LUA_TTABLE) add_from(L, -1, {"is_capturing"});
+  lua_pop(L, 1);
   if (lua_getmetatable(L, -1) != 0) {
     add_from(L, -1, {"__index"});
     lua_pop(L, 1);
@@ -364,7 +372,9 @@ void CallWatch::look(lua_State* L, lua_Debug* event) {
   if (pure_.loads(f) && called_by_library(L)) return;
   if (!pure_.assigns(f)) return stop(L, event, false);
   if (lua_getlocal(L, event, 2) == nullptr) return;
-  const bool field = lua_type(L, -1) == LUA_TSTRING && !is_index_text(lua_tostring(L, -1));
+  // What becomes of gradients is part of a program (autograd/program/leaf_gradients.h).
+  const bool field = lua_type(L, -1) == LUA_TSTRING && !is_index_text(lua_tostring(L, -1)) &&
+                     std::string_view(lua_tostring(L, -1)) != "grad";
   lua_pop(L, 1);
   if (field) stop(L, event, true);
 }

@@ -48,6 +48,7 @@ Reason ResultTree::record(lua_State* L, int first, int count, program::Capture& 
     lua_pop(L, 1);
     if (reason) return reason;
   }
+  tensors_ = std::move(recording.tensors);
   return capture.stopped();
 }
 
@@ -181,7 +182,7 @@ Reason ResultTree::note_base(Recording& recording, const Tensor& t, size_t at) {
     for (size_t i = 0; i < graph.parameters.size(); ++i) {
       if (!shares_base(graph.parameters[i].tensor)) continue;
       outputs_[at].base = Output::Base::Kept;
-      outputs_[at].base_index = graph.parameters[i].value;
+      outputs_[at].base_index = static_cast<int32_t>(i);
       return {};
     }
     return "it returns a view of a tensor that its guards do not reach";
@@ -195,6 +196,13 @@ Reason ResultTree::note_base(Recording& recording, const Tensor& t, size_t at) {
   return {};
 }
 
+bool ResultTree::has_numbers() const {
+  return std::any_of(items_.begin(), items_.end(), [](const Item& item) {
+    return item.value.kind == PlainValue::Kind::Integer ||
+           item.value.kind == PlainValue::Kind::Number;
+  });
+}
+
 // --- back ----------------------------------------------------------------------------------------
 
 struct ResultTree::Pushing {
@@ -206,16 +214,16 @@ struct ResultTree::Pushing {
 };
 
 int ResultTree::push(lua_State* L, int anchors, int first, int count,
-                     const std::vector<Tensor>& inputs, const program::Graph& graph,
+                     const std::vector<Tensor>& inputs, const program::Graph* graph,
                      std::vector<Tensor>& outputs) const {
   anchors = lua_absindex(L, anchors);
   luaL_checkstack(L, count_ + 2 * kMostDepth + 8, "too many results");
   std::vector<Tensor> tensors(outputs_.size());
   for (size_t i = 0; i < outputs_.size(); ++i) {
     Tensor& made = outputs[outputs_[i].output];
-    tensors[i] = outputs_[i].copied ? shallow_copy(made) : std::move(made);
+    tensors[i] = graph && outputs_[i].copied ? shallow_copy(made) : std::move(made);
   }
-  for (size_t i = 0; i < outputs_.size(); ++i) note_view_of(i, tensors, inputs, graph);
+  for (size_t i = 0; graph && i < outputs_.size(); ++i) note_view_of(i, tensors, inputs, *graph);
   std::vector<int32_t> left(outputs_.size());
   for (size_t i = 0; i < outputs_.size(); ++i) left[i] = outputs_[i].uses;
   size_t at = 0;
@@ -233,10 +241,7 @@ void ResultTree::note_view_of(size_t at, const std::vector<Tensor>& tensors,
     case Output::Base::None: return;
     case Output::Base::Input: base = &inputs[output.base_index]; break;
     case Output::Base::Output: base = &tensors[output.base_index]; break;
-    case Output::Base::Kept:
-      for (const program::Parameter& p : graph.parameters)
-        if (p.value == output.base_index) base = &p.tensor;
-      break;
+    case Output::Base::Kept: base = &graph.parameters[output.base_index].tensor; break;
   }
   const Tensor& made = tensors[at];
   note_view(made, *base,

@@ -19,14 +19,20 @@ class ResultTree {
   std::optional<std::string> record(lua_State* L, int first, int count, program::Capture& capture,
                                     const std::vector<Tensor>& inputs, int anchors,
                                     Snapshot& snapshot);
-  bool operator==(const ResultTree&) const = default;
+  bool operator==(const ResultTree& other) const {
+    return items_ == other.items_ && outputs_ == other.outputs_ && recorded_ == other.recorded_;
+  }
   // Whether the tape recorded one of them, for gradients.
   bool recorded() const { return recorded_; }
+  // Whether a number is among them.
+  bool has_numbers() const;
+  // The tensors that became outputs, in their order, until they are dropped.
+  std::vector<Tensor>& tensors() { return tensors_; }
 
   // Pushes the values. The arguments of the call lie from `first` on, `inputs` are their tensors.
-  // Returns their number.
+  // Returns their number. Where there is no graph, the outputs are as they are to be returned.
   int push(lua_State* L, int anchors, int first, int count, const std::vector<Tensor>& inputs,
-           const program::Graph& graph, std::vector<Tensor>& outputs) const;
+           const program::Graph* graph, std::vector<Tensor>& outputs) const;
 
  private:
   struct Item {
@@ -69,6 +75,7 @@ class ResultTree {
   int count_ = 0;
   int output_count_ = 0;  // of the graph
   bool recorded_ = false;
+  std::vector<Tensor> tensors_;
 };
 
 }  // namespace moonlet::binding

@@ -3,17 +3,11 @@
 
 #include <deque>
 
-#include "autograd/meta.h"
 #include "interp/binding/program/library_tables.h"
 #include "interp/binding/program/used_globals.h"
 
 namespace moonlet::binding {
 namespace {
-
-const TensorImpl* gradient(const Tensor& t) {
-  const AutogradMeta* meta = meta_of(t);
-  return meta != nullptr && meta->grad.defined() ? meta->grad.impl() : nullptr;
-}
 
 const void* metatable_of(lua_State* L, int index) {
   if (lua_getmetatable(L, index) == 0) return nullptr;
@@ -28,15 +22,13 @@ Snapshot::TensorRecord::TensorRecord(const Tensor& t)
     : dtype(t.dtype()),
       requires_grad(t.requires_grad()),
       storage(&t.storage()),
-      grad(gradient(t)),
       offset(t.offset()),
       sizes(t.sizes()),
       strides(t.strides()) {}
 
 bool Snapshot::TensorRecord::holds(const Tensor& t) const {
   return &t.storage() == storage && t.dtype() == dtype && t.offset() == offset &&
-         t.sizes() == sizes && t.strides() == strides && t.requires_grad() == requires_grad &&
-         gradient(t) == grad;
+         t.sizes() == sizes && t.strides() == strides && t.requires_grad() == requires_grad;
 }
 
 // One walk from a root, breadth first. Stack: what is looked at lies on top.
@@ -142,10 +134,6 @@ struct Snapshot::Walk {
     self.records_.emplace_back(t);
     self.tensors_.insert(t.impl());
     self.storages_.insert(&t.storage());
-    if (const AutogradMeta* meta = meta_of(t); meta != nullptr && meta->grad.defined()) {
-      self.tensors_.insert(meta->grad.impl());
-      self.storages_.insert(&meta->grad.storage());
-    }
   }
 
   // A frame for the object on top, which stays there.
@@ -241,6 +229,17 @@ struct Snapshot::Walk {
   }
 };
 
+void Snapshot::free_number(lua_State* L, const void* table) {
+  const PlainValue key = plain_value(L, -1);
+  lua_pop(L, 1);
+  const int anchor = anchor_of(table);
+  for (const Frame& frame : frames_) {
+    if (anchor == 0 || frame.anchor != anchor || frame.kind != Kind::Table) continue;
+    for (int i = frame.first; i < frame.first + frame.count; ++i)
+      slots_[i].is_free = slots_[i].is_free || slots_[i].key == key;
+  }
+}
+
 int Snapshot::keep(lua_State* L, int anchors) {
   lua_rawseti(L, anchors, ++anchor_count_);
   return anchor_count_;
@@ -266,6 +265,7 @@ bool Snapshot::add(lua_State* L, int anchors, int value, std::string name) {
 }
 
 bool Snapshot::slot_holds(lua_State* L, int index, const Slot& slot) const {
+  if (slot.is_free) return lua_type(L, index) == LUA_TNUMBER;
   if (slot.tensor < 0) return is_value(L, index, slot.value);
   const Tensor* t = tensor_cell(L, index);
   return t != nullptr && std::bit_cast<uintptr_t>(t->impl()) == slot.value.bits &&

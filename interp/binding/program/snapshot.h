@@ -35,6 +35,9 @@ class Snapshot {
     return found == seen_.end() ? 0 : found->second;
   }
   size_t size() const { return slots_.size(); }
+  // From now on the field of a table, whose name lies on top, may be any number: one that a program
+  // asks for before each run. Pops the name.
+  void free_number(lua_State* L, const void* table);
   // Keeps the value on top of the stack alive, and pops it. Returns its position.
   int keep(lua_State* L, int anchors);
 
@@ -42,8 +45,9 @@ class Snapshot {
   enum class Kind : uint8_t { Table, Function, Globals };
   struct Slot {
     PlainValue key, value;
-    int32_t tensor = -1;  // into records_
-    int32_t anchor = 0;   // of a global: that of its name
+    int32_t tensor = -1;   // into records_
+    int32_t anchor = 0;    // of a global: that of its name
+    bool is_free = false;  // any number
   };
   struct Frame {
     Kind kind;
@@ -60,7 +64,6 @@ class Snapshot {
     DType dtype;
     bool requires_grad;
     const Storage* storage;
-    const TensorImpl* grad;
     int64_t offset;
     Dims sizes, strides;
   };

@@ -1,0 +1,96 @@
+// autograd/program/recorded_graphs.h: what a captured function that has gradients is made of: a
+// graph of the forward pass, graphs of the backward pass, and how tensors go between them.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "autograd/meta.h"
+#include "tensor/program/capture.h"
+
+namespace moonlet::program {
+
+// A tensor that the function was given, or used from outside.
+struct Given {
+  bool is_parameter = false;
+  int index = 0;  // into the inputs, or RecordedGraphs::parameters
+  bool operator==(const Given&) const = default;
+};
+
+// A tensor on the memory of one that was given; the offset counts from that one's.
+struct Seen {
+  Given given;
+  bool whole = true;  // the geometry of that
+  Dims sizes, strides;
+  int64_t offset = 0;
+};
+
+// What the function gave.
+struct FunctionResult {
+  enum class Kind : uint8_t {
+    Given,  // a tensor that it was given, itself
+    Seen,   // another tensor on the memory of one, without history
+    Made,   // one that the forward graph makes
+    View,   // a view of a given or a made one, made again on the tape
+    Again   // an earlier result
+  };
+  Kind kind = Kind::Made;
+  Seen seen;        // Given and Seen; View of a given one
+  int made = 0;     // Made; View of a made one: index into RecordedGraphs::made, else kNone
+  int earlier = 0;  // Again: which one
+  std::vector<ViewRecipe::Step> steps;
+  bool no_grad = false;  // the view was made without recording
+};
+
+// A backward pass from the gradients of some results.
+struct BackwardGraph {
+  struct Input {
+    enum class Kind : uint8_t { Gradient, Kept, Given };
+    Kind kind = Kind::Gradient;
+    int index = 0;  // the node's output, or the position among RecordedGraphs::kept
+    Seen seen;
+    bool written = false;
+  };
+  std::vector<int> from;  // outputs of the node that have gradients, ascending
+  Graph graph;
+  std::vector<Input> inputs;
+  std::vector<int> targets;  // by output of the graph: index into RecordedGraphs::targets
+};
+
+struct RecordedGraphs {
+  // Its outputs are those that are made, then those that are kept for the backward pass alone.
+  Graph forward;
+  std::vector<TapeState> states;   // by node of it
+  std::vector<Tensor> parameters;  // all that the function used from outside
+  std::vector<FunctionResult> results;
+  std::vector<int> made;       // by made output: which output of the tape's node, or kNone
+  int output_count = 0;        // of the node
+  std::vector<int> kept;       // outputs of the forward graph that are saved
+  std::vector<Given> reads;    // what the backward passes read of what was given
+  std::vector<Given> targets;  // what gets gradients: the edges of the node
+  std::vector<std::pair<Given, int>> target_of;  // of all that requires grad: index into them
+  std::vector<Given> changed;                    // what the forward pass changes in place
+  std::vector<BackwardGraph> backward;
+  bool is_random = false;  // draws random numbers
+  // A backward pass inside the function has freed what its results' gradients would need.
+  bool is_freed = false;
+  // kNone for what gets no gradient.
+  int target(Given which) const {
+    for (const auto& [given, target] : target_of)
+      if (given == which) return target;
+    return kNone;
+  }
+  // Why the forward pass cannot run again for other derivatives, or "".
+  std::string runs_once;
+};
+
+// Makes them of one captured run, whose ops the capture has seen: it is not installed any more and
+// holds the inputs with the histories they had. `outputs` are the function's results. Nothing, and
+// a reason, for what they cannot stand for. `through_hooks`: hooks of saved tensors, as a
+// checkpoint's, may run; the caller sees to it that scripts do only what the capture sees.
+std::optional<RecordedGraphs> trace_backward(Capture& capture, std::span<const Tensor> outputs,
+                                             std::string& reason, bool through_hooks = false);
+
+}  // namespace moonlet::program
