@@ -1,5 +1,5 @@
 -- tests/fuzz/compiled_functions.lua: random functions of tensors, as Lua text, with weights,
--- upvalues and fields that they read, and the calls to make of them. (compiled.lua runs them.)
+-- upvalues and fields that they read, and the calls to make of them. (compiled_gradients.lua runs them.)
 
 local ml = require "moonlet"
 
@@ -131,7 +131,10 @@ function functions.program(seed)
       env.bias[i] = tensor(draw, { COLUMNS }, "float32"):requires_grad_(learns)
     end
     local run, set, state = assert(load(text, "=program"))(ml, env)
-    return { run = run, set = set, env = env, state = function()
+    local function drop_gradients(inputs)
+      for i = 1, 2 do env.w[i].grad, env.bias[i].grad, inputs[i].grad = nil, nil, nil end
+    end
+    return { run = run, set = set, env = env, drop_gradients = drop_gradients, state = function()
       local out = state()
       for i = 1, 2 do
         out["grad" .. i], out["bias" .. i] = env.w[i].grad or false, env.bias[i].grad or false

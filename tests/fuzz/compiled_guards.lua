@@ -1,6 +1,6 @@
--- tests/fuzz/compiled_guards.lua [COUNT] [SEED]: random functions, compiled and plain side by side, with
--- changes of shapes, arguments that share memory, weights, upvalues, fields and modes between the
--- calls: results, writes and random numbers must be the same to the last bit.
+-- tests/fuzz/compiled_guards.lua [COUNT] [SEED]: random functions, compiled and plain side by side,
+-- with changes of shapes, arguments that share memory, weights, upvalues, fields and modes between
+-- the calls: results, writes and random numbers must be the same to the last bit.
 
 -- luacheck: globals fuzz_scale
 
