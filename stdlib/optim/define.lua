@@ -253,8 +253,8 @@ local function reals(list)
   end
 end
 
--- What a compiled step asks for the numbers of its op before each run, and tells after it. It has no
--- numbers once parameters that were stepped together count apart.
+-- What a compiled step asks for the numbers of its op before each run, and tells after it. It has
+-- none once parameters that were stepped together count apart.
 local function source_of(self, list, group)
   local row, counted, states, now = self.row, self.counted, list.states, nil
   local lists = 2 + #row.states
