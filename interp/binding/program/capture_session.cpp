@@ -128,7 +128,10 @@ std::string why_not(lua_State* L, Compiled& self, int count) {
   self.inputs.clear();
   push_anchors(L, 1, last);
   std::string out;
-  if (!last.snapshot.holds(L, -1)) out = last.snapshot.changed(L, -1) + " is another";
+  if (!last.snapshot.holds(L, -1))
+    out = last.snapshot.changed(L, -1) + " is another";
+  else if (!program::leaf_gradients_fit(last.gradients, last.known_graph()))
+    out = "a gradient is there that was not, or the other way round";
   lua_pop(L, 1);
   return out;
 }

@@ -38,7 +38,8 @@ std::shared_ptr<Entry> Compiled::find(lua_State* L, int self, int first, int cou
     push_anchors(L, self, entry);
     const bool holds = entry.snapshot.holds(L, -1);
     lua_pop(L, 1);
-    if (holds) return entries[i];
+    if (holds && program::leaf_gradients_fit(entry.gradients, entry.known_graph()))
+      return entries[i];
   }
   return nullptr;
 }
@@ -168,7 +169,6 @@ Outcome run_plan(lua_State* L, Compiled& self, Entry& entry, std::string& messag
 bool prepare_run(lua_State* L, Compiled& self, Entry& entry) {
   const program::Plan* const plan = entry.plan();
   if (plan == nullptr || !entry.watched_hold()) return false;
-  if (!program::leaf_gradients_fit(entry.gradients, plan->graph())) return false;
   program::add_leaf_gradients(entry.gradients, self.inputs);
   push_anchors(L, 1, entry);
   const bool given = ask_sources(L, lua_gettop(L), entry);

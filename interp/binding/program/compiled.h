@@ -57,6 +57,8 @@ struct Entry {
   size_t ops = 0;
 
   bool watched_hold() const;
+  // The plan's, or that of the first capture.
+  const program::Graph& known_graph() const { return plan() ? plan()->graph() : graph; }
   // Of the runner or what is recorded, or null.
   const program::Plan* plan() const {
     return runner ? &runner->plan() : recorded ? &recorded->forward() : nullptr;

@@ -389,12 +389,17 @@ DType small_integer_of(const PointwisePlan& plan, const PointwiseLoops& loops) {
     dtype = arg.dtype;
   }
   if (!loops.gives_truth && plan.out.dtype != dtype) return DType::Int64;
-  if (dtype == DType::Bool) dtype = loops.takes_bools ? DType::UInt8 : DType::Int64;
+  // A bool is stored as 0 or 1, whatever number is given for it.
+  const bool is_bool = dtype == DType::Bool;
+  if (is_bool) dtype = loops.takes_bools ? DType::UInt8 : DType::Int64;
   if (!contains(kSmallIntegers, dtype)) return DType::Int64;
+  const auto holds = [&](const Scalar& number) {
+    return is_in_range(number, dtype) && (!is_bool || number.to_double() <= 1);
+  };
   for (int i = 0; i < plan.inputs; ++i)
-    if (plan.in[i].scalar && !is_in_range(*plan.in[i].scalar, dtype)) return DType::Int64;
+    if (plan.in[i].scalar && !holds(*plan.in[i].scalar)) return DType::Int64;
   for (int k = 0; k < plan.param_count; ++k)
-    if (!is_in_range(plan.params[k], dtype)) return DType::Int64;
+    if (!holds(plan.params[k])) return DType::Int64;
   return dtype;
 }
 

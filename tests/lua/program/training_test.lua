@@ -1,0 +1,188 @@
+-- tests/lua/program/training_test.lua: whole steps of training, compiled and plain side by side:
+-- weights, gradients and what optimisers count stay the same to the last bit.
+
+local ml = require "moonlet"
+package.path = (arg[0]:match("^(.*)/") or ".") .. "/../?.lua;" .. package.path
+local harness = require "harness"
+local case = require "program_case"
+local test, expect = harness.test, harness.expect
+local nn, optim = ml.nn, ml.optim
+
+-- A step of training as `make(net, ...)` makes it, of two equal nets; both after `count` steps.
+local function beside(new_net, make, count, between)
+  local sides = {}
+  for i = 1, 2 do
+    ml.manual_seed(3)
+    local net = new_net()
+    local step, opt = make(net)
+    sides[i] = { net = net, step = step, opt = opt }
+  end
+  sides[2].step = ml.compile(sides[2].step)
+  for i = 1, count do
+    local losses = {}
+    for k, side in ipairs(sides) do
+      if between then between(side, i) end
+      ml.manual_seed(i)
+      losses[k] = side.step(ml.randn(8, 4), ml.randint(3, { 8 }))
+    end
+    expect.truthy(case.same(losses[1], losses[2]), "the losses of step " .. i)
+  end
+  local plain, fast = sides[1].net:parameters(), sides[2].net:parameters()
+  for i, p in ipairs(plain) do
+    expect.truthy(p:detach():equal(fast[i]:detach()), "weight " .. i)
+    expect.equal(p.grad == nil, fast[i].grad == nil)
+    if p.grad then expect.truthy(p.grad:equal(fast[i].grad), "gradient " .. i) end
+  end
+  return sides[2].step, sides
+end
+
+local function mlp() return nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 3)) end
+
+local function stepper(new_optimizer, inside)
+  return function(net)
+    local opt = new_optimizer(net:parameters())
+    return function(x, y)
+      opt:zero_grad()
+      local loss = ml.cross_entropy(net(x), y)
+      loss:backward()
+      if inside then inside(net) end
+      opt:step()
+      return loss:detach()
+    end, opt
+  end
+end
+
+local OPTIMIZERS = {
+  SGD = { lr = 0.1, momentum = 0.9 }, Adam = { lr = 0.01 }, AdamW = { lr = 0.01 },
+  RMSprop = { lr = 0.01 }, Adagrad = { lr = 0.01 }, NAdam = { lr = 0.01 }, RAdam = { lr = 0.01 },
+  Lion = { lr = 0.01 }, Adamax = { lr = 0.01 },
+}
+
+test("optimisers count their steps in compiled steps too", function()
+  for name, options in pairs(OPTIMIZERS) do
+    local fast, sides = beside(mlp, stepper(function(p) return optim[name](p, options) end), 9)
+    case.expect_runs(fast, 4)
+    local counted = {}
+    for k, side in ipairs(sides) do
+      for _, state in pairs(side.opt.state) do counted[k] = state.step end
+    end
+    expect.equal(counted[2], counted[1], name)
+  end
+end)
+
+test("a scheduler changes the rate between steps, and the plan stays", function()
+  local schedulers = {}
+  local fast = beside(mlp, stepper(function(p) return optim.AdamW(p, { lr = 0.1 }) end), 12,
+    function(side, i)
+      schedulers[side] = schedulers[side]
+        or optim.lr_scheduler.StepLR(side.opt, { step_size = 2, gamma = 0.5 })
+      if i > 1 then schedulers[side]:step() end
+    end)
+  case.expect_runs(fast, 8)
+end)
+
+test("an option that is no rate captures again", function()
+  local fast = beside(mlp, stepper(function(p) return optim.SGD(p, { lr = 0.1, momentum = 0.9 }) end), 12,
+    function(side, i) if i == 7 then side.opt.param_groups[1].momentum = 0.5 end end)
+  case.expect_runs(fast, 4)
+end)
+
+test("a rate that the function returns is watched", function()
+  local sides = {}
+  local fast = beside(mlp, function(net)
+    local opt = optim.SGD(net:parameters(), { lr = 0.5 })
+    sides[#sides + 1] = opt
+    return function(x, y)
+      opt:zero_grad()
+      local loss = ml.cross_entropy(net(x), y)
+      loss:backward()
+      opt:step()
+      return loss:detach(), opt.param_groups[1].lr
+    end, opt
+  end, 10, function(side, i) if i == 6 then side.opt.param_groups[1].lr = 0.25 end end)
+  local _, rate = fast(ml.randn(8, 4), ml.randint(3, { 8 }))
+  expect.equal(rate, 0.25)
+end)
+
+test("gradients are clipped inside", function()
+  local fast = beside(mlp, stepper(function(p) return optim.Adam(p, { lr = 0.01 }) end,
+    function(net) nn.utils.clip_grad_norm_(net:parameters(), 0.1) end), 9)
+  case.expect_runs(fast, 3)
+end)
+
+test("gradients that stay are added to", function()
+  local fast = beside(mlp, function(net)
+    return function(x, y)
+      local loss = ml.cross_entropy(net(x), y)
+      loss:backward()
+      return loss:detach()
+    end
+  end, 9)
+  case.expect_runs(fast, 4)
+end)
+
+test("gradients that are dropped outside, or not, are seen", function()
+  beside(mlp, function(net)
+    return function(x, y)
+      local loss = ml.cross_entropy(net(x), y)
+      loss:backward()
+      return loss:detach()
+    end
+  end, 14, function(side, i) if i % 4 == 1 then side.net:zero_grad() end end)
+end)
+
+test("a gradient that was taken stays what it was", function()
+  local net = mlp()
+  local opt = optim.SGD(net:parameters(), { lr = 0.1 })
+  local step = ml.compile(function(x)
+    opt:zero_grad()
+    net(x):pow(2):sum():backward()
+    opt:step()
+  end)
+  local x = ml.randn(8, 4)
+  for _ = 1, 5 do step(x) end
+  case.expect_runs(step, 1)
+  local taken = net[1].weight.grad
+  local copy = taken:clone()
+  step(x)
+  expect.truthy(taken:equal(copy))
+  expect.falsy(net[1].weight.grad:equal(copy))
+end)
+
+test("a hook that comes later runs", function()
+  local net = mlp()
+  local step = ml.compile(function(x) net(x):sum():backward() end)
+  for _ = 1, 5 do step(ml.ones(2, 4)) end
+  case.expect_runs(step, 1)
+  local seen = 0
+  net[1].weight:register_hook(function() seen = seen + 1 end)
+  step(ml.ones(2, 4))
+  step(ml.ones(2, 4))
+  expect.equal(seen, 2)
+end)
+
+test("dropout and batch norm inside a step", function()
+  local fast, sides = beside(function()
+    return nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Dropout(0.3), nn.Linear(16, 3))
+  end, stepper(function(p) return optim.SGD(p, { lr = 0.1 }) end), 9)
+  case.expect_runs(fast, 4)
+  for _, name in ipairs { "running_mean", "running_var" } do
+    expect.truthy(sides[1].net[2][name]:equal(sides[2].net[2][name]), name)
+  end
+end)
+
+test("the states of an optimiser are saved and loaded between steps", function()
+  local fast = beside(mlp, stepper(function(p) return optim.Adam(p, { lr = 0.01 }) end), 12,
+    function(side, i)
+      if i == 7 then side.opt:load_state_dict(side.opt:state_dict()) end
+    end)
+  case.expect_runs(fast, 3)
+end)
+
+test("a step of one parameter that was counted apart", function()
+  beside(mlp, stepper(function(p) return optim.Adam(p, { lr = 0.01 }) end), 12, function(side, i)
+    if i == 8 then side.opt.state[side.net[1].weight].step = 1 end
+  end)
+end)
+
+harness.run(arg[1])
