@@ -134,9 +134,80 @@ local function training()
   end
 end
 
+-- Chains of pointwise ops, by the names of their measures.
+local chains = {}
+
+function chains.gelu(x)
+  return x * 0.5 * (1 + ml.tanh((x + x * x * x * 0.044715) * 0.7978845608))
+end
+
+function chains.nine(x)
+  local y = x * 2
+  for _ = 1, 4 do y = ml.tanh(y + x) end
+  return y
+end
+
+function chains.adam(x)
+  local m = x * 0.9 + x * 0.1
+  local v = x * x * 0.999 + x * x * 0.001
+  return x - m / ((v / 0.5):sqrt() + 1e-8) * 0.001
+end
+
+-- What a first call costs beyond an eager one, and calls of the plan: each of a function of its own.
+local function compiled_calls(name, f, arguments, count)
+  show("compile." .. name .. ".first_call", "ms", function()
+    local times = {}
+    for i = 1, 5 do
+      local fast = ml.compile(function(...) return f(...) end)
+      local start = clock()
+      f(table.unpack(arguments))
+      local eager = clock() - start
+      fast(table.unpack(arguments))
+      start = clock()
+      fast(table.unpack(arguments))
+      times[i] = clock() - start - eager
+    end
+    table.sort(times)
+    return 1e3 * times[3]
+  end)
+  local fast = ml.compile(f)
+  for _ = 1, 4 do fast(table.unpack(arguments)) end
+  show("compile." .. name .. ".eager", "us", function()
+    return 1e6 * median(function() f(table.unpack(arguments)) end, 9, count)
+  end)
+  show("compile." .. name .. ".compiled", "us", function()
+    return 1e6 * median(function() fast(table.unpack(arguments)) end, 9, count)
+  end)
+end
+
+local function compiled()
+  for _, name in ipairs { "gelu", "nine", "adam" } do
+    for _, n in ipairs { 64, 1000, 4000000 } do
+      local x = ml.rand(n)
+      ml.no_grad(function()
+        compiled_calls(("%s_%d"):format(name, n), chains[name], { x }, n > 10000 and 1 or 2000)
+      end)
+    end
+  end
+  for _, each in ipairs { { "mlp", 15 }, { "tiny", 15 }, { "lenet", 9 }, { "gpt", 9 }, { "charlstm", 7 },
+    { "resnet", 9 }, { "vit", 9 } } do
+    local name, rounds = table.unpack(each)
+    local model = models[name]()
+    local fast = ml.compile(model.step)
+    show("compile." .. model.name .. ".eager", "ms/step", function()
+      return 1e3 * median(model.step, rounds)
+    end)
+    show("compile." .. model.name .. ".compiled", "ms/step", function()
+      for _ = 1, 4 do fast() end
+      return 1e3 * median(fast, rounds)
+    end)
+  end
+end
+
 print("moonlet", ml.version, "threads", ml.get_num_threads())
 small_ops()
 elementwise()
 matrices()
 products()
 training()
+compiled()

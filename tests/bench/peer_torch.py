@@ -310,6 +310,48 @@ def training():
         show("train." + name, median(step, rounds) * 1e3, "ms/step")
 
 
+def gelu(x):
+    return x * 0.5 * (1 + torch.tanh((x + x * x * x * 0.044715) * 0.7978845608))
+
+
+def nine(x):
+    y = x * 2
+    for _ in range(4):
+        y = torch.tanh(y + x)
+    return y
+
+
+def adam(x):
+    m = x * 0.9 + x * 0.1
+    v = x * x * 0.999 + x * x * 0.001
+    return x - m / ((v / 0.5).sqrt() + 1e-8) * 0.001
+
+
+def compiled():
+    """torch.compile: the first call, eager calls and compiled ones."""
+    for f in (gelu, nine, adam):
+        for n in (64, 1000, 4000000):
+            x, name = torch.rand(n), f"compile.{f.__name__}_{n}"
+            count = 1 if n > 10000 else 2000
+            torch._dynamo.reset()
+            with torch.no_grad():
+                fast = torch.compile(f)
+                start = time.perf_counter()
+                fast(x)
+                show(name + ".first_call", (time.perf_counter() - start) * 1e3, "ms")
+                show(name + ".eager", median(lambda: f(x), 9, count) * 1e6, "us")
+                show(name + ".compiled", median(lambda: fast(x), 9, count) * 1e6, "us")
+    for make in (mlp, tiny, lenet, gpt, charlstm, resnet, vit):
+        name, _, step, rounds = make()
+        torch._dynamo.reset()
+        fast = torch.compile(step)
+        show(f"compile.{name}.eager", median(step, rounds) * 1e3, "ms/step")
+        start = time.perf_counter()
+        fast()
+        show(f"compile.{name}.first_call", (time.perf_counter() - start) * 1e3, "ms")
+        show(f"compile.{name}.compiled", median(fast, rounds) * 1e3, "ms/step")
+
+
 def blocks_of(f):
     """The sizes of the blocks made (above 0) and freed (below) while f runs, in order."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU],
@@ -344,3 +386,4 @@ else:
     matrices()
     products()
     training()
+    compiled()
