@@ -229,11 +229,13 @@ local read = signature('compile(any f, bool? dynamic=nil, bool fullgraph=false, 
 --- autocast, defaults. Another value, dtype or shape captures again. Random numbers are drawn as
 --- ever. A function that reads elements of a tensor (`item`, printing, a branch), calls what does
 --- more than compute (`print`, `os.time`, `math.random`), changes a plain value that it did not
---- make, or is not the same twice runs as it is, and so does a call whose results require grad;
---- `fast:explain()` says why. Fields and methods of a compiled module are those of the module. With
---- `MOONLET_COMPILE=log` in the environment, what happens is written to stderr.
+--- make, or is not the same twice runs as it is; `fast:explain()` says why. Where results require
+--- grad, a call is one node of the tape. A whole step of training is compiled, too: `backward`, and
+--- the step of an optimiser whose update is one op for all parameters. Fields and methods of a
+--- compiled module are those of the module. With `MOONLET_COMPILE=log` in the environment, what
+--- happens is written to stderr.
 --- > fast = ml.compile(function(x) return (x * 2 + 1):relu() end)
---- > for _ = 1, 3 do y = fast(ml.tensor { -1, 0, 1 }) end
+--- > for _ = 1, 3 do y = fast(ml.tensor { -1.0, 0, 1 }) end
 --- > y
 ---   {0., 1., 3.}
 ---   Tensor (3,) float32
