@@ -2,8 +2,8 @@
 #include "autograd/host_value.h"
 
 #include "autograd/uses_host_value.h"
-#include "tensor/runtime/backend.h"
 #include "tensor/program/captured_call.h"
+#include "tensor/runtime/backend.h"
 #include "tensor/runtime/batched.h"
 
 namespace moonlet {

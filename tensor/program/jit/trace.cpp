@@ -176,8 +176,8 @@ std::vector<bool> Trace::needed(const std::vector<int>& results) const {
 // As GCC contracts: from the first product on, each that is only used by sums and differences of
 // its own block, once in each, becomes part of all of these.
 void Trace::contract(const std::vector<int>& results) {
-  // Of two factors or summands the first is the one that was computed first, and inputs are last, as
-  // GCC orders them: of two NaN an instruction gives the first.
+  // Of two factors or summands the first is the one that was computed first, and inputs are last,
+  // as GCC orders them: of two NaN an instruction gives the first.
   const auto rank = [&](int32_t i) { return nodes_[i].code == Code::Load ? i + size() : i; };
   for (Node& n : nodes_)
     if ((n.code == Code::Add || n.code == Code::Mul) && rank(n.in[0]) > rank(n.in[1]))

@@ -1,5 +1,5 @@
-// tests/cpp/program/fusion_harness.h: runs a function eagerly while it is captured, then its graph by
-// groups, and compares the bits of all results and of all memory that could be written.
+// tests/cpp/program/fusion_harness.h: runs a function eagerly while it is captured, then its graph
+// by groups, and compares the bits of all results and of all memory that could be written.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
-// tests/cpp/program/fusion_test.cpp: groups of nodes as loops, and the block executor: every pointwise row
-// in random chains, dtypes, layouts and sizes with the bits of eager ops; what may join, and what
-// aliasing forbids.
+// tests/cpp/program/fusion_test.cpp: groups of nodes as loops, and the block executor: every
+// pointwise row in random chains, dtypes, layouts and sizes with the bits of eager ops; what may
+// join, and what aliasing forbids.
 #include "tests/cpp/catch2.h"
 
 #include <cstring>

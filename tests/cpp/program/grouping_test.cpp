@@ -1,6 +1,6 @@
-// tests/cpp/program/grouping_test.cpp: which nodes run together as a loop, on printed groups; what memory
-// that is shared forbids; random programs of views, writes in place and products; threads, stops
-// and errors inside loops.
+// tests/cpp/program/grouping_test.cpp: which nodes run together as a loop, on printed groups; what
+// memory that is shared forbids; random programs of views, writes in place and products; threads,
+// stops and errors inside loops.
 #include "tests/cpp/catch2.h"
 
 #include <atomic>
@@ -24,8 +24,8 @@
 #include "tensor/program/runner.h"
 #include "tensor/runtime/interrupt.h"
 #include "tensor/runtime/threads.h"
-#include "tests/cpp/program/fusion_harness.h"
 #include "tests/cpp/messages.h"
+#include "tests/cpp/program/fusion_harness.h"
 
 using namespace moonlet;
 using namespace moonlet::fusion_test;

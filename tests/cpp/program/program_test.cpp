@@ -45,9 +45,8 @@ bool same_bits(const Tensor& a, const Tensor& b) {
 
 TEST_CASE("a capture writes primitive ops") {
   const Tensor x = range({2, 3}), w = range({3, 4});
-  const Graph graph = captured({x}, [&](const auto& in) {
-    return std::vector{relu(add(matmul(in[0], w), Scalar(1.0)))};
-  });
+  const Graph graph = captured(
+      {x}, [&](const auto& in) { return std::vector{relu(add(matmul(in[0], w), Scalar(1.0)))}; });
   const std::string text = to_string(graph);
   INFO(text);
   CHECK(graph.inputs.size() == 1);
@@ -129,14 +128,16 @@ TEST_CASE("inputs of another geometry, or that share memory, are refused") {
 
 TEST_CASE("what is no function of the inputs ends a capture") {
   std::string stopped;
-  captured({range({3})}, [&](const auto& in) { return std::vector{nonzero(in[0])}; }, &stopped);
+  captured(
+      {range({3})}, [&](const auto& in) { return std::vector{nonzero(in[0])}; }, &stopped);
   CHECK(stopped == "nonzero gives a result whose size depends on values");
-  captured({range({3})},
-           [&](const auto& in) {
-             host_value<float>(select(in[0], 0, 0));
-             return std::vector<Tensor>{};
-           },
-           &stopped);
+  captured(
+      {range({3})},
+      [&](const auto& in) {
+        host_value<float>(select(in[0], 0, 0));
+        return std::vector<Tensor>{};
+      },
+      &stopped);
   CHECK(stopped == "a check of values reads values");
 }
 
