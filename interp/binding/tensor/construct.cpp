@@ -319,6 +319,7 @@ constexpr char kItem[] = "item", kTotable[] = "totable", kTolist[] = "tolist";
 int l_item(lua_State* L) {
   const Tensor& x = check_tensor(L, 1, "item");
   if (x.numel() != 1) fail("item: one element is expected, got shape ", x.sizes());
+  program::note_values_read("item");
   return push_result(L, element(on_host(x), 0));
 }
 
@@ -339,6 +340,7 @@ int64_t push_nested(lua_State* L, const Tensor& host, int depth, int64_t at) {
 }
 
 int l_totable(lua_State* L) {
+  program::note_values_read("tolist");
   push_nested(L, on_host(check_tensor(L, 1, "totable")), 0, 0);
   return 1;
 }
