@@ -91,8 +91,7 @@ inline constexpr int64_t kPanelInPlaceBytes = 1 << 15;
 inline constexpr int64_t kPanelGrain = int64_t{1} << 18;
 // The longest side. Not measured.
 inline constexpr int64_t kPanelLongest = 1 << 16;
-// Bytes of the vectors that panels pay for. Known: measured beside OpenBLAS and oneDNN with
-// AVX-512.
+// Bytes of the vectors that panels pay for. Known: measured beside OpenBLAS and oneDNN, AVX-512.
 inline constexpr int64_t kPanelVectorBytes = 64;
 // Rows of the result for which a transposed second operand is worth packing. Known: measured as the
 // last.
