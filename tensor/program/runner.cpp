@@ -20,7 +20,7 @@ int64_t byte_offset(const Tensor& t) {
 }
 
 // What tensors lie on while no run gives them memory: 64 bytes, so that they have an address.
-Storage* placeholder(Device device) { return Storage::allocate(Arena::kAlignment, device); }
+Storage* make_idle_storage(Device device) { return Storage::allocate(Arena::kAlignment, device); }
 
 bool has_geometry(const Tensor& t, const Value& v) {
   return t.dtype() == v.dtype && t.sizes() == v.sizes && t.strides() == v.strides;
@@ -54,8 +54,8 @@ class Runner::Unbind {
       const bool kept = kind == Kind::Arena || kind == Kind::Parameter || kind == Kind::None;
       OnBuffer& on = runner_.on_[b];
       if (kept || on.storage == nullptr) continue;
-      if (on.placeholder) {
-        runner_.bind(static_cast<BufferId>(b), *on.placeholder, 0);
+      if (on.idle) {
+        runner_.bind(static_cast<BufferId>(b), *on.idle, 0);
       } else {
         on.storage->release();
         on.storage = nullptr;
@@ -80,7 +80,7 @@ Runner::Runner(std::shared_ptr<const Plan> plan)
 Runner::~Runner() {
   for (OnBuffer& on : on_) {
     if (on.storage) on.storage->release();
-    if (on.placeholder) on.placeholder->release();
+    if (on.idle) on.idle->release();
   }
 }
 
@@ -172,7 +172,7 @@ void Runner::bind_outputs(std::span<const Tensor> inputs, std::span<const Tensor
         byte_offset(v) == 0 && is_dense(v.sizes, v.strides) &&
         t.numel() * static_cast<int64_t>(size_of(v.dtype)) == graph.buffers[v.buffer].bytes;
     const bool taken =
-        on_[v.buffer].storage != nullptr && on_[v.buffer].storage != on_[v.buffer].placeholder;
+        on_[v.buffer].storage != nullptr && on_[v.buffer].storage != on_[v.buffer].idle;
     if (whole && !taken && t.device() == graph.buffers[v.buffer].device && !is_input(t)) {
       check_writable("program", "an output", t);
       bind(v.buffer, t.storage(), byte_offset(t));
@@ -180,7 +180,7 @@ void Runner::bind_outputs(std::span<const Tensor> inputs, std::span<const Tensor
   }
   for (size_t b = 0; b < on_.size(); ++b) {
     OnBuffer& on = on_[b];
-    const bool bound = on.storage != nullptr && on.storage != on.placeholder;
+    const bool bound = on.storage != nullptr && on.storage != on.idle;
     if (plan_->allocation(static_cast<BufferId>(b)).kind != Kind::Output || bound) continue;
     const Buffer& buffer = graph.buffers[b];
     Storage* const made = Storage::allocate(static_cast<size_t>(buffer.bytes), buffer.device);
@@ -218,8 +218,8 @@ void Runner::bind_all(std::span<const Tensor> inputs, std::span<const Tensor> ou
 Tensor Runner::make_tensor(ValueId id) {
   const Value& v = plan_->graph().values[id];
   OnBuffer& on = on_[v.buffer];
-  if (!on.placeholder) on.placeholder = placeholder(plan_->graph().buffers[v.buffer].device);
-  Tensor t = view_of(*on.placeholder, {0}, {1}, 0, v.dtype);
+  if (!on.idle) on.idle = make_idle_storage(plan_->graph().buffers[v.buffer].device);
+  Tensor t = view_of(*on.idle, {0}, {1}, 0, v.dtype);
   TensorImpl* impl = t.impl();
   impl->sizes = v.sizes;
   impl->strides = v.strides;
@@ -236,7 +236,7 @@ const Tensor& Runner::tensor(ValueId id) {
   const Value& v = plan_->graph().values[id];
   OnBuffer& on = on_[v.buffer];
   on.tensors.push_back(id);
-  Storage& storage = on.storage ? *on.storage : *on.placeholder;
+  Storage& storage = on.storage ? *on.storage : *on.idle;
   storage.retain();
   t.impl()->storage->release();
   t.impl()->storage = &storage;

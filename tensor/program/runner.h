@@ -61,9 +61,9 @@ class Runner {
   struct OnBuffer {
     std::vector<ValueId> tensors;
     std::vector<Patch> patches;
-    Storage* storage = nullptr;      // where it lies; counted
-    Storage* placeholder = nullptr;  // where its tensors lie between runs; counted
-    int64_t shift = 0;               // in bytes: where offset 0 lies in the storage
+    Storage* storage = nullptr;  // where it lies; counted
+    Storage* idle = nullptr;     // where its tensors lie between runs; counted
+    int64_t shift = 0;           // in bytes: where offset 0 lies in the storage
   };
   class Unbind;
 
