@@ -7,8 +7,8 @@
 namespace moonlet::cpu {
 
 // c = alpha a b + beta c for `count` matrices each, of float32 or float64, when that is faster so;
-// c overlaps neither a nor b. Returns whether it was. An element of c does not depend on the number
-// of threads.
+// c overlaps neither a nor b. Returns whether it was. Last bits of c may depend on the number of
+// threads, by which the rows are split.
 bool panel_products(DType dtype, int64_t count, const Scalar& alpha, const Matrices& a,
                     const Matrices& b, const Scalar& beta, const Matrices& c);
 
