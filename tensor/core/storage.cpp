@@ -274,7 +274,9 @@ Storage* Storage::map_file(const std::string& path, Mapping mapping, std::option
   return out.release();
 }
 
-bool Storage::is_foreign() const noexcept { return allocator_ == &foreign_memory(); }
+bool Storage::is_foreign() const noexcept {
+  return allocator_ == &foreign_memory() && !is_deferred();
+}
 
 bool Storage::is_mapped() const noexcept { return allocator_ == &mapped_file(); }
 
@@ -289,7 +291,17 @@ Tensor bytes_of(Storage& storage, size_t first, size_t count) {
 }
 }  // namespace
 
+// Changes memory with `other`.
+void Storage::take_memory(Storage& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(capacity_, other.capacity_);
+  std::swap(context_, other.context_);
+  std::swap(allocator_, other.allocator_);
+  std::swap(counted_, other.counted_);
+}
+
 void Storage::resize(size_t bytes, const char* op) {
+  data();  // what was put off runs now
   check(!read_only_, op, ": this storage is read-only");
   check(!is_mapped(), op, ": this storage is a mapped file, whose size is fixed");
   check(!is_foreign(), op, ": this storage is memory of the host's, whose size is fixed");
@@ -304,10 +316,7 @@ void Storage::resize(size_t bytes, const char* op) {
       Tensor to = bytes_of(*fresh, 0, kept);
       copy_plain(to, bytes_of(*this, 0, kept), op);
     }
-    std::swap(data_, fresh->data_);
-    std::swap(capacity_, fresh->capacity_);
-    std::swap(context_, fresh->context_);
-    std::swap(allocator_, fresh->allocator_);
+    take_memory(*fresh);
   }
   const size_t before = std::exchange(bytes_, bytes);
   if (bytes > before) {
@@ -316,7 +325,21 @@ void Storage::resize(size_t bytes, const char* op) {
   }
 }
 
+Storage* Storage::deferred(size_t bytes, Device device, DeferredContents& contents) {
+  Storage* const out = make(nullptr, bytes, device, &foreign_memory(), nullptr);
+  out->capacity_ = 0;
+  out->deferred_ = &contents;
+  return out;
+}
+
+void Storage::settle(Storage* fresh) noexcept {
+  take_memory(*fresh);
+  deferred_ = nullptr;
+  fresh->release();
+}
+
 void Storage::destroy() noexcept {
+  if (deferred_ != nullptr) deferred_->drop(*this);
   if (counted_) count_live(device_.type, -static_cast<int64_t>(capacity_));
   allocator_->deallocate(data_, capacity_, device_, context_);
   this->~Storage();

@@ -37,6 +37,22 @@ class StandIn {
   StandIn& operator=(const StandIn&) = delete;
 };
 
+class Storage;
+
+// Who put off the ops that fill a storage, and runs them when its contents are asked for.
+class DeferredContents {
+ public:
+  DeferredContents() = default;
+  virtual ~DeferredContents() = default;
+  DeferredContents(const DeferredContents&) = delete;
+  DeferredContents& operator=(const DeferredContents&) = delete;
+
+  // Gives the storage its contents (`Storage::settle`), or throws.
+  virtual void fill(Storage& storage) = 0;
+  // The last reference to the storage has gone; nobody will ask for its contents.
+  virtual void drop(Storage& storage) noexcept = 0;
+};
+
 class Storage {
  public:
   // A counted storage with one reference. Contents are undefined. Throws OutOfMemory.
@@ -53,6 +69,13 @@ class Storage {
   static Storage* standing_for(std::unique_ptr<const StandIn> what, Device device,
                                Storage& counted);
 
+  // A storage that has no memory until its contents are asked for, on the thread that made it.
+  // `contents` must outlive it, or fill it before.
+  static Storage* deferred(size_t bytes, Device device, DeferredContents& contents);
+  bool is_deferred() const noexcept { return deferred_ != nullptr; }
+  // Takes the memory of `fresh`, of as many bytes, which has no other holder and is given up.
+  void settle(Storage* fresh) noexcept;
+
   void retain() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept {
     // The only holder needs no locked decrement: nobody else can add a reference.
@@ -61,7 +84,11 @@ class Storage {
       destroy();
   }
 
-  char* data() const noexcept { return data_; }
+  char* data() const {
+    if (deferred_ != nullptr) [[unlikely]]
+      deferred_->fill(const_cast<Storage&>(*this));
+    return data_;
+  }
   size_t bytes() const noexcept { return bytes_; }
   Device device() const noexcept { return device_; }
   bool is_foreign() const noexcept;
@@ -139,6 +166,7 @@ class Storage {
   static Storage* make(void* data, size_t bytes, Device device, Allocator* allocator,
                        void* context);
   void destroy() noexcept;
+  void take_memory(Storage& other) noexcept;
 
   std::atomic<int32_t> references_{1};
   std::atomic<uint32_t> version_{0};
@@ -146,6 +174,7 @@ class Storage {
   std::unique_ptr<const StandIn> stand_in_;
   Device device_;
   char* data_ = nullptr;
+  DeferredContents* deferred_ = nullptr;
   size_t bytes_ = 0;
   size_t capacity_ = 0;  // what the allocator gave; `bytes_` is less after a resize
   bool shared_ = false, read_only_ = false;
