@@ -6,6 +6,7 @@
 #include "tensor/core/dispatch.h"
 #include "tensor/core/plain_copy.h"
 #include "tensor/program/arena.h"
+#include "tensor/program/reclaim.h"
 #include "tensor/runtime/interrupt.h"
 
 namespace moonlet::program {
@@ -473,17 +474,20 @@ void Runner::give_outputs(std::span<const Tensor> inputs, std::vector<Tensor>& o
 void Runner::run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) {
   at_ = kNone;
   const Unbind at_end(*this);
-  bind_all(inputs, outputs);
+  with_memory([&] { bind_all(inputs, outputs); });
   if (!prepared_) {
-    bind_arena();
-    prepare();
+    with_memory([&] {
+      bind_arena();
+      prepare();
+    });
     // The layouts have addresses from now on.
     for (size_t b = 0; b < on_.size(); ++b)
       if (on_[b].storage)
         for (const Patch& patch : on_[b].patches)
           *patch.where = on_[b].storage->data() + on_[b].shift + patch.offset;
   }
-  for (int s = 0; s < static_cast<int>(plan_->steps().size()); ++s) run_step(s);
+  for (int s = 0; s < static_cast<int>(plan_->steps().size()); ++s)
+    with_memory([&] { run_step(s); });
   give_outputs(inputs, outputs);
 }
 
