@@ -18,7 +18,7 @@ local compile = {}
 local MOST_FAILURES, MOST_UNUSED = 3, 16
 -- How many of the last reasons are kept.
 local MOST_NOTES = 8
--- After so many sizes `explain` says that they vary.
+-- After so many sizes the graphs of others are foretold.
 local MANY_SIZES = 3
 
 local logs = os.getenv "MOONLET_COMPILE" == "log"
@@ -53,10 +53,11 @@ end
 
 local happened = {}
 
-function happened.captured(state, why)
+function happened.captured(state, why, reason)
   state.captures = state.captures + 1
   state.unused = state.unused + 1
   if why:find "has other sizes$" then state.sizes = state.sizes + 1 end
+  if reason ~= "" then why = reason end
   note(state, why == "" and "captured" or "captured again: " .. why)
   if state.unused > MOST_UNUSED then
     leave_eager(state, "its guards seldom hold twice: " .. why)
@@ -67,6 +68,12 @@ end
 function happened.compiled(state)
   state.unused, state.failures = 0, 0
   note(state, "compiled")
+end
+
+function happened.sized(state)
+  state.failures = 0
+  state.sized = true
+  note(state, "compiled for other sizes, as foretold")
 end
 
 function happened.eager(state, _, reason)
@@ -149,10 +156,15 @@ local function explain(object)
   local state = states[object]
   local lines = { "compiled " .. state.title }
   if state.eager then lines[#lines + 1] = "  stays eager: " .. state.eager end
-  for i, entry in ipairs(compiled.info(state.core)) do lines[#lines + 1] = entry_text(i, entry) end
-  if state.dynamic ~= false and state.sizes >= MANY_SIZES then
-    lines[#lines + 1] = ("  sizes vary: each is compiled for itself, the last %d are kept")
-      :format(compiled.most)
+  local entries, why = compiled.info(state.core)
+  for i, entry in ipairs(entries) do lines[#lines + 1] = entry_text(i, entry) end
+  if state.sized then
+    lines[#lines + 1] = ("  sizes vary: the first call of each is compared with what the graphs of "
+      .. "others foretell, the last %d are kept"):format(compiled.most_sized)
+  end
+  if state.sizes >= MANY_SIZES and (state.dynamic == false or why ~= "") then
+    lines[#lines + 1] = ("  sizes vary: each is compiled for itself, the last %d are kept%s")
+      :format(compiled.most, why ~= "" and ", as " .. why or "")
   end
   for _, text in ipairs(state.notes) do lines[#lines + 1] = "  " .. text end
   return table.concat(lines, "\n")
@@ -195,7 +207,8 @@ local function title_of(f)
 end
 
 local function new_state(f, given)
-  return { f = f, core = compiled.new { f, everywhere.hooks }, title = title_of(f),
+  local least = given.dynamic == nil and MANY_SIZES or given.dynamic and 2 or 0
+  return { f = f, core = compiled.new({ f, everywhere.hooks }, least), title = title_of(f),
     fullgraph = given.fullgraph, dynamic = given.dynamic, notes = {}, captures = 0, unused = 0,
     failures = 0, sizes = 0 }
 end
@@ -242,8 +255,9 @@ local read = signature('compile(any f, bool? dynamic=nil, bool fullgraph=false, 
 --- > fast:explain():match "%d ops"
 ---   3 ops
 ---@param f fun(...): ... the function, or a module
----@param dynamic? boolean sizes that vary are compiled each for itself, eight at a time; unless
----   false, `explain` says so after three
+---@param dynamic? boolean after three sizes (with true after two) the graph for another one is
+---   foretold from theirs: its first call runs the function and is compared, the next one is quick;
+---   with false, or where numbers do not follow the sizes, each size is captured twice
 ---@param fullgraph? boolean makes an error of what would run `f` as it is
 ---@param backend? string "default", or "eager" to call `f`
 ---@return table fast is called as `f`
