@@ -173,8 +173,9 @@ StateData* innermost_state() noexcept {
 
 void check_files_allowed(const char* op, const std::string& path) {
   const EntryScope* innermost = EntryScope::this_thread().innermost;
-  check(innermost == nullptr || innermost->data_.options.libraries.io, op, ": '", path,
-        "': this interpreter has no access to files");
+  const bool allowed = innermost == nullptr || innermost->data_.options.libraries.io ||
+                       io::file_system_of(path) != nullptr;
+  check(allowed, op, ": '", path, "': this interpreter has no access to files");
 }
 
 void stop_entered() noexcept {
@@ -236,6 +237,7 @@ EntryScope::EntryScope(StateData& data)
   install(*data.current);
   change(threads_before_, data.threads);
   passed_before_ = std::exchange(passed_modes, nullptr);
+  files_before_ = io::exchange_file_systems(data.files.get());
   if (account_.budget != data.budget) memory::switch_account(data.budget, &data.pacer.debt);
 }
 
@@ -247,6 +249,7 @@ EntryScope::~EntryScope() {
   keep(*data_.current);
   data_.threads = thread_settings();
   passed_modes = passed_before_;
+  io::exchange_file_systems(files_before_);
   if (account_.budget != budget_before_) memory::switch_account(budget_before_, debt_before_);
   // The outer interpreter may have been entered again meanwhile, and its state have changed.
   if (outer_ != nullptr) {
@@ -336,6 +339,8 @@ void prepare_coroutine_states(lua_State* L) {
 CoroutineScope::CoroutineScope(lua_State* L, lua_State* co)
     : running_(L, co), data_(state_data(L)), resumer_(data_.current) {
   charge_switch(data_);
+  // A limit may be younger than the coroutine.
+  if (data_.limits.given.instructions > 0 && lua_gethook(co) == nullptr) set_usual_hook(co);
   CoroutineState& state = coroutine_state(L, co);
   keep(*resumer_);
   modes_.emplace(state.modes);  // on top of the resumer's, where there is room

@@ -76,8 +76,7 @@ function past_function(bytes, at, kept)
 end
 
 -- The signature, version and format, the numbers that show the sizes of types, and how many
--- upvalues
--- the chunk has.
+-- upvalues the chunk has.
 local HEADER = 4 + 1 + 1 + 6 + 3 + string.packsize "j" + string.packsize "n" + 1
 
 return function(bytes)

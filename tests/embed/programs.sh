@@ -40,6 +40,11 @@ ${CXX:-c++} -std=c++20 $flags "$here/program.cpp" -o program-static $counted $(p
 build realtime ../../scripts/realtime/main.cpp moonlet-run
 ./realtime policy.mlp 1000 200 >realtime.txt
 grep -q '^200 calls at 1000 Hz' realtime.txt || fail "realtime: $(cat realtime.txt)"
+build audio ../../scripts/embed_audio/main.cpp moonlet
+for collector in automatic bounded manual; do
+  ./audio "$here/../../scripts/embed_audio/synth.lua" 1000 200 1000 "$collector" >audio.txt
+  grep -q '^200 blocks at 1000 Hz' audio.txt || fail "audio: $(cat audio.txt)"
+done
 if ./realtime none.mlp 2>err; then fail 'realtime takes a file that is not there'; fi
 grep -q 'none.mlp' err || fail "realtime: $(cat err)"
 unset OMP_NUM_THREADS
