@@ -70,6 +70,32 @@ test("optimisers count their steps in compiled steps too", function()
   end
 end)
 
+test("a compiled step asks for the numbers that an eager one computes", function()
+  local expressions, numbers = require "moonlet.optim.expressions", require "moonlet.optim.numbers"
+  local group = { lr = 0.01, weight_decay = 0.1, betas = { 0.9, 0.95 }, eps = 1e-7, momentum = 0.3,
+    dampening = 0.1, nesterov = false, lr_decay = 0.1, rho = 0.8, alpha = 0.7, lambd = 1e-3, t0 = 3,
+    momentum_decay = 0.01, etas = { 0.5, 1.2 }, step_sizes = { 1e-6, 40 }, maximize = true }
+  local counts = { step = 7, eta = 0.1, mu = 0.9, mu_product = 0.5 }
+  local function alike(a, b) return a == b and math.type(a) == math.type(b) end
+  for _, source in ipairs(require("moonlet.optimizers").rows) do
+    local row, now = expressions.row(source.name), {}
+    for _, decoupled in ipairs { false, true } do
+      local options = numbers.options(group, { decoupled = decoupled })
+      local given = expressions.numbers(row, options, counts, false)
+      local want = table.pack(select(3 + #row.states, expressions.arguments(row, {}, {}, {}, given)))
+      local got = table.pack(row.asked(group, decoupled, counts, now))
+      expect.equal(got.n, want.n)
+      for i = 1, want.n do expect.truthy(alike(got[i], want[i]), source.name, row.arguments[i]) end
+      for _, name in ipairs(row.counted) do expect.truthy(alike(now[name], given[name]), name) end
+    end
+  end
+end)
+
+test("a rate that is a tensor is read before each step", function()
+  beside(mlp, stepper(function(p) return optim.Adam(p, { lr = ml.tensor(0.1) }) end), 8,
+    function(side, i) side.opt.param_groups[1].lr:fill_(0.1 / i) end)
+end)
+
 test("a scheduler changes the rate between steps, and the plan stays", function()
   local schedulers = {}
   local fast = beside(mlp, stepper(function(p) return optim.AdamW(p, { lr = 0.1 }) end), 12,
