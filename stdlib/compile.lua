@@ -9,7 +9,7 @@ local fail = options.fail
 local is_callable = options.is_callable
 
 local compiled = ml._compiled
-local run, take, begin, finish = compiled.run, compiled.take, compiled.begin, compiled.finish
+local begin, finish = compiled.begin, compiled.finish
 
 local compile = {}
 
@@ -118,14 +118,10 @@ local function slow(state, ...)
   return done(state, session, why, state.f(...))
 end
 
-local function caller(state)
-  local core, f = state.core, state.f
-  return function(_, ...)
-    local ran = run(core, ...)
-    if ran then return take(core, ...) end
-    if ran == nil and not state.fullgraph then return f(...) end
-    return slow(state, ...)
-  end
+-- What `compiled.caller` leaves to Lua: a call that no plan answers, or that is to run as it is.
+local function missed(state, eager, ...)
+  if eager and not state.fullgraph then return state.f(...) end
+  return slow(state, ...)
 end
 
 -- --- what explains -----------------------------------------------------------------------------
@@ -205,7 +201,8 @@ end
 local function new_object(f, given)
   local state = new_state(f, given)
   local meta = { __name = "compiled function" }
-  meta.__call = given.backend == "eager" and function(_, ...) return f(...) end or caller(state)
+  meta.__call = given.backend == "eager" and function(_, ...) return f(...) end
+    or compiled.caller(state.core, missed, state)
   if type(f) == "table" then
     forward(meta, f)
   else

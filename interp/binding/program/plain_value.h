@@ -48,6 +48,13 @@ inline bool is_value(lua_State* L, int index, const PlainValue& value) {
     case Kind::Integer:
       return lua_isinteger(L, index) != 0 &&
              static_cast<uint64_t>(lua_tointeger(L, index)) == value.bits;
+    case Kind::True:
+    case Kind::False:
+      return lua_type(L, index) == LUA_TBOOLEAN &&
+             (lua_toboolean(L, index) != 0) == (value.kind == Kind::True);
+    case Kind::Number:
+      return lua_type(L, index) == LUA_TNUMBER && lua_isinteger(L, index) == 0 &&
+             std::bit_cast<uint64_t>(lua_tonumber(L, index)) == value.bits;
     default: return plain_value(L, index) == value;
   }
 }
