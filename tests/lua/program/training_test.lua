@@ -130,6 +130,22 @@ test("a rate that the function returns is watched", function()
   expect.equal(rate, 0.25)
 end)
 
+test("a tape that is there at one capture and not at the next", function()
+  local net = mlp()
+  local step = stepper(function(p) return optim.SGD(p, { lr = 0.1 }) end)(net)
+  local fast, held = ml.compile(step), net(ml.ones(8, 4))
+  for i = 1, 8 do
+    fast(ml.randn(8, 4), ml.randint(3, { 8 }))
+    if i == 2 then
+      held = nil
+      collectgarbage()
+    end
+  end
+  expect.equal(held, nil)
+  expect.truthy(fast:explain():find "captured anew, without garbage")
+  case.expect_runs(fast, 3)
+end)
+
 test("gradients are clipped inside", function()
   local fast = beside(mlp, stepper(function(p) return optim.Adam(p, { lr = 0.01 }) end,
     function(net) nn.utils.clip_grad_norm_(net:parameters(), 0.1) end), 9)
