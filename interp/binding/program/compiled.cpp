@@ -154,10 +154,12 @@ void tell_sources(lua_State* L, int anchors, const Entry& entry) {
 
 void run_program(Compiled& self, Entry& entry) {
   self.outputs.clear();
-  if (entry.recorded)
+  if (entry.recorded) {
     entry.recorded->run(self.inputs, self.outputs, entry.numbers);
-  else
+  } else {
+    program::lend_leaf_gradients(entry.gradients, entry.runner->plan(), self.outputs);
     entry.runner->run(self.inputs, self.outputs);
+  }
   program::set_leaf_gradients(entry.gradients, self.outputs);
   ++entry.runs;
 }

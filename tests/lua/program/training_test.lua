@@ -191,6 +191,29 @@ test("a gradient that was taken stays what it was", function()
   expect.falsy(net[1].weight.grad:equal(copy))
 end)
 
+test("a gradient that nobody has taken is replaced where it lies", function()
+  local net = mlp()
+  local plain = stepper(function(p) return optim.SGD(p, { lr = 0.1 }) end)(net)
+  local step = ml.compile(plain)
+  local function next_place()
+    collectgarbage()  -- what the script has seen of a gradient holds it
+    step(ml.randn(8, 4), ml.randint(3, { 8 }))
+    return net[1].weight.grad:data_ptr()
+  end
+  for _ = 1, 5 do next_place() end
+  case.expect_runs(step, 1)
+  local place = next_place()
+  expect.equal(next_place(), place)
+  local taken = net[1].weight.grad
+  local copy = taken:clone()
+  expect.falsy(next_place() == place)
+  expect.truthy(taken:equal(copy))
+  local view = net[1].weight.grad:view(-1)
+  copy = view:clone()
+  next_place()
+  expect.truthy(view:equal(copy))
+end)
+
 test("a hook that comes later runs", function()
   local net = mlp()
   local step = ml.compile(function(x) net(x):sum():backward() end)
