@@ -9,7 +9,7 @@ local fail = options.fail
 local is_callable = options.is_callable
 
 local compiled = ml._compiled
-local run, take, begin, finish = compiled.run, compiled.take, compiled.begin, compiled.finish
+local begin, finish = compiled.begin, compiled.finish
 
 local compile = {}
 
@@ -23,7 +23,9 @@ local MANY_SIZES = 3
 
 local logs = os.getenv "MOONLET_COMPILE" == "log"
 
--- What is kept of each compiled object, by the object.
+-- What is kept of each compiled object, by the object. `collects`: two captures were not the same.
+-- Backward passes come to a leaf in another order while the tape of an earlier one waits for the
+-- collector; before later captures it runs, so that what differs then is the function.
 local states = setmetatable({}, { __mode = "k" })
 
 -- --- what happened -----------------------------------------------------------------------------
@@ -83,6 +85,10 @@ end
 
 function happened.different(state, _, reason)
   reason = "it is not the same twice: " .. reason
+  if not state.collects then
+    state.collects = true
+    return note(state, "captured anew, without garbage: " .. reason)
+  end
   leave_eager(state, reason)
   require_whole(state, reason)
   warn("ml.compile: " .. state.title .. " stays eager: " .. reason)
@@ -112,20 +118,17 @@ local function slow(state, ...)
     require_whole(state, state.eager)
     return state.f(...)
   end
+  if state.collects then collectgarbage() end
   local session, why = begin(state.core, ...)
   if not session then return run_eager(state, why, ...) end
   local _ <close> = session
   return done(state, session, why, state.f(...))
 end
 
-local function caller(state)
-  local core, f = state.core, state.f
-  return function(_, ...)
-    local ran = run(core, ...)
-    if ran then return take(core, ...) end
-    if ran == nil and not state.fullgraph then return f(...) end
-    return slow(state, ...)
-  end
+-- What `compiled.caller` leaves to Lua: a call that no plan answers, or that is to run as it is.
+local function missed(state, eager, ...)
+  if eager and not state.fullgraph then return state.f(...) end
+  return slow(state, ...)
 end
 
 -- --- what explains -----------------------------------------------------------------------------
@@ -197,7 +200,7 @@ end
 local function new_state(f, given)
   return { f = f, core = compiled.new { f, everywhere.hooks }, title = title_of(f),
     fullgraph = given.fullgraph, dynamic = given.dynamic, notes = {}, captures = 0, unused = 0,
-    failures = 0, sizes = 0 }
+    failures = 0, sizes = 0, collects = false }
 end
 
 -- The field `_original` has what the object stands for: the guards of a function that calls the
@@ -205,7 +208,8 @@ end
 local function new_object(f, given)
   local state = new_state(f, given)
   local meta = { __name = "compiled function" }
-  meta.__call = given.backend == "eager" and function(_, ...) return f(...) end or caller(state)
+  meta.__call = given.backend == "eager" and function(_, ...) return f(...) end
+    or compiled.caller(state.core, missed, state)
   if type(f) == "table" then
     forward(meta, f)
   else

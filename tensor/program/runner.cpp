@@ -49,13 +49,11 @@ class Runner::Unbind {
   explicit Unbind(Runner& runner) : runner_(runner) {}
   ~Unbind() {
     runner_.results_.clear();
-    for (size_t b = 0; b < runner_.on_.size(); ++b) {
-      const Kind kind = runner_.plan_->allocation(static_cast<BufferId>(b)).kind;
-      const bool kept = kind == Kind::Arena || kind == Kind::Parameter || kind == Kind::None;
+    for (const BufferId b : runner_.loose_) {
       OnBuffer& on = runner_.on_[b];
-      if (kept || on.storage == nullptr) continue;
+      if (on.storage == nullptr) continue;
       if (on.idle) {
-        runner_.bind(static_cast<BufferId>(b), *on.idle, 0);
+        runner_.bind(b, *on.idle, 0);
       } else {
         on.storage->release();
         on.storage = nullptr;
@@ -75,7 +73,35 @@ Runner::Runner(std::shared_ptr<const Plan> plan)
       on_(plan_->graph().buffers.size()),
       pointwise_(plan_->steps().size()),
       calls_(plan_->steps().size()),
-      loops_(plan_->steps().size()) {}
+      loops_(plan_->steps().size()) {
+  for (size_t b = 0; b < on_.size(); ++b) {
+    const Kind kind = plan_->allocation(static_cast<BufferId>(b)).kind;
+    if (kind == Kind::Output) made_.push_back(static_cast<BufferId>(b));
+    if (kind != Kind::Arena && kind != Kind::Parameter && kind != Kind::None)
+      loose_.push_back(static_cast<BufferId>(b));
+  }
+  for (size_t s = 0; s < plan_->steps().size(); ++s) {
+    const Step& step = plan_->steps()[s];
+    const int32_t source = step.node == kNone ? kNone : plan_->graph().nodes[step.node].numbers;
+    if (source != kNone) numbered_.emplace_back(source, static_cast<int32_t>(s));
+  }
+  note_outputs();
+}
+
+void Runner::note_outputs() {
+  const Graph& graph = plan_->graph();
+  for (const ValueId id : graph.outputs) {
+    using From = OutputFrom::Kind;
+    OutputFrom from;
+    if (plan_->allocation(graph.values[id].buffer).kind == Kind::Output) from.kind = From::Made;
+    const auto input = std::find(graph.inputs.begin(), graph.inputs.end(), id);
+    if (input != graph.inputs.end())
+      from = {From::Input, static_cast<int32_t>(input - graph.inputs.begin())};
+    for (size_t p = 0; p < graph.parameters.size(); ++p)
+      if (graph.parameters[p].value == id) from = {From::Parameter, static_cast<int32_t>(p)};
+    outputs_from_.push_back(from);
+  }
+}
 
 Runner::~Runner() {
   for (OnBuffer& on : on_) {
@@ -127,8 +153,9 @@ void Runner::bind(BufferId buffer, Storage& storage, int64_t shift) {
     storage.retain();
     if (on.storage) on.storage->release();
     on.storage = &storage;
-  } else if (on.shift == shift && !on.patches.empty() &&
-             *on.patches[0].where == storage.data() + shift + on.patches[0].offset) {
+  } else if (on.shift == shift &&
+             (on.patches.empty() ||
+              *on.patches[0].where == storage.data() + shift + on.patches[0].offset)) {
     return;  // as before: a parameter's
   }
   on.shift = shift;
@@ -178,13 +205,12 @@ void Runner::bind_outputs(std::span<const Tensor> inputs, std::span<const Tensor
       bind(v.buffer, t.storage(), byte_offset(t));
     }
   }
-  for (size_t b = 0; b < on_.size(); ++b) {
-    OnBuffer& on = on_[b];
-    const bool bound = on.storage != nullptr && on.storage != on.idle;
-    if (plan_->allocation(static_cast<BufferId>(b)).kind != Kind::Output || bound) continue;
+  for (const BufferId b : made_) {
+    const OnBuffer& on = on_[b];
+    if (on.storage != nullptr && on.storage != on.idle) continue;
     const Buffer& buffer = graph.buffers[b];
     Storage* const made = Storage::allocate(static_cast<size_t>(buffer.bytes), buffer.device);
-    bind(static_cast<BufferId>(b), *made, 0);
+    bind(b, *made, 0);
     made->release();
   }
 }
@@ -352,10 +378,8 @@ void Runner::give_numbers(Call& call, int32_t source) const {
 void Runner::set_numbers(int32_t source, std::span<const BoxedValue> numbers) {
   if (source >= static_cast<int32_t>(numbers_.size())) numbers_.resize(source + 1);
   numbers_[source].assign(numbers.begin(), numbers.end());
-  for (size_t s = 0; s < calls_.size(); ++s) {
-    const Node& node = plan_->graph().nodes[plan_->steps()[s].node];
-    if (calls_[s] && node.numbers == source) give_numbers(*calls_[s], source);
-  }
+  for (const auto& [of, step] : numbered_)
+    if (of == source && calls_[step]) give_numbers(*calls_[step], source);
 }
 
 void Runner::prepare() {
@@ -441,25 +465,39 @@ void Runner::run_step(int step) {
   if (plan.kind == Step::Kind::AsIs && node.form == OpInfo::Form::Plain) take_results(node);
 }
 
+Tensor Runner::output(size_t i, std::span<const Tensor> inputs) const {
+  using From = OutputFrom::Kind;
+  const Graph& graph = plan_->graph();
+  const OutputFrom from = outputs_from_[i];
+  if (from.kind == From::Input) return inputs[from.index];
+  if (from.kind == From::Parameter) return graph.parameters[from.index].tensor;
+  const Value& v = graph.values[graph.outputs[i]];
+  const OnBuffer& on = on_[v.buffer];
+  const int64_t offset = (byte_offset(v) + on.shift) / static_cast<int64_t>(size_of(v.dtype));
+  if (from.kind == From::View)
+    return view_of(*on.storage, v.sizes, v.strides, offset, v.dtype, "program");
+  // The plan has made the memory for it: there is nothing to check.
+  on.storage->retain();
+  Tensor made = on_stand_in(on.storage, v.sizes, v.strides, v.dtype);
+  made.impl()->offset = offset;
+  return made;
+}
+
 void Runner::give_outputs(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) {
   const Graph& graph = plan_->graph();
   outputs.resize(graph.outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const ValueId id = graph.outputs[i];
-    const Value& v = graph.values[id];
-    const auto input = std::find(graph.inputs.begin(), graph.inputs.end(), id);
+    Tensor& out = outputs[i];
+    if (!out.defined()) {
+      out = output(i, inputs);
+      continue;
+    }
+    const Value& v = graph.values[graph.outputs[i]];
     const OnBuffer& on = on_[v.buffer];
     const int64_t offset = (byte_offset(v) + on.shift) / static_cast<int64_t>(size_of(v.dtype));
-    Tensor& out = outputs[i];
-    const bool given = out.defined() && has_geometry(out, v);
+    const bool given = has_geometry(out, v);
     if (given && &out.storage() == on.storage && out.offset() == offset) continue;
-    Tensor made;
-    if (input != graph.inputs.end())
-      made = inputs[input - graph.inputs.begin()];
-    else
-      made = view_of(*on.storage, v.sizes, v.strides, offset, v.dtype, "program");
-    for (const Parameter& p : graph.parameters)
-      if (p.value == id) made = p.tensor;
+    Tensor made = output(i, inputs);
     if (!given) {
       out = std::move(made);
     } else {

@@ -65,8 +65,20 @@ class Runner {
     Storage* idle = nullptr;     // where its tensors lie between runs; counted
     int64_t shift = 0;           // in bytes: where offset 0 lies in the storage
   };
+  // Where an output of the graph comes from.
+  struct OutputFrom {
+    enum class Kind : uint8_t {
+      Input,      // is one
+      Parameter,  // is one
+      Made,       // lies in memory that the plan makes for it
+      View        // on other memory
+    };
+    Kind kind = Kind::View;
+    int32_t index = 0;  // of an input or a parameter
+  };
   class Unbind;
 
+  void note_outputs();
   void check_inputs(std::span<const Tensor> inputs) const;
   void check_apart(std::span<const Tensor> inputs) const;
   void bind(BufferId buffer, Storage& storage, int64_t shift);
@@ -84,6 +96,7 @@ class Runner {
   void run_step(int step);
   void take_results(const Node& node);
   void take_result(ValueId id, const Tensor& made);
+  Tensor output(size_t i, std::span<const Tensor> inputs) const;
   void give_outputs(std::span<const Tensor> inputs, std::vector<Tensor>& outputs);
 
   const std::shared_ptr<const Plan> plan_;
@@ -92,6 +105,10 @@ class Runner {
   std::vector<std::unique_ptr<PointwiseCall>> pointwise_;  // by step
   std::vector<std::unique_ptr<Call>> calls_;               // by step
   std::vector<std::unique_ptr<LoopCall>> loops_;           // by step
+  std::vector<OutputFrom> outputs_from_;                   // by output
+  std::vector<BufferId> made_;                             // in memory that each run makes
+  std::vector<BufferId> loose_;                            // that belong to one run
+  std::vector<std::pair<int32_t, int32_t>> numbered_;      // sources of numbers, and steps
   BoxedValues results_;
   std::vector<bool> seen_;                        // by buffer: inputs that are bound
   std::vector<std::vector<BoxedValue>> numbers_;  // by source: those that were given last

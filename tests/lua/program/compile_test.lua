@@ -455,6 +455,13 @@ test("compiled objects are collected with what they hold", function()
   expect.equal(next(gone), nil)
 end)
 
+test("a compiled function that calls itself", function()
+  local fast
+  local function f(x, n) return n == 0 and x or fast(x, n - 1) * 2 end
+  fast = ml.compile(f)
+  for _ = 1, 4 do expect.equal(fast(ml.ones(1), 100):item(), 2.0 ^ 100) end
+end)
+
 test("options", function()
   expect.error(function() ml.compile(3) end, "compile: expected a function or a module")
   expect.error(function() ml.compile(print, { backend = "inductor" }) end, "expected backend")
