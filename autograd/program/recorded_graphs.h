@@ -66,6 +66,9 @@ struct BackwardPass {
   // The same without adding up what comes to a target along several ways, which have an edge each:
   // for when something has come there before, as sums have an order. Empty where each has one way.
   BackwardGraph parts;
+  // Of the gradients of `from`: gradients that lie otherwise have passes of their own, as ops go
+  // through them in another order.
+  std::vector<Dims> strides() const;
 };
 
 struct RecordedGraphs {
