@@ -13,6 +13,7 @@
 #include "tensor/core/dispatch.h"
 #include "tensor/core/plain_copy.h"
 #include "tensor/program/captured_call.h"
+#include "tensor/program/parts/deferred_call.h"
 
 namespace moonlet::program {
 
@@ -83,6 +84,7 @@ CompiledNode::CompiledNode(std::shared_ptr<RecordedProgram> program, std::span<c
     for (int way = 0; way < graphs.ways[i]; ++way) edges.push_back(edge);
   }
   if (graphs.is_freed) return;
+  if (graphs.is_random) run_deferred();
   if (graphs.is_random) random_ = default_generator().state();
   if (!graphs.runs_once.empty()) return;
   for (const Given each : graphs.changed)
