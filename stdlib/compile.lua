@@ -78,7 +78,7 @@ end
 -- Whether a function that is not captured for that reason runs by parts: up to where it reads a value
 -- its ops run from a plan, and Lua decides what follows.
 local function is_read(reason)
-  return reason:find " reads values" or reason:find "^it calls print,"
+  return reason:find " reads values" or reason:find " depends on values" or reason:find "^it calls print,"
 end
 
 function happened.failed(state, _, reason)

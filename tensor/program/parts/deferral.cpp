@@ -64,16 +64,19 @@ struct Holder {
 
 }  // namespace
 
-// Ops of our own: they find contents as they are, and no capture sees them.
+// Ops of our own: they find contents as they are, no capture sees them, and their memory is of no
+// mode: that of the results is known already.
 class Deferral::Running {
  public:
   explicit Running(Deferral& of)
       : of_(of),
         before_(std::exchange(of.running_, true)),
-        capture_(std::exchange(execution.capture, nullptr)) {}
+        capture_(std::exchange(execution.capture, nullptr)),
+        inference_(std::exchange(execution.inference_mode, false)) {}
   ~Running() {
     of_.running_ = before_;
     execution.capture = capture_;
+    execution.inference_mode = inference_;
   }
   Running(const Running&) = delete;
   Running& operator=(const Running&) = delete;
@@ -82,6 +85,7 @@ class Deferral::Running {
   Deferral& of_;
   const bool before_;
   Capture* const capture_;
+  const bool inference_;
 };
 
 Deferral::Deferral() = default;
@@ -266,6 +270,8 @@ void Deferral::execute(const GroupRef& group) {
         if (bound.is_changed && bound.is_external) make_up_readers(*bound.storage);
       run_outputs(*group, outputs);
     } catch (const std::exception& e) {
+      // An op that raises an error gives nothing; what came before it is as it was.
+      if (group->last->may_raise) group->last = group->last->parent;
       // What it may have changed cannot be done twice.
       if (group->acts)
         group->broken =

@@ -177,6 +177,11 @@ void Deferral::bind_external(BufferId buffer, Storage& storage, int64_t shift) {
 // --- a step that was met before ------------------------------------------------------------------
 
 void Deferral::put_off(TraceStep& step, DeferredCall& call, Match& match) {
+  // Where it raises an error, what it and the ops before it change must not be in doubt.
+  if (step.may_raise && at_->op != nullptr && (open_->acts || !step.written.empty())) {
+    step_done(step);
+    return meet(call);
+  }
   for (const ValueId id : step.written) check_writable(call.op_.name, *match.tensors[id]);
   for (const Match::Fresh& each : match.fresh)
     bind_external(each.buffer, *each.storage, each.shift);
@@ -239,8 +244,8 @@ BoxedValues Deferral::made_results(const TraceStep& step) {
 
 void Deferral::step_done(TraceStep& step) {
   if (!step.may_raise) return;
-  const char* const name = step.op->name;
-  close([name, this] { return std::string(name) + " may raise an error" + at_line(); });
+  const char* const op = step.op->name;
+  close([op, this] { return std::string(op) + " may raise an error" + at_line(); });
 }
 
 // --- a new step ----------------------------------------------------------------------------------

@@ -259,7 +259,6 @@ test("a function that reads elements runs by parts", function()
   local fast = ml.compile(f)
   case.compare(fast, f, function(i) return ml.full({ 2 }, i % 2 * 2 - 1) end, 6)
   expect.truthy(fast:explain():find "runs by parts: item reads values %(.*compile_test.lua:%d+%)")
-  stays_eager(function(x) return x:nonzero() end, "", 6, ml.ones(1))
 end)
 
 test("a function that is not the same twice stays as it is", function()

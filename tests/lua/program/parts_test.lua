@@ -210,6 +210,8 @@ end)
 test("random numbers are drawn in their order", function()
   local function f(x)
     local a = x + ml.rand(6)
+    if a:sum():item() > 1e9 then return end
+    a = a + ml.rand(6)
     local state = ml.get_rng_state().offset
     local b = nn.functional.dropout(a, 0.5, true)
     local s = b:sum():item()
@@ -322,7 +324,7 @@ test("compiled functions inside one another, and coroutines", function()
   end)
   for i = 1, 6 do
     local x = numbers(i)
-    local co = coroutine.create(left)
+    local co = coroutine.create(function(v) return left(v) end)
     local _, got = coroutine.resume(co, x)
     expect.truthy((x * 2 + 1):sum():item() == (x * 2 + 1):sum():item())
     expect.truthy(got:equal(x * 3))
@@ -341,7 +343,7 @@ test("results go to workers and files as they are", function()
   local fast = ml.compile(function(x)
     local y = x * 2 + 1
     local total = y:sum():item()
-    ml.save({ y = y, z = y * total }, path)
+    ml.save(path, { y = y, z = y * total })
     return y
   end)
   for i = 1, 6 do
