@@ -10,6 +10,7 @@ local is_callable = options.is_callable
 
 local compiled = ml._compiled
 local begin, finish = compiled.begin, compiled.finish
+local parts, enter, parts_info = compiled.parts, compiled.enter, compiled.parts_info
 
 local compile = {}
 
@@ -76,7 +77,19 @@ function happened.eager(state, _, reason)
   require_whole(state, reason)
 end
 
+-- Whether a function that is not captured for that reason runs by parts: up to where it reads a value
+-- its ops run from a plan, and Lua decides what follows.
+local function is_read(reason)
+  return reason:find " reads values" or reason:find " depends on values" or reason:find "^it calls print,"
+end
+
 function happened.failed(state, _, reason)
+  if is_read(reason) then
+    require_whole(state, reason)
+    state.parts = parts()
+    note(state, "runs by parts: " .. reason)
+    return
+  end
   state.failures = state.failures + 1
   note(state, "not captured: " .. reason)
   if state.failures >= MOST_FAILURES then leave_eager(state, reason) end
@@ -112,12 +125,24 @@ local function done(state, session, why, ...)
   return ...
 end
 
+-- A call whose ops are put off up to each read.
+local function run_by_parts(state, ...)
+  local scope, reason, for_good = enter(state.parts)
+  if not scope then
+    if for_good then leave_eager(state, reason) else note(state, "ran eager: " .. reason) end
+    return state.f(...)
+  end
+  local _ <close> = scope
+  return state.f(...)
+end
+
 -- A call that no plan fits.
 local function slow(state, ...)
   if state.eager then
     require_whole(state, state.eager)
     return state.f(...)
   end
+  if state.parts then return run_by_parts(state, ...) end
   if state.collects then collectgarbage() end
   local session, why = begin(state.core, ...)
   if not session then return run_eager(state, why, ...) end
@@ -148,11 +173,25 @@ local function entry_text(i, entry)
   return text .. "eager: " .. entry.reason
 end
 
+local function part_text(i, part)
+  local how = part.steps and ("%s in %s, %d bytes"):format(plural(part.ops, "op"),
+    plural(part.steps, "step"), part.bytes) or plural(part.ops, "op")
+  return ("    part %d: %s, run %s, ends where %s"):format(i, how, plural(part.runs, "time"), part.reason)
+end
+
+local function add_parts(lines, state)
+  local list, runs, mismatches = parts_info(state.parts)
+  lines[#lines + 1] = ("  by parts: run %s, %s left before the end"):format(plural(runs, "time"),
+    plural(mismatches, "part"))
+  for i, part in ipairs(list) do lines[#lines + 1] = part_text(i, part) end
+end
+
 local function explain(object)
   local state = states[object]
   local lines = { "compiled " .. state.title }
   if state.eager then lines[#lines + 1] = "  stays eager: " .. state.eager end
   for i, entry in ipairs(compiled.info(state.core)) do lines[#lines + 1] = entry_text(i, entry) end
+  if state.parts then add_parts(lines, state) end
   if state.dynamic ~= false and state.sizes >= MANY_SIZES then
     lines[#lines + 1] = ("  sizes vary: each is compiled for itself, the last %d are kept")
       :format(compiled.most)
@@ -231,9 +270,10 @@ local read = signature('compile(any f, bool? dynamic=nil, bool fullgraph=false, 
 --- third is the first that is quick; then `f` itself does not run. What it reads beside its
 --- arguments is watched: upvalues, globals, fields of modules, the training mode, the grad mode,
 --- autocast, defaults. Another value, dtype or shape captures again. Random numbers are drawn as
---- ever. A function that reads elements of a tensor (`item`, printing, a branch), calls what does
---- more than compute (`print`, `os.time`, `math.random`), changes a plain value that it did not
---- make, or is not the same twice runs as it is; `fast:explain()` says why. Where results require
+--- ever. A function that reads elements of a tensor (`item`, printing, a branch) runs in Lua, and
+--- its ops up to each read from plans. One that calls what does more than compute (`os.time`,
+--- `math.random`), changes a plain value that it did not make, or is not the same twice runs as it
+--- is; `fast:explain()` says why. Where results require
 --- grad, a call is one node of the tape. A whole step of training is compiled, too: `backward`, and
 --- the step of an optimiser whose update is one op for all parameters. Fields and methods of a
 --- compiled module are those of the module. With `MOONLET_COMPILE=log` in the environment, what

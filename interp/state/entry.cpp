@@ -12,6 +12,7 @@
 #include "interp/state/interrupt.h"
 #include "interp/state/run_limits.h"
 #include "interp/state/state.h"
+#include "tensor/program/parts/deferred_call.h"
 #include "tensor/runtime/forked.h"
 #include "tensor/runtime/passed_modes.h"
 
@@ -201,6 +202,15 @@ void install(const CoroutineState& state) {
   anomaly_mode = state.anomaly;
 }
 
+// What compiled functions have put off runs before another interpreter, thread or host may meet it.
+// What fails does so again, or says so, where its tensors are used.
+void settle_deferred() noexcept {
+  try {
+    program::run_deferred();
+  } catch (const std::exception&) {
+  }
+}
+
 // Mostly they are the same; to ask is most of what installing costs.
 void change(const ThreadSettings& from, const ThreadSettings& to) {
   if (from.count != to.count || from.flush_denormal != to.flush_denormal) moonlet::install(to);
@@ -229,6 +239,7 @@ EntryScope::EntryScope(StateData& data)
   }
   ++data.level;
   if (outer_ != nullptr && &outer_->data_ == &data) return;
+  settle_deferred();
   threads_before_ = thread_settings();
   if (outer_ != nullptr) {
     keep(*outer_->data_.current);
@@ -246,6 +257,7 @@ EntryScope::~EntryScope() {
   if (data_.current->has_dropped) end_dropped(data_);
   thread_.innermost = outer_;
   if (outer_ != nullptr && &outer_->data_ == &data_) return;
+  settle_deferred();
   keep(*data_.current);
   data_.threads = thread_settings();
   passed_modes = passed_before_;

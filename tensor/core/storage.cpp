@@ -335,9 +335,12 @@ Storage* Storage::deferred(size_t bytes, Device device, DeferredContents& conten
   return out;
 }
 
+// A `fresh` that is itself deferred has no memory to give: it hands over whom to ask before the
+// contents are used, and the memory stays. Without one, nobody is to be asked any more.
 void Storage::settle(Storage* fresh) noexcept {
-  take_memory(*fresh);
-  deferred_ = nullptr;
+  deferred_ = fresh == nullptr ? nullptr : std::exchange(fresh->deferred_, nullptr);
+  if (fresh == nullptr) return;
+  if (deferred_ == nullptr) take_memory(*fresh);
   fresh->release();
 }
 

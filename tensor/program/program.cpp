@@ -11,6 +11,7 @@
 #include "tensor/core/plain_copy.h"
 #include "tensor/program/captured_call.h"
 #include "tensor/program/file/program_file.h"
+#include "tensor/program/parts/deferred_call.h"
 #include "tensor/program/program_text.h"
 #include "tensor/program/runner.h"
 #include "tensor/program/shapes/check_graph.h"
@@ -341,6 +342,7 @@ void Program::Context::run(std::span<const Tensor> inputs, std::vector<Tensor>& 
            inputs[i].device());
   }
   if (execution.capture != nullptr) program::stop_capture("a program", "runs in it");
+  program::run_deferred();
   const RunScope scope(state.shared->data.default_dtype);
   state.ran = nullptr;
   state.ran = &state.runner_for(inputs);

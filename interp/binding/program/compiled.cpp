@@ -7,6 +7,7 @@
 
 #include "autograd/tape.h"
 #include "interp/binding/program/program_module.h"
+#include "tensor/program/parts/deferred_call.h"
 #include "tensor/program/same.h"
 
 namespace moonlet::binding {
@@ -168,6 +169,7 @@ void run_program(Compiled& self, Entry& entry) {
 // that has changed nothing yet is no error here: the function is to run, which may catch its own.
 enum class Outcome : uint8_t { Ran, Undone, Failed };
 Outcome run_plan(lua_State* L, Compiled& self, Entry& entry, std::string& message) {
+  program::run_deferred();  // of a function by parts that calls this one
   try {
     run_program(self, entry);
     return Outcome::Ran;
@@ -337,6 +339,7 @@ void register_programs(lua_State* L) {
                                         {nullptr, nullptr}};
   lua_newtable(L);
   set_functions(L, -1, kFunctions);
+  register_parts(L);
   lua_pushinteger(L, static_cast<lua_Integer>(Compiled::kMostEntries));
   lua_setfield(L, -2, "most");
   lua_setfield(L, -3, "_compiled");

@@ -7,5 +7,7 @@ namespace moonlet::binding {
 
 // Adds what stdlib/compile.lua is made of to the module at -2.
 void register_programs(lua_State* L);
+// Adds what functions that run by parts need to the table on top.
+void register_parts(lua_State* L);
 
 }  // namespace moonlet::binding
