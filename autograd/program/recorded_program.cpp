@@ -36,6 +36,20 @@ class DrawnAgain {
   std::optional<Philox> before_;
 };
 
+// Ops compute with integers in that dtype, for a C++ scope.
+class DefaultDType {
+ public:
+  explicit DefaultDType(std::optional<DType> dtype) : before_(execution.default_dtype) {
+    if (dtype) execution.default_dtype = *dtype;
+  }
+  ~DefaultDType() { execution.default_dtype = before_; }
+  DefaultDType(const DefaultDType&) = delete;
+  DefaultDType& operator=(const DefaultDType&) = delete;
+
+ private:
+  const DType before_;
+};
+
 Tensor show(const Seen& seen, const Tensor& given) {
   if (seen.whole) return shallow_copy(given);
   return alias(given, seen.sizes, seen.strides, given.offset() + seen.offset);
@@ -67,6 +81,7 @@ void Runners::run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs,
   if (!runner) runner = std::make_unique<Runner>(plan_);
   for (size_t i = 0; i < numbers.size(); ++i)
     runner->set_numbers(static_cast<int32_t>(i), numbers[i]);
+  const DefaultDType computing(default_dtype_);
   // One that threw is not used again.
   runner->run(inputs, outputs);
   const std::lock_guard lock(mutex_);
@@ -208,6 +223,7 @@ void CompiledNode::run_again(Tensor* grads, Tensor* out) {
     const GradModeGuard recording(true);
     const ForwardModesOnly own_affair;
     const DrawnAgain numbers(random_);
+    const DefaultDType computing(graphs.default_dtype);
     for (size_t i = 0; i < graphs.forward.inputs.size(); ++i)
       inputs.push_back(take({false, static_cast<int>(i)}));
     for (const int i : program_->parameters_) parameters.push_back(take({true, i}));
@@ -252,10 +268,10 @@ std::shared_ptr<RecordedProgram> RecordedProgram::make(RecordedGraphs graphs) {
 }
 
 RecordedProgram::RecordedProgram(RecordedGraphs graphs)
-    : graphs_(std::move(graphs)), forward_(graphs_.forward) {
+    : graphs_(std::move(graphs)), forward_(graphs_.forward, graphs_.default_dtype) {
   parts_.resize(graphs_.backward.size());
   for (const BackwardPass& each : graphs_.backward)
-    sums_.push_back(std::make_unique<Runners>(each.sums.graph));
+    sums_.push_back(std::make_unique<Runners>(each.sums.graph, graphs_.default_dtype));
   for (const Parameter& p : graphs_.forward.parameters) {
     const auto found = std::find_if(graphs_.parameters.begin(), graphs_.parameters.end(),
                                     [&](const Tensor& each) { return each.is_same(p.tensor); });
@@ -275,7 +291,8 @@ NodeRef RecordedProgram::record(std::span<const Tensor> inputs) {
 Runners& RecordedProgram::backward(int at, bool apart) {
   if (!apart) return *sums_[at];
   const std::lock_guard lock(mutex_);
-  if (!parts_[at]) parts_[at] = std::make_unique<Runners>(graphs_.backward[at].parts.graph);
+  if (!parts_[at])
+    parts_[at] = std::make_unique<Runners>(graphs_.backward[at].parts.graph, graphs_.default_dtype);
   return *parts_[at];
 }
 

@@ -18,13 +18,15 @@ using Numbers = std::vector<std::vector<BoxedValue>>;
 // The runners of a plan, one for each thread that runs it at a time.
 class Runners {
  public:
-  explicit Runners(Graph graph) : plan_(Plan::make(std::move(graph))) {}
+  explicit Runners(Graph graph, std::optional<DType> default_dtype = {})
+      : plan_(Plan::make(std::move(graph))), default_dtype_(default_dtype) {}
   void run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs,
            const Numbers& numbers = {});
   const Plan& plan() const { return *plan_; }
 
  private:
   const std::shared_ptr<const Plan> plan_;
+  const std::optional<DType> default_dtype_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Runner>> idle_;
 };

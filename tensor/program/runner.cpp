@@ -75,7 +75,9 @@ Runner::Runner(std::shared_ptr<const Plan> plan)
       on_(plan_->graph().buffers.size()),
       pointwise_(plan_->steps().size()),
       calls_(plan_->steps().size()),
-      loops_(plan_->steps().size()) {}
+      loops_(plan_->steps().size()) {
+  for (const Parameter& p : plan_->graph().parameters) parameters_.push_back(p.tensor);
+}
 
 Runner::~Runner() {
   for (OnBuffer& on : on_) {
@@ -191,11 +193,12 @@ void Runner::bind_outputs(std::span<const Tensor> inputs, std::span<const Tensor
 
 void Runner::bind_all(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
   const Graph& graph = plan_->graph();
-  for (const Parameter& p : graph.parameters) {
-    const Value& v = graph.values[p.value];
-    check(has_geometry(p.tensor, v), "program: the parameter ", p.name, " has ", p.tensor.dtype(),
-          " and shape ", p.tensor.sizes(), ", expected ", v.dtype, " and ", v.sizes);
-    bind(v.buffer, p.tensor.storage(), byte_offset(p.tensor) - byte_offset(v));
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor& t = parameters_[i];
+    const Value& v = graph.values[graph.parameters[i].value];
+    check(has_geometry(t, v), "program: the parameter ", graph.parameters[i].name, " has ",
+          t.dtype(), " and shape ", t.sizes(), ", expected ", v.dtype, " and ", v.sizes);
+    bind(v.buffer, t.storage(), byte_offset(t) - byte_offset(v));
   }
   check_inputs(inputs);
   std::vector<bool>& seen = seen_;
@@ -204,6 +207,10 @@ void Runner::bind_all(std::span<const Tensor> inputs, std::span<const Tensor> ou
     const Value& v = graph.values[graph.inputs[i]];
     const int64_t shift = byte_offset(inputs[i]) - byte_offset(v);
     if (plan_->allocation(v.buffer).kind != Kind::Input) continue;
+    const Reach reach = plan_->reach(v.buffer);
+    const auto bytes = static_cast<int64_t>(inputs[i].storage().bytes());
+    check(reach.begin >= -shift && reach.end <= bytes - shift, "program: input ", i + 1,
+          " has too little memory: the program looks at more than the input");
     if (seen[v.buffer])
       check(on_[v.buffer].storage == &inputs[i].storage() && on_[v.buffer].shift == shift,
             "program: input ", i + 1, " no longer shares memory with another input");
@@ -458,8 +465,8 @@ void Runner::give_outputs(std::span<const Tensor> inputs, std::vector<Tensor>& o
       made = inputs[input - graph.inputs.begin()];
     else
       made = view_of(*on.storage, v.sizes, v.strides, offset, v.dtype, "program");
-    for (const Parameter& p : graph.parameters)
-      if (p.value == id) made = p.tensor;
+    for (size_t k = 0; k < parameters_.size(); ++k)
+      if (graph.parameters[k].value == id) made = parameters_[k];
     if (!given) {
       out = std::move(made);
     } else {
