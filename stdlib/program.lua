@@ -241,8 +241,8 @@ local read_state = signature "Program:state()"
 
 --- What calls change and the next one finds: running statistics, counters, caches of keys and
 --- values, by the names that they have in the state dict of the module, or "state.1" and so on.
---- Each program that `ml.export` or `ml.load` gives has its own; the tensors may be read and written
---- between calls.
+--- Each program that `ml.export` or `ml.load` gives has its own; the tensors may be read and
+--- written between calls.
 --- > count = ml.zeros(1)
 --- > program = ml.export(function(x) return x + count:add_(1) end, { ml.ones(1) })
 --- > program(ml.ones(1))
@@ -421,13 +421,13 @@ local read_export = signature("export(any f, table inputs, bool|table? dynamic=n
 --- A function whose ops depend on the values of tensors (`x:item()`, a branch on an element) is no
 --- program; errors name the op and the script's line. What it changes in place beside its arguments
 --- is the program's state: it starts as it was before the export, which leaves the module's own as
---- it is, and each call changes it (`Program:state`). An argument that it changes must lie in memory
---- as the example.
+--- it is, and each call changes it (`Program:state`). An argument that it changes must lie in
+--- memory as the example.
 ---
 --- With `gradients` calls are recorded on the tape, as one node: parameters that require grad get
 --- gradients, and inputs whose example requires grad. The backward pass is captured with the
---- program and saved in its file, so that it can be trained after `ml.load`, to the same bits as the
---- module. Results are tensors of their own then, and sizes do not vary.
+--- program and saved in its file, so that it can be trained after `ml.load`, to the same bits as
+--- the module. Results are tensors of their own then, and sizes do not vary.
 ---
 --- With `dynamic` some sizes may be others at each call: `f` is captured at several sizes, and each
 --- number that follows them is found as a sum of their multiples. Sizes that are equal in the
