@@ -255,6 +255,7 @@ void CompiledNode::run_again(Tensor* grads, Tensor* out) {
     const GradModeGuard recording(true);
     const ForwardModesOnly own_affair;
     const DrawnAgain numbers(random_);
+    const DefaultDType computing(graphs.default_dtype);
     for (size_t i = 0; i < graphs.forward.inputs.size(); ++i)
       inputs.push_back(take({false, static_cast<int>(i)}));
     for (const int i : program_->parameters_) parameters.push_back(take({true, i}));

@@ -98,7 +98,27 @@ std::shared_ptr<const Plan> Plan::make(Graph graph, const PlanOptions& options) 
   if (options.optimize) run_passes(plan->graph_);
   plan->choose_steps(options.optimize);
   plan->allocate_buffers();
+  plan->find_reaches();
   return plan;
+}
+
+void Plan::find_reaches() {
+  reaches_.resize(graph_.buffers.size());
+  std::vector<bool> seen(graph_.buffers.size());
+  for (const Value& v : graph_.values) {
+    int64_t last = v.offset;
+    bool empty = false;
+    for (int d = 0; d < v.sizes.size(); ++d) {
+      empty = empty || v.sizes[d] == 0;
+      last += (v.sizes[d] - 1) * v.strides[d];
+    }
+    if (empty) continue;
+    const auto size = static_cast<int64_t>(size_of(v.dtype));
+    Reach& reach = reaches_[v.buffer];
+    reach.begin = seen[v.buffer] ? std::min(reach.begin, v.offset * size) : v.offset * size;
+    reach.end = std::max(reach.end, (last + 1) * size);
+    seen[v.buffer] = true;
+  }
 }
 
 void Plan::choose_steps(bool optimize) {

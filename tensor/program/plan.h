@@ -24,6 +24,11 @@ struct Allocation {
   int64_t offset = 0;  // in the arena, in bytes
 };
 
+// The part of a buffer on which its values lie, in bytes.
+struct Reach {
+  int64_t begin = 0, end = 0;
+};
+
 // How a node runs, or several.
 struct Step {
   enum class Kind : uint8_t {
@@ -58,6 +63,7 @@ class Plan {
   const std::vector<Step>& steps() const { return steps_; }
   const std::vector<LoopStep>& loops() const { return loops_; }
   const Allocation& allocation(BufferId buffer) const { return allocations_[buffer]; }
+  Reach reach(BufferId buffer) const { return reaches_[buffer]; }
   int64_t arena_bytes() const { return arena_bytes_; }
   // The device of all internal memory.
   Device device() const { return device_; }
@@ -72,11 +78,13 @@ class Plan {
   template <class F>
   void each_buffer(const Step& step, F&& f) const;
   void allocate_buffers();
+  void find_reaches();
 
   Graph graph_;
   std::vector<Step> steps_;
   std::vector<LoopStep> loops_;
   std::vector<Allocation> allocations_;
+  std::vector<Reach> reaches_;  // by buffer
   std::vector<BufferId> written_;
   int64_t arena_bytes_ = 0;
   Device device_;

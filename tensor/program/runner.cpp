@@ -74,6 +74,7 @@ Runner::Runner(std::shared_ptr<const Plan> plan)
       pointwise_(plan_->steps().size()),
       calls_(plan_->steps().size()),
       loops_(plan_->steps().size()) {
+  for (const Parameter& p : plan_->graph().parameters) parameters_.push_back(p.tensor);
   for (size_t b = 0; b < on_.size(); ++b) {
     const Kind kind = plan_->allocation(static_cast<BufferId>(b)).kind;
     if (kind == Kind::Output) made_.push_back(static_cast<BufferId>(b));
@@ -217,11 +218,12 @@ void Runner::bind_outputs(std::span<const Tensor> inputs, std::span<const Tensor
 
 void Runner::bind_all(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
   const Graph& graph = plan_->graph();
-  for (const Parameter& p : graph.parameters) {
-    const Value& v = graph.values[p.value];
-    check(has_geometry(p.tensor, v), "program: the parameter ", p.name, " has ", p.tensor.dtype(),
-          " and shape ", p.tensor.sizes(), ", expected ", v.dtype, " and ", v.sizes);
-    bind(v.buffer, p.tensor.storage(), byte_offset(p.tensor) - byte_offset(v));
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor& t = parameters_[i];
+    const Value& v = graph.values[graph.parameters[i].value];
+    check(has_geometry(t, v), "program: the parameter ", graph.parameters[i].name, " has ",
+          t.dtype(), " and shape ", t.sizes(), ", expected ", v.dtype, " and ", v.sizes);
+    bind(v.buffer, t.storage(), byte_offset(t) - byte_offset(v));
   }
   check_inputs(inputs);
   std::vector<bool>& seen = seen_;
@@ -230,6 +232,10 @@ void Runner::bind_all(std::span<const Tensor> inputs, std::span<const Tensor> ou
     const Value& v = graph.values[graph.inputs[i]];
     const int64_t shift = byte_offset(inputs[i]) - byte_offset(v);
     if (plan_->allocation(v.buffer).kind != Kind::Input) continue;
+    const Reach reach = plan_->reach(v.buffer);
+    const auto bytes = static_cast<int64_t>(inputs[i].storage().bytes());
+    check(reach.begin >= -shift && reach.end <= bytes - shift, "program: input ", i + 1,
+          " has too little memory: the program looks at more than the input");
     if (seen[v.buffer])
       check(on_[v.buffer].storage == &inputs[i].storage() && on_[v.buffer].shift == shift,
             "program: input ", i + 1, " no longer shares memory with another input");
@@ -470,7 +476,7 @@ Tensor Runner::output(size_t i, std::span<const Tensor> inputs) const {
   const Graph& graph = plan_->graph();
   const OutputFrom from = outputs_from_[i];
   if (from.kind == From::Input) return inputs[from.index];
-  if (from.kind == From::Parameter) return graph.parameters[from.index].tensor;
+  if (from.kind == From::Parameter) return parameters_[from.index];
   const Value& v = graph.values[graph.outputs[i]];
   const OnBuffer& on = on_[v.buffer];
   const int64_t offset = (byte_offset(v) + on.shift) / static_cast<int64_t>(size_of(v.dtype));

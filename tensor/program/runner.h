@@ -26,6 +26,8 @@ class Runner {
   // Before a run: what the nodes of a source of numbers (Node::numbers) get instead of theirs, in
   // order; of the same kinds.
   void set_numbers(int32_t source, std::span<const BoxedValue> numbers);
+  // The tensor of a parameter from now on, by its position in the graph; of the same geometry.
+  void set_parameter(size_t index, const Tensor& t) { parameters_[index] = t; }
   // "train.lua:12": the script's line of the op that ran last, or "".
   const std::string& line() const;
   const Plan& plan() const { return *plan_; }
@@ -100,6 +102,7 @@ class Runner {
   void give_outputs(std::span<const Tensor> inputs, std::vector<Tensor>& outputs);
 
   const std::shared_ptr<const Plan> plan_;
+  std::vector<Tensor> parameters_;                         // by position in the graph
   std::vector<Tensor> tensors_;                            // by value: those that calls take
   std::vector<OnBuffer> on_;                               // by buffer
   std::vector<std::unique_ptr<PointwiseCall>> pointwise_;  // by step
