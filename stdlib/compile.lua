@@ -190,7 +190,11 @@ local function explain(object)
   local state = states[object]
   local lines = { "compiled " .. state.title }
   if state.eager then lines[#lines + 1] = "  stays eager: " .. state.eager end
-  for i, entry in ipairs(compiled.info(state.core)) do lines[#lines + 1] = entry_text(i, entry) end
+  for i, entry in ipairs(compiled.info(state.core)) do
+    lines[#lines + 1] = entry_text(i, entry)
+    for _, text in ipairs(entry.fused or {}) do lines[#lines + 1] = "    fused: " .. text end
+    for _, text in ipairs(entry.apart or {}) do lines[#lines + 1] = "    not fused: " .. text end
+  end
   if state.parts then add_parts(lines, state) end
   if state.dynamic ~= false and state.sizes >= MANY_SIZES then
     lines[#lines + 1] = ("  sizes vary: each is compiled for itself, the last %d are kept")

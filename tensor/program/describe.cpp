@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <iterator>
+#include <span>
 #include <sstream>
 #include <string_view>
 
@@ -113,6 +114,8 @@ constexpr Formula kProducts[] = {
        const double keys = s.size(2, -2), pairs = s.n(1) / s.size(1, -1) * keys;
        return 2 * pairs * (3 * s.size(1, -1) + 2 * s.size(3, -1)) + 5 * pairs;
      }},
+};
+constexpr Formula kOthers[] = {
     // The largest, differences, exp, the sum, quotients.
     {"softmax", [](const Shapes& s) { return 5 * s.n(0); }},
     {"log_softmax", [](const Shapes& s) { return 5 * s.n(0); }},
@@ -145,8 +148,9 @@ std::optional<double> flops_of(const Graph& graph, const Node& node) {
   const Shapes shapes(graph, node);
   if (node.op->kind == OpKind::Pointwise) return shapes.result();
   const std::string_view name = node.op->name;
-  for (const Formula& each : kProducts)
-    if (name == each.op) return each.flops(shapes);
+  for (const std::span<const Formula> list : {std::span<const Formula>(kProducts), {kOthers}})
+    for (const Formula& each : list)
+      if (name == each.op) return each.flops(shapes);
   // A reduction takes one step for each element.
   if (std::string_view(node.op->schema).find("bool keepdim") != std::string_view::npos)
     return shapes.n(0);
@@ -191,6 +195,11 @@ std::string bytes_text(int64_t bytes) {
 std::string flops_text(double flops) {
   static constexpr const char* kUnits[] = {"flop", "kflop", "Mflop", "Gflop", "Tflop"};
   return scaled(flops, kUnits, std::size(kUnits));
+}
+
+bool is_product(const Node& node) {
+  const std::string_view name = node.op->name;
+  return std::ranges::find(kProducts, name, &Formula::op) != std::end(kProducts);
 }
 
 Cost cost_of(const Graph& graph, const Node& node) {

@@ -7,6 +7,7 @@
 
 #include "tensor/program/fusion/executor.h"
 #include "tensor/program/fusion/group.h"
+#include "tensor/program/fusion/strip.h"
 
 namespace moonlet::program {
 
@@ -33,6 +34,7 @@ struct Reach {
 struct Step {
   enum class Kind : uint8_t {
     Loop,       // several pointwise nodes in one pass
+    Strip,      // several groups of nodes, some rows at a time
     Pointwise,  // the kernel of a pointwise op, on a layout that is worked out once
     Kernel,     // the kernel alone, into memory of the plan
     Out,        // the out form of an op, into memory of the plan
@@ -41,7 +43,7 @@ struct Step {
   };
   Kind kind = Kind::AsIs;
   int32_t node = kNone;  // the first
-  int32_t loop = kNone;  // index into Plan::loops, of Kind::Loop
+  int32_t loop = kNone;  // index into Plan::loops, of Kind::Loop; Plan::strips, of Kind::Strip
 };
 // Several nodes that run as one.
 struct LoopStep {
@@ -62,6 +64,7 @@ class Plan {
   const Graph& graph() const { return graph_; }
   const std::vector<Step>& steps() const { return steps_; }
   const std::vector<LoopStep>& loops() const { return loops_; }
+  const std::vector<Strip>& strips() const { return strips_; }
   const Allocation& allocation(BufferId buffer) const { return allocations_[buffer]; }
   Reach reach(BufferId buffer) const { return reaches_[buffer]; }
   int64_t arena_bytes() const { return arena_bytes_; }
@@ -74,6 +77,8 @@ class Plan {
   Plan() = default;
   void choose_steps(bool optimize);
   void add_step(Group group);
+  void add_strip(Strip strip);
+  void note_written(int32_t node);
   // Calls f(buffer) for each buffer that a step uses.
   template <class F>
   void each_buffer(const Step& step, F&& f) const;
@@ -83,6 +88,7 @@ class Plan {
   Graph graph_;
   std::vector<Step> steps_;
   std::vector<LoopStep> loops_;
+  std::vector<Strip> strips_;
   std::vector<Allocation> allocations_;
   std::vector<Reach> reaches_;  // by buffer
   std::vector<BufferId> written_;

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tensor/core/error.h"
+#include "tensor/program/apart.h"
 #include "tensor/program/describe.h"
 #include "tensor/program/dot.h"
 #include "tensor/program/same.h"
@@ -73,7 +74,10 @@ std::string description_of(const Program& program, const Plan& plan) {
   out += "ops:";
   for (const auto& [name, count] : counts)
     out += count == 1 ? text(" ", name) : text(" ", name, " x", count);
-  return out + '\n';
+  out += '\n';
+  for (const std::string& each : fused_of(plan)) out += text("fused: ", each, '\n');
+  for (const std::string& each : apart_of(plan)) out += text("not fused: ", each, '\n');
+  return out;
 }
 
 }  // namespace moonlet::program

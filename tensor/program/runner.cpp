@@ -73,7 +73,8 @@ Runner::Runner(std::shared_ptr<const Plan> plan)
       on_(plan_->graph().buffers.size()),
       pointwise_(plan_->steps().size()),
       calls_(plan_->steps().size()),
-      loops_(plan_->steps().size()) {
+      loops_(plan_->steps().size()),
+      strips_(plan_->steps().size()) {
   for (const Parameter& p : plan_->graph().parameters) parameters_.push_back(p.tensor);
   for (size_t b = 0; b < on_.size(); ++b) {
     const Kind kind = plan_->allocation(static_cast<BufferId>(b)).kind;
@@ -332,19 +333,30 @@ bool Runner::prepare_pointwise_call(int step) {
 }
 
 void Runner::prepare_loop(int step) {
-  const Graph& graph = plan_->graph();
   const Group& group = plan_->loops()[plan_->steps()[step].loop].group;
   auto call = std::make_unique<LoopCall>();
   call->addresses.resize(group.slots.size());
   for (size_t i = 0; i < group.slots.size(); ++i)
     on_[group.slots[i]].patches.push_back({&call->addresses[i], 0});
-  for (const int32_t i : group.nodes)
+  add_changes(group.nodes, call->changed);
+  loops_[step] = std::move(call);
+}
+
+void Runner::add_changes(const std::vector<int32_t>& nodes, Changes& to) {
+  const Graph& graph = plan_->graph();
+  for (const int32_t i : nodes)
     each_written(graph.nodes[i], [&](ValueId id) {
       if (graph.buffers[graph.values[id].buffer].kind == Buffer::Kind::Internal) return;
       const PointwiseOp* const op = graph.nodes[i].op->pointwise;
-      call->changed.emplace_back(op ? op->inplace_name : graph.nodes[i].op->name, tensor(id));
+      to.emplace_back(op ? op->inplace_name : graph.nodes[i].op->name, tensor(id));
     });
-  loops_[step] = std::move(call);
+}
+
+void Runner::prepare_strip(int step) {
+  const Strip& strip = plan_->strips()[plan_->steps()[step].loop];
+  strips_[step].reset(new OfStrip{
+      {strip, plan_->graph(), [&](ValueId id) -> const Tensor& { return tensor(id); }}, {}, {}});
+  for (const StripPart& part : strip.parts) add_changes(part.group.nodes, strips_[step]->changed);
 }
 
 void Runner::prepare_call(int step) {
@@ -395,6 +407,10 @@ void Runner::prepare() {
       prepare_loop(s);
       continue;
     }
+    if (plan_->steps()[s].kind == Step::Kind::Strip) {
+      prepare_strip(s);
+      continue;
+    }
     const bool done = plan_->steps()[s].kind == Step::Kind::Pointwise && prepare_pointwise_call(s);
     if (!done) prepare_call(s);
   }
@@ -426,18 +442,41 @@ void Runner::take_results(const Node& node) {
   }
 }
 
-// An error is of the node that it names.
+// An error of a loop is of the node that it names.
+int32_t Runner::blamed(const std::vector<int32_t>& nodes, const Error& e) const {
+  const std::string_view what = e.what();
+  for (const int32_t i : nodes)
+    if (what.starts_with(std::string(plan_->graph().nodes[i].op->name) + ':')) return i;
+  return at_;
+}
+
 void Runner::run_loop(const LoopStep& loop, LoopCall& call) {
+  note_changes(call.changed);
   try {
     loop.executor->run(call.addresses.data());
   } catch (const Error& e) {
-    const std::string_view what = e.what();
-    for (const int32_t i : loop.group.nodes)
-      if (what.starts_with(std::string(plan_->graph().nodes[i].op->name) + ':')) {
-        at_ = i;
-        break;
-      }
+    at_ = blamed(loop.group.nodes, e);
     throw;
+  }
+}
+
+void Runner::run_strip(const Strip& strip, OfStrip& own) {
+  note_changes(own.changed);
+  own.homes.clear();
+  for (const BufferId b : own.call.buffers()) own.homes.push_back({on_[b].storage, on_[b].shift});
+  try {
+    own.call.run(own.homes, at_);
+  } catch (const Error& e) {
+    for (const StripPart& part : strip.parts)
+      if (part.node() == at_) at_ = blamed(part.group.nodes, e);
+    throw;
+  }
+}
+
+void Runner::note_changes(const Changes& changes) {
+  for (const auto& [op, changed] : changes) {
+    check_writable(op, changed);
+    mark_changed(changed, op);
   }
 }
 
@@ -445,13 +484,8 @@ void Runner::run_step(int step) {
   const Step& plan = plan_->steps()[step];
   at_ = plan.node;
   stop_if_requested();
-  if (LoopCall* const call = loops_[step].get()) {
-    for (const auto& [op, changed] : call->changed) {
-      check_writable(op, changed);
-      mark_changed(changed, op);
-    }
-    return run_loop(plan_->loops()[plan.loop], *call);
-  }
+  if (LoopCall* const call = loops_[step].get()) return run_loop(plan_->loops()[plan.loop], *call);
+  if (OfStrip* const own = strips_[step].get()) return run_strip(plan_->strips()[plan.loop], *own);
   if (PointwiseCall* const call = pointwise_[step].get()) {
     if (call->changed.defined()) {
       const char* const op = plan_->graph().nodes[plan.node].op->pointwise->inplace_name;

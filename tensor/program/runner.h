@@ -9,6 +9,7 @@
 
 #include "tensor/pointwise/run.h"
 #include "tensor/program/plan.h"
+#include "tensor/program/strip_call.h"
 
 namespace moonlet::program {
 
@@ -40,10 +41,17 @@ class Runner {
     PreparedPointwise prepared;
     Tensor changed;  // what scripts may see change; undefined where nobody does
   };
+  using Changes = std::vector<std::pair<const char*, Tensor>>;  // by an op
   // The addresses of a loop, and what scripts may see change.
   struct LoopCall {
     std::vector<char*> addresses;
-    std::vector<std::pair<const char*, Tensor>> changed;  // by an op
+    Changes changed;
+  };
+  // The same of a strip.
+  struct OfStrip {
+    StripCall call;
+    std::vector<StripCall::Home> homes;
+    Changes changed;
   };
   struct Call {
     std::vector<BoxedValue> arguments;
@@ -90,11 +98,16 @@ class Runner {
   void prepare();
   void prepare_call(int step);
   void prepare_loop(int step);
+  void prepare_strip(int step);
+  void add_changes(const std::vector<int32_t>& nodes, Changes& to);
   bool prepare_pointwise_call(int step);
   BoxedValue boxed(const Argument& argument);
   const Tensor& tensor(ValueId id);
   Tensor make_tensor(ValueId id);
   void run_loop(const LoopStep& loop, LoopCall& call);
+  void run_strip(const Strip& strip, OfStrip& own);
+  static void note_changes(const Changes& changes);
+  int32_t blamed(const std::vector<int32_t>& nodes, const Error& e) const;
   void run_step(int step);
   void take_results(const Node& node);
   void take_result(ValueId id, const Tensor& made);
@@ -112,6 +125,7 @@ class Runner {
   std::vector<BufferId> made_;                             // in memory that each run makes
   std::vector<BufferId> loose_;                            // that belong to one run
   std::vector<std::pair<int32_t, int32_t>> numbered_;      // sources of numbers, and steps
+  std::vector<std::unique_ptr<OfStrip>> strips_;           // by step
   BoxedValues results_;
   std::vector<bool> seen_;                        // by buffer: inputs that are bound
   std::vector<std::vector<BoxedValue>> numbers_;  // by source: those that were given last

@@ -7,6 +7,7 @@
 
 #include "autograd/tape.h"
 #include "interp/binding/program/program_module.h"
+#include "tensor/program/apart.h"
 #include "tensor/program/parts/deferred_call.h"
 #include "tensor/program/same.h"
 
@@ -280,13 +281,21 @@ const char* name(Entry::State state) {
   }
 }
 
+void push_strings(lua_State* L, const std::vector<std::string>& all) {
+  lua_createtable(L, static_cast<int>(all.size()), 0);
+  for (size_t i = 0; i < all.size(); ++i) {
+    push_string(L, all[i]);
+    lua_rawseti(L, -2, static_cast<lua_Integer>(i) + 1);
+  }
+}
+
 void set_integer(lua_State* L, const char* key, size_t value) {
   lua_pushinteger(L, static_cast<lua_Integer>(value));
   lua_setfield(L, -2, key);
 }
 
 // info(compiled) -> an array of tables, an entry each: state, reason, ops, steps, runs, guards,
-// graph as text.
+// graph as text; of a plan `fused` and `apart`, lines about what was fused and what was not.
 int l_info(lua_State* L) {
   const Compiled& self = compiled_at(L, 1);
   lua_createtable(L, static_cast<int>(self.entries.size()), 0);
@@ -304,6 +313,10 @@ int l_info(lua_State* L) {
     if (plan != nullptr) {
       set_integer(L, "steps", plan->steps().size());
       set_integer(L, "bytes", static_cast<size_t>(plan->arena_bytes()));
+      push_strings(L, program::fused_of(*plan));
+      lua_setfield(L, -2, "fused");
+      push_strings(L, program::apart_of(*plan));
+      lua_setfield(L, -2, "apart");
     }
     push_string(L, program::to_string(plan ? plan->graph() : entry.graph));
     lua_setfield(L, -2, "graph");
