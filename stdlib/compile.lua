@@ -11,6 +11,7 @@ local is_callable = options.is_callable
 local compiled = ml._compiled
 local begin, finish = compiled.begin, compiled.finish
 local parts, enter, parts_info = compiled.parts, compiled.enter, compiled.parts_info
+local seconds, always_parts = compiled.clock, compiled.always_parts
 
 local compile = {}
 
@@ -86,7 +87,7 @@ end
 function happened.failed(state, _, reason)
   if is_read(reason) then
     require_whole(state, reason)
-    state.parts = parts()
+    state.parts, state.calls = parts(), 1
     note(state, "runs by parts: " .. reason)
     return
   end
@@ -125,8 +126,39 @@ local function done(state, session, why, ...)
   return ...
 end
 
+-- Of a function that reads values, some calls run as they are and later ones by parts, when there
+-- are plans: it is left alone where these are no quicker.
+local FIRST_EAGER, EAGER_CALLS, FIRST_TIMED, TIMED_CALLS = 2, 3, 9, 4
+
+local function took(state, which, start, ...)
+  state[which] = math.min(state[which] or math.huge, seconds() - start)
+  if which == "by_parts" and state.calls >= FIRST_TIMED + TIMED_CALLS - 1 then
+    state.timed = true
+    if state.by_parts > state.as_it_is then
+      leave_eager(state, ("its ops are too small to gain by parts: %.1f us, %.1f us as it is"):format(
+        1e6 * state.by_parts, 1e6 * state.as_it_is))
+    end
+  end
+  return ...
+end
+
+local run_by_parts
+
+local function run_timed(state, ...)
+  local calls = state.calls + 1
+  state.calls = calls
+  if always_parts() then state.timed = true end
+  local start = seconds()
+  if calls >= FIRST_EAGER and calls < FIRST_EAGER + EAGER_CALLS and not state.timed then
+    return took(state, "as_it_is", start, state.f(...))
+  elseif calls >= FIRST_TIMED and not state.timed then
+    return took(state, "by_parts", start, run_by_parts(state, ...))
+  end
+  return run_by_parts(state, ...)
+end
+
 -- A call whose ops are put off up to each read.
-local function run_by_parts(state, ...)
+function run_by_parts(state, ...)
   local scope, reason, for_good = enter(state.parts)
   if not scope then
     if for_good then leave_eager(state, reason) else note(state, "ran eager: " .. reason) end
@@ -142,7 +174,7 @@ local function slow(state, ...)
     require_whole(state, state.eager)
     return state.f(...)
   end
-  if state.parts then return run_by_parts(state, ...) end
+  if state.parts then return (state.timed and run_by_parts or run_timed)(state, ...) end
   if state.collects then collectgarbage() end
   local session, why = begin(state.core, ...)
   if not session then return run_eager(state, why, ...) end

@@ -150,6 +150,14 @@ void Deferral::run_all() {
   for (Storage* each : storages) unmark_if_idle(*each);
 }
 
+size_t Deferral::waiting_bytes() const {
+  size_t out = 0;
+  if (open_ == nullptr || !open_->waits) return out;
+  for (const Bound& bound : open_->buffers)
+    if (bound.storage != nullptr && !bound.is_external) out += bound.storage->bytes();
+  return out;
+}
+
 // --- contents that are asked for -----------------------------------------------------------------
 
 void Deferral::asked(Storage& storage, bool has_memory) {
@@ -435,7 +443,7 @@ void Deferral::keep(const GroupRef& group) {
   if (!left_out || !group->broken.empty()) return let_go(group);
   for (const Bound& bound : group->buffers)
     if (bound.is_external && bound.storage != nullptr)
-      find(*bound.storage)->readers.push_back(group);
+      mark(*bound.storage, true).readers.push_back(group);
   groups_.push_back(group);
   if (groups_.size() > 2 * kManyGroups) make_up(groups_.front(), kNone);
 }

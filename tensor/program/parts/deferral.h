@@ -53,6 +53,8 @@ class Deferral {
   void forget_script() { script_ = {}; }
   // Runs what the function that runs has put off.
   void end_part(const std::string& reason);
+  // Of the tensors whose ops wait in the part that is open.
+  size_t waiting_bytes() const;
   // Whether so many parts are kept for what they left out that a script should collect its garbage.
   bool has_many_groups() const { return groups_.size() >= kManyGroups; }
   // Made memory is left out where there are as many bytes of it; below, to compute it costs less

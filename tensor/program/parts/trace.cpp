@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <string_view>
 
 #include "tensor/core/error.h"
 
@@ -79,7 +80,9 @@ void TraceStep::work_out() {
   bool takes_tensors = false;
   each_argument(node, [&](ValueId) { takes_tensors = true; });
   may_vary = takes_tensors && (op->pointwise != nullptr || results.empty());
-  may_raise = op->checks;
+  // The gradient of an op meets positions that the op itself has met.
+  may_raise = op->checks && !(row->internal &&
+                              std::string_view(op->name).find("_grad") != std::string_view::npos);
   if (op->pointwise == nullptr || results.empty()) return;
   // A pointwise op may raise an error for a division of integers alone.
   const auto* one = std::get_if<ValueRef>(&results[0]);

@@ -60,7 +60,8 @@ TEST_CASE("what nobody asks for is not computed, until somebody does") {
       kept = mul(x, 2.0);
       return first(sum(add(kept, 1.0)));
     });
-    if (i > 0) CHECK(live_bytes() - before < 4000);  // `kept` has no memory
+    // `kept` has no memory; what lies between it and the sum may.
+    if (i > 0) CHECK(live_bytes() - before < 8000);
   }
   // x is about to change.
   fill_(x, 5.0);
