@@ -14,6 +14,7 @@
 #include "tensor/core/layout.h"
 #include "tensor/core/plain_copy.h"
 #include "tensor/program/captured_call.h"
+#include "tensor/program/parts/deferred_call.h"
 #include "tensor/runtime/modes.h"
 
 namespace moonlet::program {
@@ -53,7 +54,10 @@ CompiledNode::CompiledNode(std::shared_ptr<RecordedProgram> program, std::span<c
     for (int way = 0; way < graphs.ways[i]; ++way) edges.push_back(edge);
   }
   if (graphs.is_freed) return;
-  if (graphs.is_random) random_ = default_generator().state();
+  if (graphs.is_random) {
+    run_deferred();
+    random_ = default_generator().state();
+  }
   if (!graphs.runs_once.empty()) return;
   for (const Given each : graphs.changed)
     changed_.emplace_back().save(clone_plain(program_->given(inputs, each)));
@@ -251,6 +255,7 @@ void CompiledNode::run_again(Tensor* grads, Tensor* out) {
     const GradModeGuard recording(true);
     const ForwardModesOnly own_affair;
     const DrawnAgain numbers(random_);
+    const DefaultDType computing(graphs.default_dtype);
     for (size_t i = 0; i < graphs.forward.inputs.size(); ++i)
       inputs.push_back(take({false, static_cast<int>(i)}));
     for (const int i : program_->parameters_) parameters.push_back(take({true, i}));

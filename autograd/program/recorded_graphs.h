@@ -90,6 +90,8 @@ struct RecordedGraphs {
   std::vector<Given> changed;                    // what the forward pass changes in place
   std::vector<BackwardPass> backward;
   bool is_random = false;  // draws random numbers
+  // In which ops compute with integers; none: in that of who runs it.
+  std::optional<DType> default_dtype;
   // A backward pass inside the function has freed what its results' gradients would need.
   bool is_freed = false;
   int first_edge(int target) const {

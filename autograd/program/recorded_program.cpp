@@ -23,6 +23,7 @@ void Runners::run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs,
   if (!runner) runner = std::make_unique<Runner>(plan_);
   for (size_t i = 0; i < numbers.size(); ++i)
     runner->set_numbers(static_cast<int32_t>(i), numbers[i]);
+  const DefaultDType computing(default_dtype_);
   // One that threw is not used again.
   runner->run(inputs, outputs);
   const std::lock_guard lock(mutex_);
@@ -34,9 +35,9 @@ std::shared_ptr<RecordedProgram> RecordedProgram::make(RecordedGraphs graphs) {
 }
 
 RecordedProgram::RecordedProgram(RecordedGraphs graphs)
-    : graphs_(std::move(graphs)), forward_(graphs_.forward) {
+    : graphs_(std::move(graphs)), forward_(graphs_.forward, graphs_.default_dtype) {
   for (const BackwardPass& each : graphs_.backward)
-    passes_.push_back(std::make_unique<ReadyPass>(each));
+    passes_.push_back(std::make_unique<ReadyPass>(each, graphs_.default_dtype));
   for (const Parameter& p : graphs_.forward.parameters) {
     const auto found = std::find_if(graphs_.parameters.begin(), graphs_.parameters.end(),
                                     [&](const Tensor& each) { return each.is_same(p.tensor); });
@@ -56,7 +57,7 @@ NodeRef RecordedProgram::record(std::span<const Tensor> inputs) {
 Runners& ReadyPass::runners(bool apart) {
   if (!apart) return sums_;
   const std::lock_guard lock(mutex_);
-  if (!parts_) parts_ = std::make_unique<Runners>(pass_.parts.graph);
+  if (!parts_) parts_ = std::make_unique<Runners>(pass_.parts.graph, default_dtype_);
   return *parts_;
 }
 
@@ -93,8 +94,10 @@ bool RecordedProgram::runs_alike() {
 ReadyPass* RecordedProgram::add(const PassStart& start, StandIns given) {
   given.used = parameters_;
   const DrawnAgain as_before(default_generator().state());
+  const DefaultDType computing(graphs_.default_dtype);
   auto pass = trace_again(graphs_, given, start);
-  auto ready = pass ? std::make_unique<ReadyPass>(*std::move(pass)) : nullptr;
+  auto ready =
+      pass ? std::make_unique<ReadyPass>(*std::move(pass), graphs_.default_dtype) : nullptr;
   const std::lock_guard lock(mutex_);
   if (ready == nullptr) {
     runs_alike_ = false;

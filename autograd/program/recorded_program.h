@@ -4,27 +4,45 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "autograd/program/trace_again.h"
 #include "tensor/program/runner.h"
+#include "tensor/runtime/execution.h"
 
 namespace moonlet::program {
 
 // What the nodes of each source of numbers get in a run (Runner::set_numbers).
 using Numbers = std::vector<std::vector<BoxedValue>>;
 
+// Ops compute with integers in that dtype, for a C++ scope.
+class DefaultDType {
+ public:
+  explicit DefaultDType(std::optional<DType> dtype) : before_(execution.default_dtype) {
+    if (dtype) execution.default_dtype = *dtype;
+  }
+  ~DefaultDType() { execution.default_dtype = before_; }
+  DefaultDType(const DefaultDType&) = delete;
+  DefaultDType& operator=(const DefaultDType&) = delete;
+
+ private:
+  const DType before_;
+};
+
 // The runners of a plan, one for each thread that runs it at a time.
 class Runners {
  public:
-  explicit Runners(Graph graph) : plan_(Plan::make(std::move(graph))) {}
+  explicit Runners(Graph graph, std::optional<DType> default_dtype = {})
+      : plan_(Plan::make(std::move(graph))), default_dtype_(default_dtype) {}
   void run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs,
            const Numbers& numbers = {});
   const Plan& plan() const { return *plan_; }
 
  private:
   const std::shared_ptr<const Plan> plan_;
+  const std::optional<DType> default_dtype_;
   std::mutex mutex_;
   std::vector<std::unique_ptr<Runner>> idle_;
 };
@@ -32,8 +50,11 @@ class Runners {
 // A backward pass that is ready to run. The runners of its parts are made when they are wanted.
 class ReadyPass {
  public:
-  explicit ReadyPass(BackwardPass pass)
-      : pass_(std::move(pass)), strides_(pass_.strides()), sums_(pass_.sums.graph) {}
+  ReadyPass(BackwardPass pass, std::optional<DType> default_dtype)
+      : pass_(std::move(pass)),
+        strides_(pass_.strides()),
+        default_dtype_(default_dtype),
+        sums_(pass_.sums.graph, default_dtype) {}
   const BackwardPass& graphs() const { return pass_; }
   bool starts_at(const PassStart& start) const {
     return pass_.from == start.from && strides_ == start.strides;
@@ -43,6 +64,7 @@ class ReadyPass {
  private:
   const BackwardPass pass_;
   const std::vector<Dims> strides_;
+  const std::optional<DType> default_dtype_;
   Runners sums_;
   std::mutex mutex_;
   std::unique_ptr<Runners> parts_;

@@ -18,6 +18,11 @@ local allowed = {
   ["interp/binding/device/device_graphs.cpp"] = { '"CUDAGraph"' },
   ["interp/binding/device/streams.cpp"] = { '"ml.cuda."', "a stream of ml.cuda is expected",
     '"cuda_stream"' },
+  -- The numbers of DLPack.
+  ["interp/c/dlpack.h"] = { "kDLCUDA = 2", "kDLCUDAHost = 3", "kDLCUDAManaged = 13" },
+  ["interp/c/dlpack.cpp"] = { 'find_device_type("cuda") == device.type', "return {kDLCUDA, device.index}",
+    "case kDLCUDAHost:", "case kDLCUDA:", "case kDLCUDAManaged:", [["cuda:", device.device_id]],
+    "memory of the CPU or of a CUDA device" },
 }
 
 local problems, seen = {}, 0
@@ -54,6 +59,7 @@ for _, path in ipairs(files.list(root)) do
   local text = own and (path:find "%.cpp$" or path:find "%.h$") and files.read(root, path)
   if text then
     seen = seen + 1
+    text = text:gsub("/%*.-%*/", function(comment) return comment:gsub("[^\n]", "") end)
     local number = 0
     for line in (text .. "\n"):gmatch "(.-)\n" do
       number = number + 1

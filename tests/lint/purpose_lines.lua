@@ -10,7 +10,7 @@ for _, path in ipairs(files.list(root)) do
   if text then
     seen = seen + 1
     local first = text:gsub("^#![^\n]*\n", ""):match "^[^\n]*" or ""
-    local comment = first:match "^//+%s*(.+)" or first:match "^%-%-+%s*(.+)" or first:match "^#%s*(.+)"
+    local comment = first:match "^/[/*]+%s*(.+)" or first:match "^%-%-+%s*(.+)" or first:match "^#%s*(.+)"
     if not comment then
       problems[#problems + 1] = path .. ":1: no purpose line"
     elseif not comment:find(path:match "[^/]+$", 1, true) then

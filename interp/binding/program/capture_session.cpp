@@ -5,7 +5,6 @@
 #include <new>
 
 #include "interp/binding/program/compiled.h"
-#include "interp/state/gc_pacer.h"
 #include "tensor/program/capture.h"
 #include "tensor/program/overwritten.h"
 #include "tensor/program/same.h"
@@ -311,24 +310,6 @@ Reason make_program(Session& session, Entry& entry, ResultTree& results) {
   return {};
 }
 
-// The tape of an earlier step that is garbage, but not collected yet, holds nodes that the next one
-// takes over, and so backward goes in another order. From now on garbage is collected before, and
-// the next call is compared with this one.
-Report take_again(Session& session, Entry& entry, ResultTree results,
-                  std::vector<program::LeafGradientChange> gradients,
-                  const program::Difference& found) {
-  ++entry.retries;
-  session.compiled.collects = true;
-  entry.graph = session.capture->graph();
-  program::normalize_inputs(entry.graph, [&](size_t i) {
-    if (i < session.inputs.size()) entry.arguments.pin_offset(i);
-  });
-  results.tensors().clear();
-  entry.results = std::move(results);
-  entry.gradients = std::move(gradients);
-  return {"captured", {"it was not the same twice: " + found.what, found.line}};
-}
-
 Report make_plan(lua_State* L, Session& session, Entry& entry, ResultTree results,
                  std::vector<program::LeafGradientChange> gradients, const Stack& at) {
   // What is compared: inputs count from their first element, as those of the first graph.
@@ -338,12 +319,8 @@ Report make_plan(lua_State* L, Session& session, Entry& entry, ResultTree result
     session.compiled.forget(L, at.compiled, entry.id);
     return Report{outcome, std::move(failure)};
   };
-  if (const auto found = program::difference(entry.graph, graph)) {
-    constexpr int kMostRetries = 2;
-    if (gradients.empty() || entry.retries == kMostRetries)
-      return drop("different", {found->what, found->line});
-    return take_again(session, entry, std::move(results), std::move(gradients), *found);
-  }
+  if (const auto found = program::difference(entry.graph, graph))
+    return drop("different", {found->what, found->line});
   if (!(results == entry.results)) return drop("different", {"it returns other values", ""});
   if (!(gradients == entry.gradients))
     return drop("failed", {"it changes gradients otherwise than before", ""});
@@ -476,7 +453,6 @@ int l_begin_capture(lua_State* L) {
   if (known != nullptr && known->state == Entry::State::Eager) return refuse(known->reason);
   // What a tensor that no guard reaches holds was changed.
   const bool again = known != nullptr && known->state == Entry::State::Captured;
-  if (self.collects) gc::collect(L);
   if (known != nullptr && !again) self.forget(L, 1, known->id);
   const std::string why = again ? "" : why_not(L, self, count);
   push_new_session(L, self);

@@ -53,7 +53,6 @@ struct Entry {
   std::vector<Tensor> adopted;
   // So that memory of a parameter that is given other memory is not taken for its old one.
   std::vector<Tensor> held;
-  int retries = 0;          // how often the next graph was another, and became the first
   bool repeatable = false;  // writes nothing outside, draws no numbers
   int64_t runs = 0;
   int64_t used = 0;    // Compiled::calls when it was used last
@@ -73,10 +72,14 @@ struct Entry {
 // of which the first is the function.
 struct Compiled {
   static constexpr const char* kName = "moonlet.compiled";
+  static constexpr uint64_t kMark = 0x6d6c2d636f6d7069;
   // Of those that were captured twice, and of those of other sizes beside them.
   static constexpr size_t kMostEntries = 8, kMostSized = 32;
   // So many new sizes in a row that no plan has run for are captured as if each were the first.
   static constexpr int kMostUnused = 16;
+
+  // First, so that a userdata is known as one without a look for its metatable.
+  uint64_t mark = kMark;
 
   std::vector<std::shared_ptr<Entry>> entries;  // the oldest first
   std::shared_ptr<Entry> matched;               // by the last call
@@ -88,9 +91,9 @@ struct Compiled {
   std::string why_sized_apart;          // why the last new sizes were not as foretold, or ""
   std::vector<Tensor> inputs, outputs;  // of the call that runs
   bool is_running = false;              // a plan
-  bool collects = false;                // garbage, before a call is captured
 
-  // The newest whose guards hold, or null; `inputs` has the tensors of the arguments then.
+  // The newest whose guards hold, or null; `inputs` has the tensors of the arguments then. Pushes
+  // its anchors, or nil.
   std::shared_ptr<Entry> find(lua_State* L, int self, int first, int count);
   void forget(lua_State* L, int self, int id);
   // Forgets the one that was not used for longest, when there are too many for another.

@@ -1,0 +1,252 @@
+// interp/c/ops.cpp: ops by name, gradients, and what holds for all ops that a thread calls.
+#include <algorithm>
+
+#include "autograd/tape.h"
+#include "interp/c/calls.h"
+#include "interp/c/op_arguments.h"
+#include "tensor/runtime/random_generator.h"
+#include "tensor/runtime/threads.h"
+
+using namespace moonlet::c;
+using moonlet::BoxedValue;
+using moonlet::BoxedValues;
+using moonlet::OpInfo;
+using moonlet::Tensor;
+
+namespace {
+
+// Those that scripts can call by name.
+const std::vector<const OpInfo*>& all_ops_once() {
+  static const std::vector<const OpInfo*> ops = [] {
+    std::vector<const OpInfo*> all = moonlet::all_ops();
+    std::erase_if(all, [](const OpInfo* op) { return op->row->internal; });
+    return all;
+  }();
+  return ops;
+}
+
+const OpInfo& op_in(moonlet_op op, const char* function) {
+  if (op == nullptr) refuse(function, ": 'op': expected an op, got null");
+  return *reinterpret_cast<const OpInfo*>(op);
+}
+
+int position_of(const OpInfo& op, const char* name) {
+  const int count = argument_count(op);
+  for (int i = 0; i < count; ++i)
+    if (std::string_view(argument_at(op, i).name) == name) return i;
+  refuse(op.name, ": there is no argument '", name, "' in ", op.row->schema);
+}
+
+// The arguments in the order of the schema, null where none was given.
+std::vector<const moonlet_value*> order(const OpInfo& op, const moonlet_value* arguments,
+                                        const char* const* names, size_t count) {
+  const auto most = static_cast<size_t>(argument_count(op));
+  std::vector<const moonlet_value*> out(most);
+  for (size_t i = 0; i < count; ++i) {
+    const bool named = names != nullptr && names[i] != nullptr;
+    if (!named && i >= most)
+      refuse(op.name, ": expected at most ", most, " arguments, got ", count);
+    const size_t at = named ? static_cast<size_t>(position_of(op, names[i])) : i;
+    if (out[at] != nullptr)
+      refuse(op.name, ": argument '", argument_at(op, static_cast<int>(at)).name,
+             "' was given twice");
+    out[at] = &arguments[i];
+  }
+  return out;
+}
+
+// The results as values of their own.
+void put_result(const BoxedValue& result, std::vector<moonlet_value>& to) {
+  moonlet_value value{};
+  if (const auto* tensor = std::get_if<Tensor>(&result)) {
+    value.as.tensor = handle_of(*tensor);
+    value.kind = value.as.tensor != nullptr ? MOONLET_TENSOR : MOONLET_NIL;
+  } else if (const auto* scalar = std::get_if<moonlet::Scalar>(&result)) {
+    put_scalar(*scalar, value);
+  } else if (const auto* integer = std::get_if<int64_t>(&result)) {
+    put_scalar(*integer, value);
+  } else if (const auto* number = std::get_if<double>(&result)) {
+    put_scalar(*number, value);
+  } else if (const auto* boolean = std::get_if<bool>(&result)) {
+    put_scalar(*boolean, value);
+  }
+  to.push_back(value);
+}
+
+void give_op_results(const BoxedValues& results, moonlet_value* to, size_t capacity,
+                     size_t* count) {
+  std::vector<BoxedValue> flat;
+  for (const BoxedValue& result : results) {
+    if (const auto* list = std::get_if<std::vector<Tensor>>(&result))
+      flat.insert(flat.end(), list->begin(), list->end());
+    else
+      flat.push_back(result);
+  }
+  const size_t given = to == nullptr ? 0 : std::min(flat.size(), capacity);
+  std::vector<moonlet_value> out;
+  out.reserve(given);
+  try {
+    for (size_t i = 0; i < given; ++i) put_result(flat[i], out);
+  } catch (...) {
+    for (moonlet_value& value : out) free_value(value);
+    throw;
+  }
+  std::copy(out.begin(), out.end(), to);
+  if (count != nullptr) *count = flat.size();
+}
+
+void call(const OpInfo& op, const moonlet_value* arguments, const char* const* names, size_t count,
+          moonlet_value* results, size_t capacity, size_t* result_count) {
+  if (arguments == nullptr && count > 0) refuse_null(op.name, "arguments");
+  const std::vector<const moonlet_value*> given = order(op, arguments, names, count);
+  BoxedValues boxes;
+  boxes.reserve(given.size());
+  for (size_t i = 0; i < given.size(); ++i) {
+    const OpArgument argument = argument_at(op, static_cast<int>(i));
+    const bool absent = given[i] == nullptr || given[i]->kind == MOONLET_NIL;
+    boxes.push_back(absent ? default_of(op, argument) : boxed(*given[i], op, argument));
+  }
+  give_op_results(moonlet::call_op(op, boxes), results, capacity, result_count);
+}
+
+std::vector<Tensor> tensors_in(const moonlet_tensor* handles, size_t count, const char* function,
+                               const char* argument, bool may_miss = false) {
+  if (handles == nullptr && count > 0) refuse_null(function, argument);
+  std::vector<Tensor> out(count);
+  for (size_t i = 0; i < count; ++i)
+    if (!may_miss || handles[i] != nullptr) out[i] = *TensorIn(handles[i], function, argument);
+  return out;
+}
+
+}  // namespace
+
+// --- ops -----------------------------------------------------------------------------------------
+
+moonlet_status moonlet_op_find(const char* name, moonlet_op* op) {
+  const char* function = __func__;
+  return guarded([&] {
+    const std::string_view wanted = text_in(name, function, "name");
+    const OpInfo* found = moonlet::find_op(wanted);
+    if (found == nullptr || found->row->internal)
+      moonlet::fail(function, ": there is no op '", wanted, "'");
+    give(&not_null(op, function, "op"), reinterpret_cast<moonlet_op>(found));
+  });
+}
+
+moonlet_status moonlet_op_count(size_t* count) {
+  return guarded([&] { give(count, all_ops_once().size()); });
+}
+
+moonlet_status moonlet_op_at(size_t position, moonlet_op* op) {
+  const char* function = __func__;
+  return guarded([&] {
+    const auto& ops = all_ops_once();
+    if (position >= ops.size())
+      refuse(function, ": 'position': expected less than ", ops.size(), ", got ", position);
+    give(op, reinterpret_cast<moonlet_op>(ops[position]));
+  });
+}
+
+moonlet_status moonlet_op_name(moonlet_op op, const char** name) {
+  const char* function = __func__;
+  return guarded([&] { give(name, op_in(op, function).name); });
+}
+
+moonlet_status moonlet_op_schema(moonlet_op op, const char** schema) {
+  const char* function = __func__;
+  return guarded([&] { give(schema, op_in(op, function).row->schema); });
+}
+
+moonlet_status moonlet_op_call(moonlet_op op, const moonlet_value* arguments, size_t argument_count,
+                               moonlet_value* results, size_t capacity, size_t* count) {
+  const char* function = __func__;
+  return guarded([&] {
+    call(op_in(op, function), arguments, nullptr, argument_count, results, capacity, count);
+  });
+}
+
+moonlet_status moonlet_op_call_named(moonlet_op op, const moonlet_value* arguments,
+                                     const char* const* names, size_t argument_count,
+                                     moonlet_value* results, size_t capacity, size_t* count) {
+  const char* function = __func__;
+  return guarded([&] {
+    call(op_in(op, function), arguments, names, argument_count, results, capacity, count);
+  });
+}
+
+// --- gradients -----------------------------------------------------------------------------------
+
+moonlet_status moonlet_tensor_set_requires_grad(moonlet_tensor tensor, int32_t on) {
+  const char* function = __func__;
+  return guarded(
+      [&] { moonlet::set_requires_grad(*TensorIn(tensor, function, "tensor"), on != 0); });
+}
+
+moonlet_status moonlet_tensor_detach(moonlet_tensor tensor, moonlet_tensor* result) {
+  const char* function = __func__;
+  return guarded([&] { give(result, moonlet::detach(*TensorIn(tensor, function, "tensor"))); });
+}
+
+moonlet_status moonlet_tensor_grad(moonlet_tensor tensor, moonlet_tensor* grad) {
+  const char* function = __func__;
+  return guarded([&] { give(grad, moonlet::grad_of(*TensorIn(tensor, function, "tensor"))); });
+}
+
+moonlet_status moonlet_tensor_set_grad(moonlet_tensor tensor, moonlet_tensor grad) {
+  const char* function = __func__;
+  return guarded([&] {
+    TensorIn x(tensor, function, "tensor");
+    moonlet::set_grad(*x, grad == nullptr ? Tensor() : *TensorIn(grad, function, "grad"));
+  });
+}
+
+moonlet_status moonlet_backward(const moonlet_tensor* outputs, const moonlet_tensor* gradients,
+                                size_t count, int32_t flags) {
+  const char* function = __func__;
+  return guarded([&] {
+    const std::vector<Tensor> of = tensors_in(outputs, count, function, "outputs");
+    std::vector<Tensor> given;
+    if (gradients != nullptr) given = tensors_in(gradients, count, function, "gradients", true);
+    moonlet::backward(of, given, (flags & MOONLET_RETAIN_GRAPH) != 0,
+                      (flags & MOONLET_CREATE_GRAPH) != 0);
+  });
+}
+
+moonlet_status moonlet_gradients(const moonlet_tensor* outputs, const moonlet_tensor* gradients,
+                                 size_t output_count, const moonlet_tensor* inputs,
+                                 size_t input_count, int32_t flags, moonlet_tensor* results) {
+  const char* function = __func__;
+  return guarded([&] {
+    const std::vector<Tensor> of = tensors_in(outputs, output_count, function, "outputs");
+    const std::vector<Tensor> with = tensors_in(inputs, input_count, function, "inputs");
+    std::vector<Tensor> given;
+    if (gradients != nullptr)
+      given = tensors_in(gradients, output_count, function, "gradients", true);
+    not_null(results, function, "results");
+    const std::vector<Tensor> found =
+        moonlet::grad(of, with, given, (flags & MOONLET_RETAIN_GRAPH) != 0,
+                      (flags & MOONLET_CREATE_GRAPH) != 0, (flags & MOONLET_ALLOW_UNUSED) != 0);
+    give_all(found, results);
+  });
+}
+
+moonlet_status moonlet_set_grad_enabled(int32_t on, int32_t* before) {
+  return guarded([&] {
+    give(before, moonlet::grad_enabled() ? 1 : 0);
+    moonlet::set_grad_enabled(on != 0);
+  });
+}
+
+// --- settings ------------------------------------------------------------------------------------
+
+moonlet_status moonlet_num_threads(int32_t* count) {
+  return guarded([&] { give(count, moonlet::num_threads()); });
+}
+
+moonlet_status moonlet_set_num_threads(int32_t count) {
+  return guarded([&] { moonlet::set_num_threads(count); });
+}
+
+moonlet_status moonlet_manual_seed(uint64_t seed) {
+  return guarded([&] { moonlet::default_generator().manual_seed(seed); });
+}
