@@ -174,22 +174,28 @@ void Plan::allocate_buffers() {
     end_at[lives[b].end].push_back(static_cast<BufferId>(b));
   }
 
-  Arena arena;
+  // What an op writes in place of what it reads is one block with that.
+  std::vector<ArenaBlock> blocks;
+  std::vector<size_t> block_of(count);
   for (int s = 0; s < static_cast<int>(steps_.size()); ++s) {
     auto& ended = end_at[s];
     for (const BufferId made : begin_at[s]) {
       const BufferId taken = reusable(graph_, steps_[s], lives, s);
       const auto ends = std::find(ended.begin(), ended.end(), taken);
       if (ends == ended.end()) {
-        allocations_[made].offset = arena.take(graph_.buffers[made].bytes);
+        block_of[made] = blocks.size();
+        blocks.push_back({graph_.buffers[made].bytes, s, lives[made].end});
       } else {
-        allocations_[made].offset = allocations_[taken].offset;
+        ArenaBlock& block = blocks[block_of[made] = block_of[taken]];
+        block.last = lives[made].end;
+        block.bytes = std::max(block.bytes, graph_.buffers[made].bytes);
         ended.erase(ends);
       }
     }
-    for (const BufferId b : ended) arena.give_back(allocations_[b].offset, graph_.buffers[b].bytes);
   }
-  arena_bytes_ = arena.bytes();
+  arena_bytes_ = place(blocks);
+  for (size_t b = 0; b < count; ++b)
+    if (allocations_[b].kind == Kind::Arena) allocations_[b].offset = blocks[block_of[b]].offset;
 }
 
 }  // namespace moonlet::program
