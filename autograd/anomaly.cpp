@@ -2,6 +2,7 @@
 #include "autograd/anomaly.h"
 
 #include <mutex>
+#include <utility>
 
 #include "autograd/host_value.h"
 #include "autograd/tape.h"
@@ -19,6 +20,7 @@ namespace {
 AnomalyHandler handler;
 
 constinit thread_local const Node* running = nullptr;
+constinit thread_local const std::string* given_position = nullptr;
 
 // "MulBackward, recorded at script.lua:3", without the lines that called it.
 std::string name_and_line(const Node& node) {
@@ -40,7 +42,9 @@ void set_anomaly_handler(AnomalyHandler given) {
 }
 
 void note_origin(Node& node) {
-  std::string position = handler.position ? handler.position() : std::string();
+  std::string position = given_position     ? *given_position
+                         : handler.position ? handler.position()
+                                            : std::string();
   if (position.empty()) position = "a position outside of scripts";
   if (running) position += "\n    in the backward of " + name_and_line(*running);
   node.origin = std::make_unique<std::string>(std::move(position));
@@ -78,6 +82,11 @@ void check_numbers(const Node& node, const Tensor* gradients) {
       fail("backward: ", node.name(), " gave NaN in the gradient of its input ", i + 1);
   }
 }
+
+RecordedAt::RecordedAt(const std::string& position)
+    : before_(std::exchange(given_position, &position)) {}
+
+RecordedAt::~RecordedAt() { given_position = before_; }
 
 RunningNode::RunningNode(const Node& node) : before_(std::exchange(running, &node)) {}
 

@@ -27,6 +27,19 @@ struct AnomalyHandler {
 };
 void set_anomaly_handler(AnomalyHandler handler);
 
+// Nodes of this thread count as recorded at a position that is given, for a C++ scope: those of a
+// run that stands for an earlier one. The text must outlive it.
+class RecordedAt {
+ public:
+  explicit RecordedAt(const std::string& position);
+  ~RecordedAt();
+  RecordedAt(const RecordedAt&) = delete;
+  RecordedAt& operator=(const RecordedAt&) = delete;
+
+ private:
+  const std::string* const before_;
+};
+
 // Notes in the node where the script is and, during backward, of which node.
 void note_origin(Node& node);
 // "\n  SqrtBackward was recorded at script.lua:3 ...", to follow a message.

@@ -11,6 +11,7 @@
 #include "tensor/core/boxing.h"
 #include "tensor/core/dispatch.h"
 #include "tensor/program/captured_call.h"
+#include "tensor/program/parts/deferred_call.h"
 
 namespace moonlet::forms {
 
@@ -66,13 +67,22 @@ BoxedValues boxed(const A&... arguments) {
   return out;
 }
 
-// Where there are vmaps or captures: on batched tensors an op is its rule for a whole batch, and a
-// capture of this thread writes it down.
+// Where there are vmaps or captures: on batched tensors an op is its rule for a whole batch, a
+// capture of this thread writes it down, and a function that runs by parts may put it off.
 template <auto below, class... A>
 [[gnu::noinline, gnu::cold]] auto run_observed(const OpInfo& op, const A&... arguments) {
   using Result = decltype(below(arguments...));
   if (meets_vmap(op, arguments...))
     return boxing::call_through<Result>(run_batched, op, arguments...);
+  if (program::meets_deferral(op)) {
+    program::DeferredCall call(op, boxed(arguments...));
+    if (call.is_put_off()) return boxing::Results<Result>::take(call.results());
+    Result made = below(arguments...);
+    BoxedValues values;
+    boxing::push_result(values, Result(made));
+    call.finish(values);
+    return made;
+  }
   if (!program::meets_capture(op)) return below(arguments...);
   program::CapturedCall call(op, boxed(arguments...));
   Result result = below(arguments...);
@@ -86,6 +96,13 @@ template <auto below, class... A>
                                                           const A&... arguments) {
   if (meets_vmap(op, x, arguments...))
     return boxing::call_through<Tensor>(run_batched, op, x, arguments...), x;
+  if (program::meets_deferral(op)) {
+    program::DeferredCall call(op, boxed(x, arguments...));
+    if (call.is_put_off()) return x;
+    below(x, arguments...);
+    call.finish(boxed(x));
+    return x;
+  }
   if (!program::meets_capture(op)) return below(x, arguments...);
   program::CapturedCall call(op, boxed(x, arguments...));
   below(x, arguments...);
@@ -251,6 +268,7 @@ template <auto below, class... A>
 template <auto below, class... A>
 [[gnu::always_inline]] inline Tensor& out(const OpInfo& op, Tensor& out, const A&... arguments) {
   if (out_intercepted(op, out, arguments...)) return out;
+  program::end_part(op);
   if (any_below_tape() && program::meets_capture(op)) [[unlikely]]
     out_captured<below>(op, out, arguments...);
   else
@@ -261,6 +279,7 @@ template <auto below, class... O, class... A>
 [[gnu::always_inline]] inline auto out(const OpInfo& op, std::tuple<O&...> outs,
                                        const A&... arguments) {
   if (out_intercepted(op, outs, arguments...)) return outs;
+  program::end_part(op);
   std::apply(
       [&](auto&... each) {
         if (any_below_tape() && program::meets_capture(op)) [[unlikely]]
@@ -276,6 +295,7 @@ template <auto below, class... O, class... A>
 template <auto below, class... A>
 inline Tensor& stored(const OpInfo& op, Tensor& out, const A&... arguments) {
   if (out_intercepted(op, out, arguments...)) return out;
+  program::end_part(op);
   const Tensor result = below(arguments...);
   program::note_stored(op);
   store_out(op.row->name, out, result);
@@ -284,6 +304,7 @@ inline Tensor& stored(const OpInfo& op, Tensor& out, const A&... arguments) {
 template <auto below, class... O, class... A>
 inline auto stored(const OpInfo& op, std::tuple<O&...> outs, const A&... arguments) {
   if (out_intercepted(op, outs, arguments...)) return outs;
+  program::end_part(op);
   const auto results = below(arguments...);
   program::note_stored(op);
   [&]<size_t... I>(std::index_sequence<I...>) {

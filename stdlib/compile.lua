@@ -9,7 +9,9 @@ local fail = options.fail
 local is_callable = options.is_callable
 
 local compiled = ml._compiled
-local run, take, begin, finish = compiled.run, compiled.take, compiled.begin, compiled.finish
+local begin, finish = compiled.begin, compiled.finish
+local parts, enter, parts_info = compiled.parts, compiled.enter, compiled.parts_info
+local seconds, always_parts = compiled.clock, compiled.always_parts
 
 local compile = {}
 
@@ -23,7 +25,9 @@ local MANY_SIZES = 3
 
 local logs = os.getenv "MOONLET_COMPILE" == "log"
 
--- What is kept of each compiled object, by the object.
+-- What is kept of each compiled object, by the object. `collects`: two captures were not the same.
+-- Backward passes come to a leaf in another order while the tape of an earlier one waits for the
+-- collector; before later captures it runs, so that what differs then is the function.
 local states = setmetatable({}, { __mode = "k" })
 
 -- --- what happened -----------------------------------------------------------------------------
@@ -74,7 +78,19 @@ function happened.eager(state, _, reason)
   require_whole(state, reason)
 end
 
+-- Whether a function that is not captured for that reason runs by parts: up to where it reads a value
+-- its ops run from a plan, and Lua decides what follows.
+local function is_read(reason)
+  return reason:find " reads values" or reason:find " depends on values" or reason:find "^it calls print,"
+end
+
 function happened.failed(state, _, reason)
+  if is_read(reason) then
+    require_whole(state, reason)
+    state.parts, state.calls = parts(), 1
+    note(state, "runs by parts: " .. reason)
+    return
+  end
   state.failures = state.failures + 1
   note(state, "not captured: " .. reason)
   if state.failures >= MOST_FAILURES then leave_eager(state, reason) end
@@ -83,6 +99,10 @@ end
 
 function happened.different(state, _, reason)
   reason = "it is not the same twice: " .. reason
+  if not state.collects then
+    state.collects = true
+    return note(state, "captured anew, without garbage: " .. reason)
+  end
   leave_eager(state, reason)
   require_whole(state, reason)
   warn("ml.compile: " .. state.title .. " stays eager: " .. reason)
@@ -106,26 +126,66 @@ local function done(state, session, why, ...)
   return ...
 end
 
+-- Of a function that reads values, some calls run as they are and later ones by parts, when there
+-- are plans: it is left alone where these are no quicker.
+local FIRST_EAGER, EAGER_CALLS, FIRST_TIMED, TIMED_CALLS = 2, 3, 9, 4
+
+local function took(state, which, start, ...)
+  state[which] = math.min(state[which] or math.huge, seconds() - start)
+  if which == "by_parts" and state.calls >= FIRST_TIMED + TIMED_CALLS - 1 then
+    state.timed = true
+    if state.by_parts > state.as_it_is then
+      leave_eager(state, ("its ops are too small to gain by parts: %.1f us, %.1f us as it is"):format(
+        1e6 * state.by_parts, 1e6 * state.as_it_is))
+    end
+  end
+  return ...
+end
+
+local run_by_parts
+
+local function run_timed(state, ...)
+  local calls = state.calls + 1
+  state.calls = calls
+  if always_parts() then state.timed = true end
+  local start = seconds()
+  if calls >= FIRST_EAGER and calls < FIRST_EAGER + EAGER_CALLS and not state.timed then
+    return took(state, "as_it_is", start, state.f(...))
+  elseif calls >= FIRST_TIMED and not state.timed then
+    return took(state, "by_parts", start, run_by_parts(state, ...))
+  end
+  return run_by_parts(state, ...)
+end
+
+-- A call whose ops are put off up to each read.
+function run_by_parts(state, ...)
+  local scope, reason, for_good = enter(state.parts)
+  if not scope then
+    if for_good then leave_eager(state, reason) else note(state, "ran eager: " .. reason) end
+    return state.f(...)
+  end
+  local _ <close> = scope
+  return state.f(...)
+end
+
 -- A call that no plan fits.
 local function slow(state, ...)
   if state.eager then
     require_whole(state, state.eager)
     return state.f(...)
   end
+  if state.parts then return (state.timed and run_by_parts or run_timed)(state, ...) end
+  if state.collects then collectgarbage() end
   local session, why = begin(state.core, ...)
   if not session then return run_eager(state, why, ...) end
   local _ <close> = session
   return done(state, session, why, state.f(...))
 end
 
-local function caller(state)
-  local core, f = state.core, state.f
-  return function(_, ...)
-    local ran = run(core, ...)
-    if ran then return take(core, ...) end
-    if ran == nil and not state.fullgraph then return f(...) end
-    return slow(state, ...)
-  end
+-- What `compiled.caller` leaves to Lua: a call that no plan answers, or that is to run as it is.
+local function missed(state, eager, ...)
+  if eager and not state.fullgraph then return state.f(...) end
+  return slow(state, ...)
 end
 
 -- --- what explains -----------------------------------------------------------------------------
@@ -145,11 +205,29 @@ local function entry_text(i, entry)
   return text .. "eager: " .. entry.reason
 end
 
+local function part_text(i, part)
+  local how = part.steps and ("%s in %s, %d bytes"):format(plural(part.ops, "op"),
+    plural(part.steps, "step"), part.bytes) or plural(part.ops, "op")
+  return ("    part %d: %s, run %s, ends where %s"):format(i, how, plural(part.runs, "time"), part.reason)
+end
+
+local function add_parts(lines, state)
+  local list, runs, mismatches = parts_info(state.parts)
+  lines[#lines + 1] = ("  by parts: run %s, %s left before the end"):format(plural(runs, "time"),
+    plural(mismatches, "part"))
+  for i, part in ipairs(list) do lines[#lines + 1] = part_text(i, part) end
+end
+
 local function explain(object)
   local state = states[object]
   local lines = { "compiled " .. state.title }
   if state.eager then lines[#lines + 1] = "  stays eager: " .. state.eager end
-  for i, entry in ipairs(compiled.info(state.core)) do lines[#lines + 1] = entry_text(i, entry) end
+  for i, entry in ipairs(compiled.info(state.core)) do
+    lines[#lines + 1] = entry_text(i, entry)
+    for _, text in ipairs(entry.fused or {}) do lines[#lines + 1] = "    fused: " .. text end
+    for _, text in ipairs(entry.apart or {}) do lines[#lines + 1] = "    not fused: " .. text end
+  end
+  if state.parts then add_parts(lines, state) end
   if state.dynamic ~= false and state.sizes >= MANY_SIZES then
     lines[#lines + 1] = ("  sizes vary: each is compiled for itself, the last %d are kept")
       :format(compiled.most)
@@ -197,7 +275,7 @@ end
 local function new_state(f, given)
   return { f = f, core = compiled.new { f, everywhere.hooks }, title = title_of(f),
     fullgraph = given.fullgraph, dynamic = given.dynamic, notes = {}, captures = 0, unused = 0,
-    failures = 0, sizes = 0 }
+    failures = 0, sizes = 0, collects = false }
 end
 
 -- The field `_original` has what the object stands for: the guards of a function that calls the
@@ -205,7 +283,8 @@ end
 local function new_object(f, given)
   local state = new_state(f, given)
   local meta = { __name = "compiled function" }
-  meta.__call = given.backend == "eager" and function(_, ...) return f(...) end or caller(state)
+  meta.__call = given.backend == "eager" and function(_, ...) return f(...) end
+    or compiled.caller(state.core, missed, state)
   if type(f) == "table" then
     forward(meta, f)
   else
@@ -227,9 +306,10 @@ local read = signature('compile(any f, bool? dynamic=nil, bool fullgraph=false, 
 --- third is the first that is quick; then `f` itself does not run. What it reads beside its
 --- arguments is watched: upvalues, globals, fields of modules, the training mode, the grad mode,
 --- autocast, defaults. Another value, dtype or shape captures again. Random numbers are drawn as
---- ever. A function that reads elements of a tensor (`item`, printing, a branch), calls what does
---- more than compute (`print`, `os.time`, `math.random`), changes a plain value that it did not
---- make, or is not the same twice runs as it is; `fast:explain()` says why. Where results require
+--- ever. A function that reads elements of a tensor (`item`, printing, a branch) runs in Lua, and
+--- its ops up to each read from plans. One that calls what does more than compute (`os.time`,
+--- `math.random`), changes a plain value that it did not make, or is not the same twice runs as it
+--- is; `fast:explain()` says why. Where results require
 --- grad, a call is one node of the tape. A whole step of training is compiled, too: `backward`, and
 --- the step of an optimiser whose update is one op for all parameters. Fields and methods of a
 --- compiled module are those of the module. With `MOONLET_COMPILE=log` in the environment, what

@@ -15,6 +15,8 @@ return {
   profile = "profiler",
   save = "serialize",
   load = "serialize",
+  load_string = "serialize",
+  save_string = "serialize",
   tuple = "functions",
   vmap = "func",
 }

@@ -91,7 +91,8 @@ end
 -- --- programs ---------------------------------------------------------------------------------
 
 --- A function on tensors that runs without Lua, as `ml.export` makes it and `ml.load` reads it.
---- Called with tensors like those of the example it gives what the function gave, outside the tape.
+--- Called with tensors like those of the example it gives what the function gave, outside the tape
+--- unless it was exported with gradients.
 --- > program = ml.export(function(x) return x * 2 end, { ml.ones(2) })
 --- > program(ml.tensor { 1.0, 2.0 })
 ---   {2., 4.}
@@ -121,7 +122,7 @@ local read_save = signature "Program:save(string path, string? weights=nil)"
 
 --- Writes the program to a file, whole or not at all: a safetensors file with the graph among its
 --- metadata, which `ml.load` reads, and `moonlet::Program::load` in C++. By habit its name ends in
---- ".mlp".
+--- ".mlp". Its state is what it is now.
 --- > path = os.tmpname()
 --- > ml.export(ml.nn.Linear(4, 3), { ml.ones(1, 4) }):save(path)
 --- > ml.load(path)(ml.ones(1, 4)).shape
@@ -183,8 +184,8 @@ end
 
 local read_inputs = signature "Program:inputs()"
 
---- The tensors that it takes, in their order: `name`, `dtype`, `device` and `sizes`, in which -1 is
---- a size that may be another at each call.
+--- The tensors that it takes, in their order: `name`, `dtype`, `device`, `changed` (whether a call
+--- writes to it) and `sizes`, in which -1 is a size that may be another at each call.
 --- > ml.export(function(x) return x * 2 end, { ml.ones(2) }):inputs()[1].sizes
 ---   {2}
 ---@return table[]
@@ -208,7 +209,9 @@ local read_parameters = signature "Program:parameters()"
 
 --- Its parameters by the names that they have in the state dict of the module. They are those of
 --- the module itself where it was exported here: what changes them in place changes what the
---- program gives.
+--- program gives. Those of a program with gradients require grad as those of the module did, and an
+--- optimiser takes them as they are: `ml.optim.Adam(program:parameters())`. What calls change is
+--- not among them (`state`).
 --- > program = ml.export(ml.nn.Linear(2, 1), { ml.ones(1, 2) })
 --- > program:parameters().weight.shape
 ---   (1, 2)
@@ -234,15 +237,49 @@ function Program:set_parameter(...)
   self._handle:set_parameter(name, tensor)
 end
 
+local read_state = signature "Program:state()"
+
+--- What calls change and the next one finds: running statistics, counters, caches of keys and
+--- values, by the names that they have in the state dict of the module, or "state.1" and so on.
+--- Each program that `ml.export` or `ml.load` gives has its own; the tensors may be read and
+--- written between calls.
+--- > count = ml.zeros(1)
+--- > program = ml.export(function(x) return x + count:add_(1) end, { ml.ones(1) })
+--- > program(ml.ones(1))
+--- > program(ml.ones(1)):tolist()[1]
+---   3.0
+--- > program:state()["state.1"]:tolist()[1]
+---   2.0
+---@return table<string, moonlet.Tensor>
+function Program:state(...)
+  read_state(...)
+  return self._handle:state()
+end
+
+local read_reset = signature "Program:reset()"
+
+--- Makes the state what it was when the function was exported, or in the file.
+--- > count = ml.zeros(1)
+--- > program = ml.export(function(x) return x + count:add_(1) end, { ml.ones(1) })
+--- > program(ml.ones(1))
+--- > program:reset()
+--- > program(ml.ones(1)):tolist()[1]
+---   2.0
+function Program:reset(...)
+  read_reset(...)
+  self._handle:reset()
+end
+
 -- --- export -----------------------------------------------------------------------------------
 
 -- A call of the function with copies of these inputs: the graph, and what its results look like.
-local function capture(f, arguments, tensors, names)
+local function capture(f, arguments, tensors, names, gradients)
+  local mode = gradients and ml.enable_grad or ml.no_grad
   local template
   local graph = programs.capture(function()
     local inputs = {}
     for i, argument in ipairs(arguments) do inputs[i] = filled(argument, tensors) end
-    local results = table.pack(ml.no_grad(f, table.unpack(inputs, 1, #arguments)))
+    local results = table.pack(mode(f, table.unpack(inputs, 1, #arguments)))
     if results.n == 0 then fail("export: the function returns nothing") end
     local made = {}
     template = {}
@@ -250,7 +287,7 @@ local function capture(f, arguments, tensors, names)
       template[i] = template_of(results[i], made, ("result %d"):format(i))
     end
     return table.unpack(made)
-  end, tensors, names)
+  end, tensors, names, gradients)
   return graph, template
 end
 
@@ -268,6 +305,13 @@ local function others(tensors)
     out[i] = is_number and x:mul(0.5):add(0.25) or x
   end
   return out
+end
+
+-- Those copies require grad whose originals do.
+local function require_as(given, tensors)
+  for i, x in ipairs(tensors) do
+    if x.requires_grad then given[i].requires_grad = true end
+  end
 end
 
 -- Of size `size` in a dim, by repeating or leaving out.
@@ -366,7 +410,7 @@ local function parameter_names(f)
 end
 
 local read_export = signature("export(any f, table inputs, bool|table? dynamic=nil, "
-  .. "table? names=nil)")
+  .. "table? names=nil, bool gradients=false)")
 
 --- A module or a function as a program: `f` is called with copies of the example inputs while the
 --- ops it calls are written down, outside the tape and in the state it is in, so call `net:eval()`
@@ -375,8 +419,15 @@ local read_export = signature("export(any f, table inputs, bool|table? dynamic=n
 --- the example. Numbers that `f` computes in Lua are those of the example.
 ---
 --- A function whose ops depend on the values of tensors (`x:item()`, a branch on an element) is no
---- program, nor one that changes its inputs or parameters; errors name the op and the script's
---- line.
+--- program; errors name the op and the script's line. What it changes in place beside its arguments
+--- is the program's state: it starts as it was before the export, which leaves the module's own as
+--- it is, and each call changes it (`Program:state`). An argument that it changes must lie in
+--- memory as the example.
+---
+--- With `gradients` calls are recorded on the tape, as one node: parameters that require grad get
+--- gradients, and inputs whose example requires grad. The backward pass is captured with the
+--- program and saved in its file, so that it can be trained after `ml.load`, to the same bits as
+--- the module. Results are tensors of their own then, and sizes do not vary.
 ---
 --- With `dynamic` some sizes may be others at each call: `f` is captured at several sizes, and each
 --- number that follows them is found as a sum of their multiples. Sizes that are equal in the
@@ -390,10 +441,11 @@ local read_export = signature("export(any f, table inputs, bool|table? dynamic=n
 ---@param dynamic? boolean|table true: the first dim of all inputs; or the dims by the number of the
 ---   input, `{ [1] = { 1, 2 } }`
 ---@param names? table `{ inputs = { "x" }, outputs = { "y" } }`, for hosts
+---@param gradients? boolean whether calls are recorded on the tape
 ---@return moonlet.Program
 ---@error the function is none of tensors alone, or not the same at each call
 function program.export(...)
-  local f, inputs, dynamic, names = read_export(...)
+  local f, inputs, dynamic, names, gradients = read_export(...)
   if not options.is_callable(f) then
     fail("export: a module or a function is expected, got %s", signature.describe(f))
   end
@@ -405,13 +457,17 @@ function program.export(...)
     arguments[i] = template_of(value, tensors, ("input %d"):format(i))
   end
   local list, example = read_dynamic(dynamic, tensors)
+  if gradients and #list > 0 then
+    fail "export: sizes do not vary in a program with gradients: leave out dynamic or gradients"
+  end
   local known = parameter_names(f)
   local plan, graphs, templates = { {}, {} }, {}, {}
   if #list > 0 then plan = size_plan(example) end
   for i, sizes in ipairs(plan) do
     local given = sized(tensors, list, sizes)
     if i > 1 then given = ml.no_grad(others, given) end
-    graphs[i], templates[i] = capture(f, arguments, given, known)
+    if gradients then require_as(given, tensors) end
+    graphs[i], templates[i] = capture(f, arguments, given, known, gradients)
     if not same_template(templates[1], templates[i]) then
       fail("export: the function gives other results at another call")
     end

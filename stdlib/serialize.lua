@@ -309,4 +309,74 @@ function serialize.load(...)
   return value, metadata, left_out
 end
 
+-- --- strings ----------------------------------------------------------------------------------
+
+local with_memory_file = require("moonlet.io").with_memory_file
+
+local read_save_string = signature('save_string(string format, any value, table? metadata=nil, '
+  .. "bool compressed=false)")
+local read_load_string = signature('load_string(string bytes, string device="cpu", '
+  .. "string? map_location=nil, string? dtype=nil, int>=1? max_bytes=nil)")
+
+-- Runs `f` on a file in memory; what it says of `op` and that file is said of the function for
+-- strings.
+local function in_memory(op, path, bytes, f, ...)
+  local results = table.pack(pcall(with_memory_file, path, bytes, f, ...))
+  if results[1] then return table.unpack(results, 2, results.n) end
+  local message = results[2]
+  if type(message) == "string" then
+    message = message:gsub(op .. ": '%(string%)[^']*':", op .. "_string:", 1)
+      :gsub("^(.-)" .. op .. ": ", "%1" .. op .. "_string: ", 1)
+  end
+  error(message, 0)
+end
+
+local WRITTEN = { safetensors = true, pt = true, npy = true, npz = true }
+
+--- The bytes that `ml.save` would write to a file of that format: for a message, a database, a
+--- host. `ml.load_string` reads them.
+--- > bytes = ml.save_string("npy", ml.tensor { 1.0, 2.0 })
+--- > ml.load_string(bytes)
+---   {1., 2.}
+---   Tensor (2,) float32
+---   {}
+---   nil
+---@param format string "safetensors", "pt", "npy" or "npz"
+---@param value any a tensor, or a table of tensors by name, nested where the format allows it
+---@param metadata? table<string, string> strings by name to store beside the tensors, for
+---   safetensors
+---@param compressed? boolean whether the arrays of "npz" are compressed
+---@return string bytes
+---@error the format is none of these, or cannot hold the value
+function serialize.save_string(...)
+  local format, value, metadata, compressed = read_save_string(save_arguments(...))
+  if not WRITTEN[format] then
+    fail('save_string: expected the format "safetensors", "pt", "npy" or "npz", got "%s"', format)
+  end
+  local path = "(string)." .. format
+  return (in_memory("save", path, nil, serialize.save, path, value,
+    { metadata = metadata, compressed = compressed }))
+end
+
+--- The value that the bytes of a file hold, as `ml.load` reads it of a file with these bytes, and
+--- the metadata.
+--- > ml.load_string(ml.save_string("safetensors", { w = ml.ones(2) })).w
+---   {1., 1.}
+---   Tensor (2,) float32
+---@param bytes string those of a file of any format that `ml.load` reads
+---@param device? string the device of the tensors
+---@param map_location? string PyTorch's name of `device`
+---@param dtype? string the dtype of quantised tensors of a GGUF file; float32 unless given
+---@param max_bytes? integer what tensors and values may take; 512 MiB, or 256 times the bytes,
+---   unless given
+---@return any value
+---@return table metadata
+---@return table<string, string>? left_out
+---@error the bytes are damaged or of a format that is not known
+function serialize.load_string(...)
+  local bytes, device, map_location, dtype, max_bytes = read_load_string(...)
+  return select(2, in_memory("load", "(string)", bytes, serialize.load, "(string)",
+    { device = device, map_location = map_location, dtype = dtype, max_bytes = max_bytes }))
+end
+
 return options.namespace("serialize", serialize)

@@ -9,6 +9,27 @@
 
 namespace moonlet::program {
 
+// The numbers of a past run are drawn again, for a C++ scope.
+class DrawnAgain {
+ public:
+  explicit DrawnAgain(const std::optional<Philox>& from) {
+    if (!from) return;
+    before_ = default_generator().state();
+    default_generator().set_state(*from);
+  }
+  ~DrawnAgain() {
+    if (before_) default_generator().set_state(*before_);
+  }
+  DrawnAgain(const DrawnAgain&) = delete;
+  DrawnAgain& operator=(const DrawnAgain&) = delete;
+
+ private:
+  std::optional<Philox> before_;
+};
+
+// What a result that lies on the memory of a given tensor shows of that.
+Tensor show(const Seen& seen, const Tensor& given);
+
 class CompiledNode final : public moonlet::Node {
  public:
   // Before the run: with the histories that the inputs have, and what the run changes as it is.
@@ -22,8 +43,12 @@ class CompiledNode final : public moonlet::Node {
 
  private:
   void check_kept() const;
-  int find_pass(const Tensor* grads) const;
-  void run(int at, Tensor* grads, Tensor* out, const Wanted& wanted);
+  PassStart start_of(Tensor* grads) const;
+  ReadyPass* find_pass(const PassStart& start);
+  StandIns stand_ins();
+  Tensor stand_in(Given which);
+  bool is_unchanged();
+  void run(ReadyPass& pass, Tensor* grads, Tensor* out, const Wanted& wanted);
   void run_again(Tensor* grads, Tensor* out);
   void give_parts(const std::vector<ReachingGradients>& found, const std::vector<int>& targets,
                   Tensor* out) const;

@@ -1,8 +1,10 @@
 // autograd/program/interpret.cpp: calls the public ops that a graph's nodes stand for.
 #include "autograd/program/interpret.h"
 
+#include "autograd/anomaly.h"
 #include "autograd/tape.h"
 #include "tensor/core/error.h"
+#include "tensor/program/made_memory.h"
 
 namespace moonlet::program {
 
@@ -30,6 +32,8 @@ class Interpretation {
     next_ = 0;
     BoxedValues arguments;
     for (const Argument& each : node.arguments) arguments.push_back(boxed(each));
+    static const std::string unknown;
+    const RecordedAt position(node.line == kNone ? unknown : graph_.lines[node.line]);
     const BoxedValues results = call_op(public_op(node), arguments);
     if (node.form != OpInfo::Form::Plain) return;  // in the tensors that are there
     for (size_t i = 0; i < node.results.size(); ++i) take(node.results[i], results[i]);
@@ -48,8 +52,8 @@ class Interpretation {
   }
   Tensor new_memory(ValueId id) const {
     const Value& v = graph_.values[id];
-    return empty_strided(v.sizes, v.strides, {v.dtype, graph_.buffers[v.buffer].device},
-                         "backward");
+    return made_memory(
+        empty_strided(v.sizes, v.strides, {v.dtype, graph_.buffers[v.buffer].device}, "backward"));
   }
   BoxedValue boxed(const Argument& a) {
     if (const auto* one = std::get_if<ValueRef>(&a))

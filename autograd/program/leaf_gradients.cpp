@@ -23,6 +23,18 @@ size_t hooks_of(const Tensor& leaf) {
   return meta != nullptr && meta->hooks ? meta->hooks->entries().size() : 0;
 }
 
+// Whether the leaf alone holds that gradient, of which the caller has a handle, and it has memory
+// of its own like a new one.
+bool is_own(const Tensor& gradient) {
+  const Storage& storage = gradient.storage();
+  return gradient.impl()->references.load() == 2 && gradient.impl()->autograd == nullptr &&
+         storage.sole_owner() && !storage.is_foreign() && !storage.is_mapped() &&
+         !storage.is_read_only() && !storage.has_other_writers() &&
+         storage.is_inference() == execution.inference_mode && gradient.offset() == 0 &&
+         is_dense(gradient.sizes(), gradient.strides()) &&
+         storage.bytes() == static_cast<size_t>(gradient.numel()) * size_of(gradient.dtype());
+}
+
 }  // namespace
 
 bool LeafGradientChange::operator==(const LeafGradientChange& other) const {
@@ -94,6 +106,22 @@ void add_leaf_gradients(const std::vector<LeafGradientChange>& changes,
                         std::vector<Tensor>& inputs) {
   for (const LeafGradientChange& change : changes)
     if (change.input != kNone) inputs.push_back(gradient_of(change.leaf).dense);
+}
+
+void lend_leaf_gradients(const std::vector<LeafGradientChange>& changes, const Plan& plan,
+                         std::vector<Tensor>& outputs) {
+  const Graph& graph = plan.graph();
+  outputs.resize(graph.outputs.size());
+  for (const LeafGradientChange& change : changes) {
+    if (change.kept || change.output == kNone || change.input != kNone) continue;
+    const Value& made = graph.values[graph.outputs[change.output]];
+    if (plan.allocation(made.buffer).kind != Allocation::Kind::Output) continue;
+    Tensor old = gradient_of(change.leaf).dense;
+    if (!old.defined() || !is_own(old)) continue;
+    Tensor leaf = change.leaf;
+    set_grad(leaf, Tensor());
+    outputs[change.output] = std::move(old);
+  }
 }
 
 void set_leaf_gradients(const std::vector<LeafGradientChange>& changes,

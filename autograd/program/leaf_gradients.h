@@ -6,6 +6,7 @@
 
 #include "autograd/tape.h"
 #include "tensor/program/capture.h"
+#include "tensor/program/plan.h"
 
 namespace moonlet::program {
 
@@ -37,6 +38,10 @@ bool leaf_gradients_fit(const std::vector<LeafGradientChange>& changes, const Gr
 // Puts the gradients that the program is given behind its own inputs.
 void add_leaf_gradients(const std::vector<LeafGradientChange>& changes,
                         std::vector<Tensor>& inputs);
+// Takes gradients that the program is about to replace, and that nobody else holds, from their
+// leaves and makes them its outputs: the new ones are written where the old ones lie.
+void lend_leaf_gradients(const std::vector<LeafGradientChange>& changes, const Plan& plan,
+                         std::vector<Tensor>& outputs);
 // Gives the leaves what came out, which lies behind the function's own outputs.
 void set_leaf_gradients(const std::vector<LeafGradientChange>& changes,
                         const std::vector<Tensor>& outputs);

@@ -66,6 +66,9 @@ struct BackwardPass {
   // The same without adding up what comes to a target along several ways, which have an edge each:
   // for when something has come there before, as sums have an order. Empty where each has one way.
   BackwardGraph parts;
+  // Of the gradients of `from`: gradients that lie otherwise have passes of their own, as ops go
+  // through them in another order.
+  std::vector<Dims> strides() const;
 };
 
 struct RecordedGraphs {
@@ -87,6 +90,8 @@ struct RecordedGraphs {
   std::vector<Given> changed;                    // what the forward pass changes in place
   std::vector<BackwardPass> backward;
   bool is_random = false;  // draws random numbers
+  // In which ops compute with integers; none: in that of who runs it.
+  std::optional<DType> default_dtype;
   // A backward pass inside the function has freed what its results' gradients would need.
   bool is_freed = false;
   int first_edge(int target) const {

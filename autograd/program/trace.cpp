@@ -1,54 +1,19 @@
-// autograd/program/trace.cpp: runs the engine over what a captured function recorded, with
-// stand-ins for the gradients of its results, under the same capture: what is written down is the
-// backward.
+// autograd/program/trace.cpp: makes graphs of what a captured function recorded: of its forward
+// pass, and of the backward passes that the engine runs under the same capture.
 #include "autograd/program/trace.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "autograd/custom_function.h"
 #include "autograd/dual_tensor.h"
-#include "autograd/engine.h"
 #include "autograd/history.h"
-#include "autograd/saved_hooks.h"
-#include "autograd/uses_program_trace.h"
+#include "autograd/program/pass_tracer.h"
 #include "tensor/program/subgraph.h"
 #include "tensor/runtime/interrupt.h"
-#include "tensor/runtime/modes.h"
 
 namespace moonlet::program {
 
 namespace {
-
-// Sends stand-ins to the results, so that nobody else holds them: gradients that come from other
-// ops are not held either, and are added to in place.
-class StartNode final : public TapeNode {
- public:
-  StartNode(const std::vector<Edge>& outputs, std::vector<Tensor> gradients, const Tensor& like)
-      : gradients_(std::move(gradients)) {
-    edges.assign(outputs.begin(), outputs.end());
-    set_output(0, like);
-    number();
-  }
-  const char* name() const override { return "CompiledResults"; }
-  void apply(Tensor*, Tensor* out, Wanted&) override {
-    for (size_t i = 0; i < gradients_.size(); ++i) out[i] = std::move(gradients_[i]);
-  }
-
- private:
-  std::vector<Tensor> gradients_;
-};
-
-class RefusesUnpacking {
- public:
-  explicit RefusesUnpacking(bool on) : before_(std::exchange(refuses_unpacking, on)) {}
-  ~RefusesUnpacking() { refuses_unpacking = before_; }
-  RefusesUnpacking(const RefusesUnpacking&) = delete;
-  RefusesUnpacking& operator=(const RefusesUnpacking&) = delete;
-
- private:
-  const bool before_;
-};
 
 // Whether what the node saved is freed.
 bool is_released(TapeNode& node) {
@@ -64,19 +29,10 @@ bool is_released(TapeNode& node) {
   return false;
 }
 
-// One backward pass as it was captured.
-struct CapturedBackward {
-  size_t first_node = 0, last_node = 0;
-  std::vector<ValueId> gradients;  // that it starts with
-  // By target: the sum of what came, or what came along each way.
-  std::vector<std::vector<ValueId>> found;
-  bool several = false;  // more than one way to some target
-};
-
 class Tracer {
  public:
   Tracer(Capture& capture, std::span<const Tensor> results, bool through_hooks)
-      : run_(capture, results), through_hooks_(through_hooks) {}
+      : run_(capture, results), passes_(run_, through_hooks) {}
 
   RecordedGraphs trace();
 
@@ -85,9 +41,6 @@ class Tracer {
   void check_nodes();
   void check_node(TapeNode& node);
   void trace_passes();
-  CapturedBackward trace_pass(const std::vector<int>& from, bool sums);
-  void check_pass(const CapturedBackward& pass) const;
-  std::string reader_of(ValueId id) const;
   std::vector<int32_t> later_views(std::vector<ValueId>& needed) const;
   void make_forward();
   BackwardGraph backward_graph(const std::vector<int>& from, const CapturedBackward& pass);
@@ -96,11 +49,10 @@ class Tracer {
   void note_changes();
 
   CapturedRun run_;
-  const bool through_hooks_;
+  PassTracer passes_;
   RecordedGraphs out_;
   SortedResults sorted_;
-  std::vector<ValueId> outputs_;     // of the forward graph
-  std::vector<Edge> starts_, ends_;  // by the node's output; by target
+  std::vector<ValueId> outputs_;  // of the forward graph
 };
 
 void Tracer::find_targets() {
@@ -111,11 +63,11 @@ void Tracer::find_targets() {
     const auto same = [&](const Edge& other) {
       return other.node.get() == edge.node.get() && other.index == edge.index;
     };
-    const auto found = std::find_if(ends_.begin(), ends_.end(), same);
-    out_.target_of.emplace_back(each, static_cast<int>(found - ends_.begin()));
-    if (found != ends_.end()) continue;
+    const auto found = std::find_if(passes_.ends.begin(), passes_.ends.end(), same);
+    out_.target_of.emplace_back(each, static_cast<int>(found - passes_.ends.begin()));
+    if (found != passes_.ends.end()) continue;
     out_.targets.push_back(each);
-    ends_.push_back(edge);
+    passes_.ends.push_back(edge);
   }
 }
 
@@ -133,11 +85,11 @@ void Tracer::check_node(TapeNode& node) {
 void Tracer::check_nodes() {
   std::unordered_set<const TapeNode*> seen;
   std::vector<TapeNode*> open;
-  for (const Edge& edge : ends_) seen.insert(edge.node.get());
+  for (const Edge& edge : passes_.ends) seen.insert(edge.node.get());
   const auto visit = [&](const Edge& edge) {
     if (edge && seen.insert(edge.node.get()).second) open.push_back(edge.node.get());
   };
-  for (const Edge& edge : starts_) visit(edge);
+  for (const Edge& edge : passes_.starts) visit(edge);
   std::vector<TapeNode*> all;
   while (!open.empty()) {
     TapeNode* const node = open.back();
@@ -167,72 +119,6 @@ void Tracer::note_changes() {
   }
 }
 
-CapturedBackward Tracer::trace_pass(const std::vector<int>& from, bool sums) {
-  CapturedBackward pass;
-  std::vector<Edge> starts;
-  std::vector<Tensor> gradients;
-  for (const int k : from) {
-    const Tensor& t = sorted_.outputs[k];
-    starts.push_back(starts_[k]);
-    const NoModes own_affair;
-    gradients.push_back(
-        empty_strided(t.sizes(), dense_strides(t.sizes(), t.strides()), options_of(t), "backward"));
-    fill_(gradients.back(), 1.0);
-  }
-  Tensor one;
-  {
-    const NoModes own_affair;
-    one = ones({}, options_of(gradients[0]));
-  }
-  pass.first_node = run_.graph().nodes.size();
-  for (const Tensor& g : gradients) {
-    run_.capture.add_input(g);
-    pass.gradients.push_back(run_.graph().inputs.back());
-  }
-  BackwardRequest request;
-  request.outputs = {{NodeRef(new StartNode(starts, std::move(gradients), one)), 0}};
-  request.gradients = {one};
-  request.inputs = ends_;
-  request.retain_graph = true;
-  const CaptureScope capturing(run_.capture);
-  const RefusesUnpacking refuses(!through_hooks_);
-  for (const ReachingGradients& each : gradients_reaching(request, sums)) {
-    std::vector<ValueId>& found = pass.found.emplace_back();
-    for (const Tensor& g : each.parts) found.push_back(run_.capture.value_of(g));
-    if (each.sum.defined()) found.push_back(run_.capture.value_of(each.sum));
-    pass.several = pass.several || each.ways > 1;
-  }
-  pass.last_node = run_.graph().nodes.size();
-  check_pass(pass);
-  return pass;
-}
-
-// " (mul)" for the first op that uses the memory of a value.
-std::string Tracer::reader_of(ValueId id) const {
-  for (const Node& node : run_.graph().nodes) {
-    bool reads = false;
-    each_argument(
-        node, [&](ValueId a) { reads = reads || run_.value(a).buffer == run_.value(id).buffer; });
-    if (reads) return text(" (", node.op->name, ")");
-  }
-  return "";
-}
-
-void Tracer::check_pass(const CapturedBackward& pass) const {
-  if (const auto& reason = run_.capture.stopped()) refuse("its backward ", *reason);
-  if (run_.graph().parameters.size() > run_.parameters)
-    refuse("its backward reads a tensor that no op made",
-           reader_of(run_.graph().parameters.back().value));
-  for (size_t i = pass.first_node; i < run_.graph().nodes.size(); ++i) {
-    const Node& node = run_.graph().nodes[i];
-    if (node.op->random) refuse("its backward draws random numbers (", node.op->name, ")");
-    each_written(node, [&](ValueId id) {
-      if (run_.value(id).buffer < run_.buffers)
-        refuse("its backward changes a tensor of the forward pass in place (", node.op->name, ")");
-    });
-  }
-}
-
 // The output of the forward graph that the backward pass reads, by its position among those kept.
 int Tracer::keep(ValueId id) {
   const auto output = std::find(outputs_.begin(), outputs_.end(), id) - outputs_.begin();
@@ -258,31 +144,9 @@ BackwardGraph::Input Tracer::input_for(ValueId id) {
 }
 
 BackwardGraph Tracer::backward_graph(const std::vector<int>& from, const CapturedBackward& pass) {
-  BackwardGraph out;
-  const Graph& graph = run_.graph();
-  std::vector<ValueId> outputs, inputs = pass.gradients;
-  for (size_t i = 0; i < pass.found.size(); ++i) {
-    int edge = out_.first_edge(static_cast<int>(i));
-    for (const ValueId id : pass.found[i]) {
-      outputs.push_back(id);
-      out.edges.push_back(edge++);
-    }
-  }
-  const std::vector<int32_t> nodes =
-      needed_nodes(graph, pass.first_node, pass.last_node, outputs, false);
-  for (const int k : from) out.inputs.emplace_back().index = k;
-  for (const ValueId id : free_values(graph, nodes, outputs)) {
-    if (std::find(inputs.begin(), inputs.end(), id) != inputs.end()) continue;
-    inputs.push_back(id);
-    out.inputs.push_back(input_for(id));
-  }
-  for (const int32_t i : nodes)
-    each_written(graph.nodes[i], [&](ValueId id) {
-      for (size_t k = 0; k < from.size(); ++k)
-        if (run_.value(inputs[k]).buffer == run_.value(id).buffer) out.inputs[k].written = true;
-    });
-  out.graph = subgraph(graph, nodes, inputs, outputs, true);
-  return out;
+  return passes_.graph(
+      from, pass, [this](int target) { return out_.first_edge(target); },
+      [this](ValueId id) { return input_for(id); });
 }
 
 // One pass from all results, and one from each where there are a few: a gradient that is missing
@@ -299,8 +163,8 @@ void Tracer::trace_passes() {
     for (const int k : results) sets.push_back({k});
   std::vector<CapturedBackward> sums, parts;
   for (const std::vector<int>& from : sets) {
-    sums.push_back(trace_pass(from, true));
-    parts.push_back(sums.back().several ? trace_pass(from, false) : CapturedBackward());
+    sums.push_back(passes_.trace(from, {}, true));
+    parts.push_back(sums.back().several ? passes_.trace(from, {}, false) : CapturedBackward());
     for (size_t i = 0; i < parts.back().found.size(); ++i)
       out_.ways[i] = std::max(out_.ways[i], static_cast<int>(parts.back().found[i].size()));
   }
@@ -358,7 +222,8 @@ RecordedGraphs Tracer::trace() {
   run_.count();
   note_changes();
   find_targets();
-  for (const Tensor& t : sorted_.outputs) starts_.push_back(edge_of(t));
+  passes_.outputs = sorted_.outputs;
+  for (const Tensor& t : sorted_.outputs) passes_.starts.push_back(edge_of(t));
   out_.ways.assign(out_.targets.size(), 1);
   check_nodes();
   if (!out_.is_freed) trace_passes();

@@ -3,6 +3,7 @@
 #include "interp/binding/file_parts.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "interp/state/guard.h"
 #include "tensor/io/bytes.h"
 #include "tensor/io/deflate.h"
+#include "tensor/io/file_system.h"
 #include "tensor/io/files.h"
 #include "tensor/io/read_budget.h"
 #include "tensor/memory/live_bound.h"
@@ -105,6 +107,26 @@ int l_write_parts(lua_State* L) {
   return 0;
 }
 
+// with_memory_file(path, bytes or nil, f, ...) -> the bytes of the file afterwards, or nil, and the
+// results of f(...), for which the file of that path is in memory
+int l_with_memory_file(lua_State* L) {
+  size_t size = 0;
+  const char* bytes = luaL_optlstring(L, 2, nullptr, &size);
+  io::MemoryFile file(luaL_checkstring(L, 1), bytes != nullptr
+                                                  ? std::optional<std::string_view>({bytes, size})
+                                                  : std::nullopt);
+  {
+    const io::FileSystemScope scope(&file);
+    lua_call(L, lua_gettop(L) - 3, LUA_MULTRET);
+  }
+  if (file.bytes())
+    push_string(L, *file.bytes());
+  else
+    lua_pushnil(L);
+  lua_replace(L, 2);  // no longer read
+  return lua_gettop(L) - 1;
+}
+
 // checksum({ string or tensor, .. }) -> the CRC-32 of their bytes
 int l_checksum(lua_State* L) {
   std::vector<Tensor> rows;
@@ -157,6 +179,7 @@ void register_file_parts(lua_State* L) {
                                         {"read_bytes", op_guard<l_read_bytes>},
                                         {"read_limit", op_guard<l_read_limit>},
                                         {"read_tensor", op_guard<l_read_tensor>},
+                                        {"with_memory_file", guard<l_with_memory_file>},
                                         {"with_tensor_limit", guard<l_with_tensor_limit>},
                                         {"write_parts", op_guard<l_write_parts>},
                                         {nullptr, nullptr}};

@@ -100,8 +100,8 @@ void register_constants(lua_State* L) {
 // Whether stdlib/ has a module of that top-level name.
 bool has_module(std::string_view wanted) {
   if (wanted.empty() || wanted.find_first_of("./") != wanted.npos || wanted == "init") return false;
-  for (size_t i = 0; i < kEmbeddedSourceCount; ++i) {
-    std::string_view path = kEmbeddedSources[i].name;
+  for (size_t i = 0; i < kEmbeddedChunkCount; ++i) {
+    std::string_view path = kEmbeddedChunks[i].name;
     const size_t end = path.find_first_of("/.");
     if (path.substr(0, end) == wanted) return true;
   }
@@ -116,8 +116,8 @@ void push_facade(lua_State* L) {
   lua_pop(L, 1);
   lua_newtable(L);
   bool found = false;
-  for (size_t i = 0; i < kEmbeddedSourceCount; ++i)
-    found = found || std::strcmp(kEmbeddedSources[i].name, "init.lua") == 0;
+  for (size_t i = 0; i < kEmbeddedChunkCount; ++i)
+    found = found || std::strcmp(kEmbeddedChunks[i].name, "init.lua") == 0;
   if (found) {
     load_stdlib(L, "init");
     lua_pushvalue(L, 1);
@@ -153,8 +153,8 @@ void add_names(lua_State* L, int table, std::vector<const char*>& names) {
 
 std::vector<std::string> module_names() {
   std::vector<std::string> modules;
-  for (size_t i = 0; i < kEmbeddedSourceCount; ++i) {
-    const std::string_view path = kEmbeddedSources[i].name;
+  for (size_t i = 0; i < kEmbeddedChunkCount; ++i) {
+    const std::string_view path = kEmbeddedChunks[i].name;
     if (path.find('/') == path.npos && path != "init.lua")
       modules.emplace_back(path.substr(0, path.find('.')));
   }

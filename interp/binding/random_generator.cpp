@@ -6,6 +6,7 @@
 
 #include "interp/binding/arg_reader.h"
 #include "interp/state/nearest.h"
+#include "tensor/program/parts/deferred_call.h"
 #include "tensor/runtime/backend.h"
 
 namespace moonlet::binding {
@@ -22,6 +23,7 @@ struct GeneratorValue {
 Generator& check_generator(lua_State* L, int index, const char* op) {
   Generator* generator = test_generator(L, index);
   if (generator == nullptr) fail(op, ": a generator is expected, got ", type_name(L, index));
+  program::run_deferred();  // ops that were put off have yet to draw
   return *generator;
 }
 
@@ -134,12 +136,14 @@ int l_index(lua_State* L) {
 }
 
 int l_manual_seed(lua_State* L) {
+  program::run_deferred();
   default_generator().manual_seed(
       static_cast<uint64_t>(integer_argument(L, 1, "manual_seed", "the seed")));
   return 0;
 }
 
 int l_seed(lua_State* L) {
+  program::run_deferred();
   return push_result(L, static_cast<int64_t>(default_generator().seed()));
 }
 
@@ -148,11 +152,13 @@ int l_default_initial_seed(lua_State* L) {
 }
 
 int l_get_rng_state(lua_State* L) {
+  program::run_deferred();
   push_state(L, default_generator());
   return 1;
 }
 
 int l_set_rng_state(lua_State* L) {
+  program::run_deferred();
   read_state(L, 1, default_generator(), "set_rng_state", "get_rng_state");
   return 0;
 }

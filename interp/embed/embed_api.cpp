@@ -152,6 +152,37 @@ Values Interpreter::call_path(const std::string& path, const Value* arguments, s
   return results;
 }
 
+Values Interpreter::call_values_within(std::chrono::nanoseconds time, const std::string& path,
+                                       const Value* arguments, size_t count) {
+  const detail::CallTime limit(session(), time);
+  return call_path(path, arguments, count);
+}
+
+Values Interpreter::call_values_within(std::chrono::nanoseconds time, const Function& function,
+                                       const Value* arguments, size_t count) {
+  const detail::CallTime limit(session(), time);
+  return function.call(arguments, count);
+}
+
+bool Interpreter::collect_for(std::chrono::microseconds time) {
+  check(time.count() > 0, "collect_for: expected a time above 0, got ", time.count(), " us");
+  bool finished = false;
+  session().protect([&](lua_State* L) { finished = gc::collect_for(L, time); });
+  return finished;
+}
+
+void Interpreter::collect() {
+  session().protect([](lua_State* L) { gc::collect(L); });
+}
+
+RunLimits Interpreter::limits() const { return state_data(session().L()).limits.given; }
+
+void Interpreter::set_limits(const RunLimits& limits) {
+  Session& session = this->session();
+  check(session.depth == 0, "set_limits: a run is under way");
+  moonlet::set_limits(state_data(session.L()), limits);
+}
+
 Function Interpreter::make_function(HostFunction function) {
   check(function != nullptr, "make_function: an empty function was given");
   Value result;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -255,10 +256,37 @@ class Interpreter {
   }
   Values call_path(const std::string& path, const Value* arguments, size_t count);
 
+  // As `call`, in at most `time`: then the run ends with LimitExceeded, as at a limit of wall_time.
+  // Inside a host function it is the whole run that ends so.
+  template <class Target, class... Arguments>
+  Values call_within(std::chrono::nanoseconds time, const Target& target,
+                     Arguments&&... arguments) {
+    const std::array<Value, sizeof...(Arguments)> values{
+        Value(std::forward<Arguments>(arguments))...};
+    return call_values_within(time, target, values.data(), values.size());
+  }
+  Values call_values_within(std::chrono::nanoseconds time, const std::string& path,
+                            const Value* arguments, size_t count);
+  Values call_values_within(std::chrono::nanoseconds time, const Function& function,
+                            const Value* arguments, size_t count);
+
+  // The limits of the next runs. `set_limits` throws Error inside a run, and where tensor_bytes is
+  // given to an interpreter that was made without any limit, as its tensors were not counted. Only
+  // one that was made with a limit of instructions or time keeps scripts from code that no stop
+  // reaches, `__gc` and hooks of their own: for scripts that are not trusted, make it with one.
+  RunLimits limits() const;
+  void set_limits(const RunLimits& limits);
+
   // Makes `function` a global of that name, or what the path leads to.
   void register_function(const std::string& path, HostFunction function);
   // A function value for tables and arguments.
   Function make_function(HostFunction function);
+
+  // Collects garbage for about so long, and less where all is collected: then returns true. For a
+  // host that has time now: between two frames, behind an audio block. What it began goes on with
+  // the next call. `collect` collects all.
+  bool collect_for(std::chrono::microseconds time);
+  void collect();
 
   // Ends the run that is under way, if there is one: what the script runs fails, coroutines and
   // long ops included, whatever it catches, and the host's outermost call throws

@@ -85,13 +85,12 @@ Session::Session(InterpreterOptions options)
     lua_pushcfunction(L(), l_hide_variables);
     if (lua_pcall(L(), 0, 0, 0) != LUA_OK) throw std::bad_alloc();
   }
-  if (data.limits.timed) watchdog = std::make_unique<Watchdog>(data);
   control->session = this;
   control->releases = data.releases;
 }
 
 Session::~Session() {
-  watchdog.reset();
+  deadline.reset();
   end_stop_request(state_data(L()));
   depth = 1;  // finalizers may call host functions, which call back
   state.reset();
@@ -113,49 +112,72 @@ namespace {
 // Lets the wake signal come to this thread, and returns whether it was blocked. To ask is a system
 // call, which may cost more than the run: a thread that has begun many and did not block it is
 // asked once in each tick of the coarse clock (a few milliseconds).
-bool let_wake_signal_come() noexcept {
+bool let_wake_signal_come(Instant tick) noexcept {
   constexpr int kAlways = 64;
   struct Asked {
-    int64_t tick;
+    Instant tick;
     int times;
     bool blocked;
   };
   static constinit thread_local Asked asked{-1, 0, false};
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC_COARSE, &time);
-  const int64_t tick = time.tv_sec * int64_t{1'000'000'000} + time.tv_nsec;
   if (asked.times >= kAlways && asked.tick == tick && !asked.blocked) return false;
   if (asked.times < kAlways) ++asked.times;
   asked.tick = tick;
   asked.blocked = unblock_wake_signal();
   return asked.blocked;
 }
+
+// Of two bounds of which 0 is none.
+std::chrono::nanoseconds shorter(std::chrono::nanoseconds a, std::chrono::nanoseconds b) noexcept {
+  return a.count() == 0 || (b.count() > 0 && b < a) ? b : a;
+}
 }  // namespace
+
+CallTime::CallTime(Session& session, std::chrono::nanoseconds time)
+    : session_(session), control_(session.control), before_(session.call_time) {
+  check(time.count() > 0, "call_within: expected a time above 0, got ", time.count(), " ns");
+  session_.call_time = shorter(time, before_);
+  if (session_.depth == 0) return;
+  if (session_.deadline) end_ = session_.deadline->end();
+  const Instant end = end_after(time, coarse_instant());
+  if (end < end_) session_.end_run_at(end, session_.runner.load(std::memory_order_relaxed));
+}
+
+CallTime::~CallTime() {
+  if (control_->session.load(std::memory_order_relaxed) == nullptr) return;
+  session_.call_time = before_;
+  if (session_.depth == 0 || !session_.deadline) return;
+  if (end_ == kNever)
+    session_.deadline->disarm();
+  else if (!state_data(session_.L()).stop.requested())
+    session_.deadline->arm(end_, session_.runner.load(std::memory_order_relaxed));
+}
 
 void Session::begin_run(int thread) {
   StateData& data = state_data(L());
   // An interrupt may have come after the end of the run it was meant for.
   if (data.stop.requested()) [[unlikely]]
     end_stop_request(data);
-  wake_was_blocked = let_wake_signal_come();
+  const Instant now = coarse_instant();
+  wake_was_blocked = let_wake_signal_come(now);
   watch_small_stack(L());
   runner.store(thread, std::memory_order_relaxed);
-  if (data.options.lua_bytes > 0) data.blocks.end_refusals();
-  if (data.limits.need_hooks()) [[unlikely]] {
-    begin_counting(data);
-    if (watchdog != nullptr) watchdog->arm(data.options.wall_time);
-  }
+  const RunLimits& limits = data.limits.given;
+  if (limits.lua_bytes > 0) data.blocks.end_refusals();
+  if (limits.instructions > 0) begin_counting(data);
+  const auto time = shorter(limits.wall_time, call_time);
+  if (time.count() > 0) end_run_at(end_after(time, now), thread);
 }
 
 void Session::end_run() noexcept {
   StateData& data = state_data(L());
   runner.store(0, std::memory_order_relaxed);
-  if (watchdog != nullptr) [[unlikely]]
-    watchdog->disarm();
+  if (deadline) [[unlikely]]
+    deadline->disarm();
   if (wake_was_blocked) [[unlikely]]
     block_wake_signal();
   // What works for the run would go on without its limits.
-  if (data.limits.need_hooks() || data.stop.requested()) [[unlikely]]
+  if (data.limits.strict || data.limits.bound_runs() || data.stop.requested()) [[unlikely]]
     workers::stop_pools_of(data);
   if (!data.carried.empty()) [[unlikely]]
     data.carried.clear();
@@ -170,6 +192,11 @@ void Session::end_run() noexcept {
       lua_gc(L(), LUA_GCCOLLECT);
     }
   }
+}
+
+void Session::end_run_at(Instant end, int thread) {
+  if (!deadline) deadline.emplace(state_data(L()));
+  deadline->arm(end, thread);
 }
 
 void Session::interrupt() noexcept {

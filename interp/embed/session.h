@@ -4,11 +4,12 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 
+#include "interp/embed/deadline.h"
 #include "interp/embed/moonlet.h"
-#include "interp/embed/watchdog.h"
 #include "interp/state/state.h"
 
 namespace moonlet::detail {
@@ -86,13 +87,16 @@ struct Session {
   bool abandoned = false;      // its Interpreter is gone; the outermost call closes it
   std::atomic<int> runner{0};  // the thread (thread_id) of the run that is under way, or 0
   HostCell* cells = nullptr;   // the host functions that scripts may reach
-  const void* cell_metatable = nullptr;  // of the userdata that hold them
+  const void* cell_metatable = nullptr;   // of the userdata that hold them
+  std::chrono::nanoseconds call_time{0};  // of the next run (CallTime); 0: no bound
 
  private:
   friend class Visit;
+  friend class CallTime;
 
   void begin_run(int thread);
   void end_run() noexcept;
+  void end_run_at(Instant end, int thread);
   void run_protected(void (*body)(lua_State*, void*), void* data);
   // Throws for the error value on top of the stack: the host's exception that it stands for, or
   // ScriptError.
@@ -109,7 +113,22 @@ struct Session {
 
   bool wake_was_blocked = false;               // on the thread of the run, before it
   std::string error_message, error_traceback;  // of the last error that reached handle_error
-  std::unique_ptr<Watchdog> watchdog;          // when there is a limit of time
+  std::optional<Deadline> deadline;            // once there was a limit of time
+};
+
+// While alive, the run under way, or the next one, may take so long and no longer.
+class CallTime {
+ public:
+  CallTime(Session& session, std::chrono::nanoseconds time);
+  ~CallTime();
+  CallTime(const CallTime&) = delete;
+  CallTime& operator=(const CallTime&) = delete;
+
+ private:
+  Session& session_;
+  const std::shared_ptr<SessionControl> control_;  // knows whether the session is still there
+  const std::chrono::nanoseconds before_;          // what the next run might take
+  Instant end_ = kNever;                           // of the run under way, before
 };
 
 // Pushes a C function that calls `function`, which ends when no script can reach it any more.

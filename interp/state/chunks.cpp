@@ -117,8 +117,28 @@ int l_load(lua_State* L) {
 
 // --- files ---------------------------------------------------------------------------------------
 
+// A file of the host's, which Lua itself cannot open.
+int load_given_file(lua_State* L) {
+  const char* path = luaL_checkstring(L, 1);
+  const char* mode = luaL_optstring(L, 2, "bt");
+  const bool has_environment = !lua_isnone(L, 3);
+  const int status =
+      std::strpbrk(mode, chunk_mode(L)) != nullptr
+          ? load_file(L, path)
+          : (lua_pushfstring(L, "attempt to load %s (mode is '%s')", path, mode), LUA_ERRSYNTAX);
+  if (status == LUA_OK && has_environment) {
+    lua_pushvalue(L, 3);
+    if (lua_setupvalue(L, -2, 1) == nullptr) lua_pop(L, 1);
+  }
+  if (status == LUA_OK) return 1;
+  luaL_pushfail(L);
+  lua_insert(L, -2);
+  return 2;
+}
+
 int load_text_file(lua_State* L) {
   luaL_optstring(L, 1, nullptr);
+  if (state_data(L).files) return load_given_file(L);
   return call_with_text_mode(L, 2);
 }
 
@@ -132,6 +152,30 @@ int do_text_file(lua_State* L) {
   return results_of_file(L, 0, 0);
 }
 
+// package.searchpath among the host's files. The path lies on top; leaves its results in its stead
+// and in that of the function and the name below it.
+void find_given(lua_State* L, const char* name) {
+  const std::string path = lua_tostring(L, -1);
+  std::string file_name = name, tried;
+  std::replace(file_name.begin(), file_name.end(), '.', '/');
+  lua_pop(L, 3);
+  for (size_t from = 0; from < path.size();) {
+    const size_t end = std::min(path.find(';', from), path.size());
+    std::string file = path.substr(from, end - from);
+    from = end + 1;
+    for (size_t at = 0; (at = file.find('?', at)) != file.npos; at += file_name.size())
+      file.replace(at, 1, file_name);
+    if (state_data(L).files->size(file)) {
+      lua_pushlstring(L, file.data(), file.size());
+      lua_pushnil(L);
+      return;
+    }
+    tried += "\n\tno file '" + file + "'";
+  }
+  lua_pushnil(L);
+  lua_pushlstring(L, tried.data(), tried.size());
+}
+
 // The searcher of Lua files. Upvalue: the package table.
 int search_text_file(lua_State* L) {
   const char* name = luaL_checkstring(L, 1);
@@ -140,7 +184,10 @@ int search_text_file(lua_State* L) {
   lua_pushvalue(L, 1);
   if (lua_getfield(L, lua_upvalueindex(1), "path") != LUA_TSTRING)
     return luaL_error(L, "'package.path' must be a string");
-  lua_call(L, 2, 2);
+  if (state_data(L).files)
+    find_given(L, name);
+  else
+    lua_call(L, 2, 2);
   if (lua_isnil(L, 2)) return 1;  // the message, which names the files that were tried
   lua_pop(L, 1);
   const char* file = lua_tostring(L, 2);
@@ -164,7 +211,15 @@ const char* chunk_mode(lua_State* L) { return state_data(L).options.bytecode ? "
 namespace {
 // luaL_loadfilex, but in small pieces: without a byte order mark and a first line with '#'.
 int load_whole_file(lua_State* L, const char* path) {
-  const std::string text = io::read_file(path, "load");
+  std::string text;
+  try {
+    text = io::read_file(path, "load");
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const Error& e) {
+    lua_pushstring(L, e.what());
+    return LUA_ERRFILE;
+  }
   std::string_view code = text;
   if (code.starts_with("\xEF\xBB\xBF")) code.remove_prefix(3);
   if (code.starts_with('#')) code.remove_prefix(std::min(code.find('\n'), code.size()));
@@ -175,7 +230,8 @@ int load_whole_file(lua_State* L, const char* path) {
 int load_file(lua_State* L, const char* path) {
   std::error_code ignored;
   const bool in_pieces =
-      path != nullptr && stack_is_small() && std::filesystem::is_regular_file(path, ignored);
+      path != nullptr && (state_data(L).files != nullptr ||
+                          (stack_is_small() && std::filesystem::is_regular_file(path, ignored)));
   const int status = in_pieces ? load_whole_file(L, path) : luaL_loadfilex(L, path, chunk_mode(L));
   if (status != LUA_OK) explain(L);
   return status;
@@ -188,7 +244,7 @@ int load_string(lua_State* L, std::string_view code, const char* name, const cha
 
 void restrict_chunks(lua_State* L) {
   lua_register(L, "load", l_load);
-  if (state_data(L).options.bytecode) return;
+  if (state_data(L).options.bytecode && !state_data(L).files) return;
   wrap(L, "loadfile", guard<load_text_file>);
   wrap(L, "dofile", guard<do_text_file>);
   lua_getglobal(L, LUA_LOADLIBNAME);

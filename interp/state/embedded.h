@@ -1,5 +1,5 @@
-// interp/state/embedded.h: the Lua sources built into the executable (see embed.lua), compressed:
-// they are a tenth of it otherwise.
+// interp/state/embedded.h: the Lua files built into the executable, compiled (see embed.lua): to
+// parse them takes longer than all else that a script needs to begin.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +8,20 @@
 
 namespace moonlet {
 
-// One Lua file. `name` is its path inside stdlib/, such as "nn/init.lua"; the bytes are gzip's, of
-// `size` bytes of text.
-struct EmbeddedSource {
+// One Lua file. `name` is its path inside stdlib/, such as "nn/init.lua".
+struct EmbeddedChunk {
   const char* name;
   const unsigned char* bytes;
-  size_t compressed_size, size;
+  size_t size;
+  size_t unpacked_size;  // 0, or the bytes are gzip's of so many
 };
 
-extern const EmbeddedSource kEmbeddedSources[];
-extern const size_t kEmbeddedSourceCount;
+extern const EmbeddedChunk kEmbeddedChunks[];
+extern const size_t kEmbeddedChunkCount;
 
 // The file of that name, or null.
-const EmbeddedSource* find_embedded(std::string_view name);
-// Its text.
-std::string text_of(const EmbeddedSource& source);
+const EmbeddedChunk* find_embedded(std::string_view name);
+// Its code; `unpacked` holds it where it is compressed.
+std::string_view code_of(const EmbeddedChunk& chunk, std::string& unpacked);
 
 }  // namespace moonlet

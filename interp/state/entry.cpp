@@ -12,6 +12,7 @@
 #include "interp/state/interrupt.h"
 #include "interp/state/run_limits.h"
 #include "interp/state/state.h"
+#include "tensor/program/parts/deferred_call.h"
 #include "tensor/runtime/forked.h"
 #include "tensor/runtime/passed_modes.h"
 
@@ -173,8 +174,9 @@ StateData* innermost_state() noexcept {
 
 void check_files_allowed(const char* op, const std::string& path) {
   const EntryScope* innermost = EntryScope::this_thread().innermost;
-  check(innermost == nullptr || innermost->data_.options.libraries.io, op, ": '", path,
-        "': this interpreter has no access to files");
+  const bool allowed = innermost == nullptr || innermost->data_.options.libraries.io ||
+                       io::file_system_of(path) != nullptr;
+  check(allowed, op, ": '", path, "': this interpreter has no access to files");
 }
 
 void stop_entered() noexcept {
@@ -198,6 +200,15 @@ void install(const CoroutineState& state) {
   device_state = state.devices;
   cudnn_settings = state.cudnn;
   anomaly_mode = state.anomaly;
+}
+
+// What compiled functions have put off runs before another interpreter, thread or host may meet it.
+// What fails does so again, or says so, where its tensors are used.
+void settle_deferred() noexcept {
+  try {
+    program::run_deferred();
+  } catch (const std::exception&) {
+  }
 }
 
 // Mostly they are the same; to ask is most of what installing costs.
@@ -228,6 +239,7 @@ EntryScope::EntryScope(StateData& data)
   }
   ++data.level;
   if (outer_ != nullptr && &outer_->data_ == &data) return;
+  settle_deferred();
   threads_before_ = thread_settings();
   if (outer_ != nullptr) {
     keep(*outer_->data_.current);
@@ -236,6 +248,7 @@ EntryScope::EntryScope(StateData& data)
   install(*data.current);
   change(threads_before_, data.threads);
   passed_before_ = std::exchange(passed_modes, nullptr);
+  files_before_ = io::exchange_file_systems(data.files.get());
   if (account_.budget != data.budget) memory::switch_account(data.budget, &data.pacer.debt);
 }
 
@@ -244,9 +257,11 @@ EntryScope::~EntryScope() {
   if (data_.current->has_dropped) end_dropped(data_);
   thread_.innermost = outer_;
   if (outer_ != nullptr && &outer_->data_ == &data_) return;
+  settle_deferred();
   keep(*data_.current);
   data_.threads = thread_settings();
   passed_modes = passed_before_;
+  io::exchange_file_systems(files_before_);
   if (account_.budget != budget_before_) memory::switch_account(budget_before_, debt_before_);
   // The outer interpreter may have been entered again meanwhile, and its state have changed.
   if (outer_ != nullptr) {
@@ -336,6 +351,8 @@ void prepare_coroutine_states(lua_State* L) {
 CoroutineScope::CoroutineScope(lua_State* L, lua_State* co)
     : running_(L, co), data_(state_data(L)), resumer_(data_.current) {
   charge_switch(data_);
+  // A limit may be younger than the coroutine.
+  if (data_.limits.given.instructions > 0 && lua_gethook(co) == nullptr) set_usual_hook(co);
   CoroutineState& state = coroutine_state(L, co);
   keep(*resumer_);
   modes_.emplace(state.modes);  // on top of the resumer's, where there is room

@@ -13,6 +13,7 @@
 
 #include "lua.hpp"
 
+#include "tensor/io/file_system.h"
 #include "tensor/memory/budget.h"
 #include "tensor/runtime/cudnn_settings.h"
 #include "tensor/runtime/execution.h"
@@ -153,6 +154,7 @@ class EntryScope {
   ThreadSettings threads_before_;
   ModeEntry*
       passed_before_;  // tensor/runtime/passed_modes.h: no business of another interpreter's ops
+  io::FileSystem* files_before_ = nullptr;
   memory::Budget* budget_before_;
   int64_t* debt_before_;
 };

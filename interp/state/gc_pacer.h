@@ -3,12 +3,17 @@
 // collection each time some MiB were allocated, a full one when much may have become old. Where the
 // script or the host chose incremental ones: a full one each time some MiB were allocated, more
 // where the Lua heap makes it dear, a step of one where that is large; and short pauses between
-// cycles while the heap is small. In both a full one when live bytes pass a threshold.
+// cycles while the heap is small. In both a full one when live bytes pass a threshold. Where the
+// host wants short pauses, steps of a cycle for a given time, and never a full one; where it
+// collects itself, nothing.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 
 #include "lua.hpp"
+
+#include "interp/embed/options.h"
 
 namespace moonlet::gc {
 
@@ -32,7 +37,16 @@ struct Pacer {
   int young_collections = 0;          // since the last full one, or the end of a training step
   bool generational = false;          // whether the collector works in generations
   int pause = kLuaPause;              // the collector's, as it was last set here
+  Collector kind = Collector::Automatic;
+  int64_t step_time = 0;   // of Bounded: how long a step may take, in nanoseconds
+  int64_t cycle_time = 0;  // of Bounded: how long this cycle has taken
 };
+
+// How the host of a new state wants it.
+void choose(lua_State* L, Collector kind, std::chrono::nanoseconds step);
+
+// Works on a cycle for about so long; returns whether it ended.
+bool collect_for(lua_State* L, std::chrono::nanoseconds time);
 
 // Says where the number of live tensor bytes comes from. Null turns full collections off.
 void set_live_bytes(lua_State* L, int64_t (*live_bytes)());

@@ -150,6 +150,13 @@ int l_set_metatable_limited(lua_State* L) {
   return call_original(L);
 }
 
+// Whether an option of collectgarbage would change what the host has chosen.
+bool is_of_host(Collector kind, std::string_view option) {
+  if (kind == Collector::Automatic) return false;
+  if (option == "restart") return kind == Collector::Manual;
+  return option == "generational" || option == "incremental" || option.starts_with("set");
+}
+
 // Notes which kind of collection a script asks for. The pause and the speed are those of
 // incremental collections, so that who sets them wants these; a step of a generational one is a
 // whole cycle.
@@ -160,6 +167,11 @@ int l_collect_garbage(lua_State* L) {
   const std::string_view option = kOptions[luaL_checkoption(L, 1, *kOptions, kOptions)];
   // Negative in a finalizer, where Lua's own function does nothing.
   if (lua_gc(L, LUA_GCCOUNT) < 0) return call_original(L);
+  if (is_of_host(gc::pacer(L).kind, option))
+    return luaL_error(L,
+                      "collectgarbage: '%s' is not for scripts here, as the host has chosen how "
+                      "garbage is collected",
+                      option.data());
   if (option == "setpause" || option == "setstepmul") gc::set_generational(L, false);
   const int count = call_original(L);
   if (option == "incremental" || option == "generational")
@@ -275,7 +287,7 @@ void keep_own_searchers(lua_State* L) {
 
 }  // namespace
 
-void protect_libraries(lua_State* L) { change_debug(L, state_data(L).limits.need_hooks()); }
+void protect_libraries(lua_State* L) { change_debug(L, state_data(L).limits.strict); }
 
 void open_libraries(lua_State* L) {
   if (!state_data(L).options.environment) {
@@ -286,7 +298,7 @@ void open_libraries(lua_State* L) {
   library::replace_string_functions(L);
   library::replace_table_functions(L);
   restrict_chunks(L);
-  change_basics(L, state_data(L).limits.need_hooks());
+  change_basics(L, state_data(L).limits.strict);
   change_os(L);
   redirect_output(L);
 }
@@ -302,7 +314,7 @@ void restrict_libraries(lua_State* L) {
     take_away(L, entry, environment);
     any = true;
   }
-  if (!given.io) {
+  if (!given.io && !state_data(L).files) {
     for (const char* name : {"dofile", "loadfile"}) {
       lua_pushnil(L);
       lua_setglobal(L, name);

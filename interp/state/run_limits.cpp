@@ -132,21 +132,41 @@ void end_stop_request(StateData& data) noexcept {
 
 int thread_id() noexcept { return static_cast<int>(syscall(SYS_gettid)); }
 
+void set_limits(StateData& data, const RunLimits& limits) {
+  constexpr const char* kOp = "set_limits";
+  check(limits.lua_bytes >= 0 && limits.tensor_bytes >= 0 && limits.instructions >= 0 &&
+            limits.wall_time.count() >= 0,
+        kOp, ": a limit is negative; 0 is none");
+  check(
+      limits.tensor_bytes == 0 || data.budget != nullptr, kOp,
+      ": tensor_bytes needs an interpreter that was made with a limit, as its tensors are counted "
+      "from the start");
+  data.limits.given = limits;
+  const auto or_none = [](int64_t limit) { return limit > 0 ? limit : INT64_MAX; };
+  if (data.budget != nullptr) data.budget->set_limit(or_none(limits.tensor_bytes));
+  const auto exceeded = [](void* self) {
+    request_stop(*static_cast<StateData*>(self), StopCause::LuaMemory);
+  };
+  data.blocks.set_limit(or_none(limits.lua_bytes), exceeded, &data);
+  if (has_usual_hook(data.main_thread)) set_usual_hook(data.main_thread);
+  begin_counting(data);
+}
+
 void begin_counting(StateData& data) noexcept {
-  data.limits.own_left.store(data.limits.instructions, std::memory_order_relaxed);
+  data.limits.own_left.store(data.limits.given.instructions, std::memory_order_relaxed);
 }
 
 void charge_switch(StateData& data) noexcept {
-  if (data.limits.instructions > 0)
+  if (data.limits.given.instructions > 0)
     data.limits.left->fetch_sub(kCountStep, std::memory_order_relaxed);
 }
 
 void set_usual_hook(lua_State* L) noexcept {
   const Limits& limits = state_data(L).limits;
   int mask = 0;
-  if (limits.instructions > 0) mask |= LUA_MASKCOUNT;
+  if (limits.given.instructions > 0) mask |= LUA_MASKCOUNT;
   if (stack_is_small()) mask |= LUA_MASKCALL;
-  const int64_t step = std::min(kCountStep, limits.instructions);
+  const int64_t step = std::min(kCountStep, limits.given.instructions);
   lua_sethook(L, mask != 0 ? look : nullptr, mask, static_cast<int>(step));
 }
 

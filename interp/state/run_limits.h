@@ -9,6 +9,8 @@
 
 #include "lua.hpp"
 
+#include "interp/embed/options.h"
+
 namespace moonlet {
 
 struct StateData;
@@ -25,14 +27,14 @@ enum class StopCause : uint8_t {
 
 // What bounds the runs of one state.
 struct Limits {
-  int64_t instructions = 0;  // per run; 0: none
+  RunLimits given;
   std::atomic<int64_t> own_left{0};
   // What is left of the run: the interpreter's own count, or that of the one it works for.
   std::atomic<int64_t>* left = &own_left;
-  bool timed = false;  // runs end at some time
-  // Whether what scripts do where no hook of Lua reaches them, in finalizers and in hooks of their
-  // own, would pass the limits.
-  bool need_hooks() const noexcept { return instructions > 0 || timed; }
+  bool bound_runs() const noexcept { return given.instructions > 0 || given.wall_time.count() > 0; }
+  // Whether scripts are kept from code that no hook of Lua reaches, finalizers and hooks of their
+  // own, since it would pass the limits: from the start, or never.
+  bool strict = false;
 };
 
 // Requests a stop of what runs. For the thread that runs the interpreter; others use
@@ -61,6 +63,10 @@ void end_stop_request(StateData& data) noexcept;
 
 // The id of this thread, from the kernel.
 int thread_id() noexcept;
+
+// From the next run on. Throws Error for a negative one, and for one of tensors where they were not
+// counted from the start.
+void set_limits(StateData& data, const RunLimits& limits);
 
 // A run begins: its instructions are counted from here.
 void begin_counting(StateData& data) noexcept;

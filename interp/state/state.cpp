@@ -21,6 +21,7 @@
 #include "interp/state/coroutine.h"
 #include "interp/state/embedded.h"
 #include "interp/state/guard.h"
+#include "interp/state/host_file_system.h"
 #include "interp/state/libraries.h"
 #include "interp/state/lua_check.h"
 #include "interp/state/namespace.h"
@@ -59,9 +60,10 @@ bool push_stdlib_chunk(lua_State* L, std::string_view name) {
   const std::string file = folder == nullptr || *folder == '\0' ? "" : folder + ("/" + path);
   if (!file.empty() && access(file.c_str(), R_OK) == 0) {
     if (luaL_loadfilex(L, file.c_str(), "t") != LUA_OK) lua_error(L);
-  } else if (const EmbeddedSource* source = find_embedded(path)) {
-    const std::string chunk = "@stdlib/" + path, text = text_of(*source);
-    if (luaL_loadbufferx(L, text.data(), text.size(), chunk.c_str(), "t") != LUA_OK) lua_error(L);
+  } else if (const EmbeddedChunk* chunk = find_embedded(path)) {
+    std::string unpacked;
+    const std::string_view code = code_of(*chunk, unpacked);
+    if (luaL_loadbufferx(L, code.data(), code.size(), path.c_str(), "b") != LUA_OK) lua_error(L);
   } else {
     return false;
   }
@@ -229,11 +231,15 @@ StateData::StateData(InterpreterOptions given, StateData* owner)
       first_seed(owner != nullptr ? owner->first_seed : next_seed()),
       generator(first_seed),
       threads(first_threads(options, owner)) {
+  const HostFiles& given_files = options.files;
+  check((given_files.size == nullptr) == (given_files.read == nullptr) &&
+            (given_files.size != nullptr || given_files.write == nullptr),
+        "Interpreter: the option files needs both 'size' and 'read'");
+  if (given_files.size) files = std::make_unique<HostFileSystem>(given_files);
   binding.first_seed = first_seed;
   main.execution.generator = &generator;
   main.execution.stop = &stop;
-  limits.instructions = options.instructions;
-  limits.timed = options.wall_time.count() > 0;
+  limits.strict = options.instructions > 0 || options.wall_time.count() > 0;
   if (owner != nullptr && owner->budget != nullptr) {
     budget = owner->budget;
     budget->retain();
@@ -253,19 +259,6 @@ StateData::~StateData() {
   });
   if (budget != nullptr) budget->release();
 }
-
-namespace {
-// When everything is open: that is not the script's to pay.
-void set_limits(StateData& data) {
-  set_usual_hook(data.main_thread);
-  begin_counting(data);
-  if (data.options.lua_bytes == 0) return;
-  const auto exceeded = [](void* self) {
-    request_stop(*static_cast<StateData*>(self), StopCause::LuaMemory);
-  };
-  data.blocks.set_limit(data.options.lua_bytes, exceeded, &data);
-}
-}  // namespace
 
 void StateCloser::operator()(lua_State* L) const noexcept {
   StateData* data = &state_data(L);
@@ -298,8 +291,11 @@ StatePtr new_state(InterpreterOptions options, StateData* owner) {
     fail("an interpreter needs a thread with at least 128 KiB of stack");
   if (status != LUA_OK) throw std::bad_alloc();
   lua_gc(raw, LUA_GCRESTART);
-  gc::set_generational(raw, true);
-  set_limits(state_data(raw));
+  gc::choose(raw, state_data(raw).options.collector, state_data(raw).options.collector_pause);
+  // When everything is open: that is not the script's to pay.
+  const InterpreterOptions& given = state_data(raw).options;
+  set_limits(state_data(raw),
+             {given.lua_bytes, given.tensor_bytes, given.instructions, given.wall_time});
   return state;
 }
 

@@ -20,6 +20,7 @@
 #include "interp/state/gc_pacer.h"
 #include "interp/state/output.h"
 #include "interp/state/run_limits.h"
+#include "tensor/io/file_system.h"
 #include "tensor/runtime/interrupt.h"
 #include "tensor/runtime/random_generator.h"
 
@@ -50,6 +51,7 @@ struct StateData {
 
   const InterpreterOptions options;
 
+  std::unique_ptr<io::FileSystem> files;  // of its scripts; null: the system's
   RedirectedStreams streams;
   BlockAllocator blocks;
   gc::Pacer pacer;

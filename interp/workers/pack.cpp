@@ -10,6 +10,7 @@
 #include "interp/binding/tensor/storage.h"
 #include "interp/binding/tensor/tensor_userdata.h"
 #include "tensor/core/error.h"
+#include "tensor/program/parts/deferred_call.h"
 #include "tensor/runtime/interrupt.h"
 
 namespace moonlet::workers {
@@ -41,6 +42,7 @@ TensorObject tensor_object(const Tensor& tensor) {
     throw CannotCross(
         "a tensor that requires grad and is no leaf; graphs do not cross to another thread, "
         "x:detach() does");
+  program::run_deferred();
   tensor.storage().hand_over();
   return {shallow_copy(tensor), requires_grad};
 }
@@ -306,6 +308,7 @@ void Packer::fill_userdata(uint32_t object) {
   if (const TypedStorage* storage = binding::storage_cell(L, index)) {
     if (!storage->defined())
       throw CannotCross(text(way_to(traces_[object - 1]), ": a storage that was freed"));
+    program::run_deferred();
     storage->storage().hand_over();
     out = StorageObject{*storage};
   } else if (const Generator* generator = binding::test_generator(L, index)) {

@@ -92,7 +92,7 @@ void Unpacker::set_metatables() {
 void Unpacker::set_metatable(int target) {
   if (!lua_istable(L, -1)) fail("workers: a metatable came as a ", luaL_typename(L, -1));
   bool has_finalizer = false;
-  if (state_data(L).limits.need_hooks()) {
+  if (state_data(L).limits.strict) {
     lua_pushliteral(L, "__gc");
     has_finalizer = lua_rawget(L, -2) != LUA_TNIL;
   } else {

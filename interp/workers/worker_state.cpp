@@ -147,6 +147,7 @@ int handle_error(lua_State* L) {
 InterpreterOptions options_of_workers(const StateData& owner) {
   InterpreterOptions options = owner.options;
   options.output = nullptr;
+  options.collector = Collector::Automatic;  // nobody tells a worker when to collect
   return options;
 }
 

@@ -253,25 +253,43 @@ local function reals(list)
   end
 end
 
+-- Whether options that a step computes with are tensors, whose elements no guard watches.
+local function has_tensors(group)
+  local betas = group.betas or {}
+  return ml.is_tensor(group.lr) or ml.is_tensor(group.weight_decay) or ml.is_tensor(betas[1])
+    or ml.is_tensor(betas[2])
+end
+
+-- The numbers of the op for the next step of a group, whose counts go into `now`.
+local function numbers_of(self, group, now)
+  local row, lists = self.row, 2 + #self.row.states
+  if not has_tensors(group) then
+    local ask, decoupled = row.asked, self.decoupled or group.decoupled_weight_decay
+    return function(counts) return ask(group, decoupled, counts, now) end
+  end
+  return function(counts)
+    local given = expressions.numbers(row, numbers.options(group, self), counts, false)
+    for _, name in ipairs(self.counted) do now[name] = given[name] end
+    return select(lists + 1, expressions.arguments(row, {}, {}, {}, given))
+  end
+end
+
 -- What a compiled step asks for the numbers of its op before each run, and tells after it. It has
 -- none once parameters that were stepped together count apart.
 local function source_of(self, list, group)
-  local row, counted, states, now = self.row, self.counted, list.states, nil
-  local lists = 2 + #row.states
+  local counted, states, now = self.counted, list.states, {}
+  local ask = numbers_of(self, group, now)
   return function(done)
-    if done then
+    local first = states[1]
+    for i = 1, #counted do
+      local name = counted[i]
+      local value = done and now[name] or first[name]
       for j = 1, #states do
-        for i = 1, #counted do states[j][counted[i]] = now[counted[i]] end
-      end
-      return
-    end
-    for j = 2, #states do
-      for i = 1, #counted do
-        if states[j][counted[i]] ~= states[1][counted[i]] then return end
+        local state = states[j]
+        if done then state[name] = value elseif state[name] ~= value then return end
       end
     end
-    now = expressions.numbers(row, numbers.options(group, self), states[1], false)
-    return select(lists + 1, expressions.arguments(row, {}, {}, {}, now))
+    if not done then return ask(first) end
   end
 end
 

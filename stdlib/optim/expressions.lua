@@ -44,16 +44,65 @@ function FUNCTIONS.where(condition, a, b)
   return b
 end
 
--- A text as a function of the table that all its names but those of functions are looked up in.
+-- What a text returns, which may call the functions above.
 local function compiled(row, text)
   local names, values = {}, {}
   for name, f in pairs(FUNCTIONS) do
     table.insert(names, name)
     table.insert(values, f)
   end
-  local source = ("local %s = ...\nreturn function(_ENV)\n%s\nend")
-    :format(table.concat(names, ", "), text)
+  local source = ("local %s = ...\n%s"):format(table.concat(names, ", "), text)
   return assert(load(source, "=" .. row.name, "t", {}))(table.unpack(values))
+end
+
+-- The names in a text that are no function's, each once.
+local function names_in(text)
+  local names, seen = {}, { ["local"] = true }
+  for name in text:gmatch "[%a_][%w_]*" do
+    if not seen[name] and not FUNCTIONS[name] then table.insert(names, name) end
+    seen[name] = true
+  end
+  return names
+end
+
+-- What a compiled step asks before each run: the numbers of a row, as `expressions.numbers` and
+-- `expressions.arguments` give them, by locals alone, so that no table is made.
+local ASKED = [[
+return function(o, decoupled, before, now)
+  local first, keep = false, 1
+  local %s = %s
+  weight_decay = weight_decay or 0
+  if decoupled then weight_decay, keep = 0, 1 - lr * weight_decay end
+  %s
+  %s
+  %s
+  return %s
+end]]
+
+local function asked(row, source)
+  local counted = {}
+  for _, name in ipairs(row.counted) do counted[name] = true end
+  local names, values, after = {}, {}, {}
+  local text = ("lr weight_decay %s %s"):format(source.numbers, table.concat(row.arguments, " "))
+  for _, name in ipairs(names_in(text)) do
+    if name ~= "first" and name ~= "keep" and not counted[name] then
+      table.insert(names, name)
+      table.insert(values, "o." .. name)
+    end
+  end
+  for _, name in ipairs(row.counted) do
+    table.insert(names, name)
+    table.insert(values, "before." .. name)
+    table.insert(after, ("now.%s = %s"):format(name, name))
+  end
+  return ASKED:format(table.concat(names, ", "), table.concat(values, ", "),
+    counted.step and "step = step + 1" or "", source.numbers, table.concat(after, "\n"),
+    table.concat(row.arguments, ", "))
+end
+
+-- A text as a function of the table that all its names but those of functions are looked up in.
+local function of_table(row, text)
+  return compiled(row, ("return function(_ENV)\n%s\nend"):format(text))
 end
 
 local rows = {}
@@ -68,13 +117,16 @@ local function read(source)
   for _, list in ipairs { source.arguments, optimizers.common_arguments } do
     for _, text in ipairs(list) do table.insert(row.arguments, text:match "^[%a_][%w_]*") end
   end
-  row.numbers = compiled(source, source.numbers)
-  row.update = compiled(source, optimizers.common_update .. source.update .. "\nreturn x")
+  row.numbers = of_table(source, source.numbers)
+  row.asked = compiled(source, asked(row, source))
+  row.update = of_table(source, optimizers.common_update .. source.update .. "\nreturn x")
   return row
 end
 
 --- The row of that name: `op`, `states`, `counted` and `initial` (the names of what is counted, and
---- what they begin with), and for the functions below `arguments`, `numbers` and `update`.
+--- what they begin with), for the functions below `arguments`, `numbers` and `update`, and
+--- `asked(group, decoupled, counts, now)`: the numbers of the op in their order, for a group whose
+--- options are no tensors; what is counted is put into `now`.
 ---@param name string
 ---@return table
 function expressions.row(name)

@@ -98,6 +98,17 @@ local function split_names(where, value)
   return list, #names > 0 and names or nil
 end
 
+-- A table of parameters by name as pairs, in the order of the names.
+local function sorted_pairs(value)
+  local entries = {}
+  for name, p in pairs(value) do
+    if type(name) ~= "string" then return value end
+    entries[#entries + 1] = { name, p }
+  end
+  table.sort(entries, function(a, b) return a[1] < b[1] end)
+  return entries
+end
+
 -- An array of parameters or of pairs of a name and one, made of what may be given.
 local function parameter_pairs(where, value)
   if ml.is_tensor(value) then value = { value } end
@@ -105,7 +116,7 @@ local function parameter_pairs(where, value)
     fail("%s: an array of parameters is expected, got %s", where,
       type(value) == "table" and "a module; pass net:parameters()" or type(value))
   end
-  if type(value) ~= "function" then return value end
+  if type(value) ~= "function" then return #value == 0 and sorted_pairs(value) or value end
   local entries = {}
   for name, p in value do entries[#entries + 1] = { name, p } end
   return entries

@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "tensor/core/plain_copy.h"
+#include "tensor/io/file_system.h"
 #include "tensor/memory/budget.h"
 #include "tensor/memory/free_list.h"
 #include "tensor/memory/live_bound.h"
@@ -255,6 +256,8 @@ struct MappableFile {
 }  // namespace
 
 Storage* Storage::map_file(const std::string& path, Mapping mapping, std::optional<size_t> bytes) {
+  check(io::file_system_of(path) == nullptr, "cannot map '", path,
+        "': it is no file of the system's");
   MappableFile file{path};
   file.open_for(mapping, bytes.has_value());
   const size_t there = file.size();
@@ -332,9 +335,12 @@ Storage* Storage::deferred(size_t bytes, Device device, DeferredContents& conten
   return out;
 }
 
+// A `fresh` that is itself deferred has no memory to give: it hands over whom to ask before the
+// contents are used, and the memory stays. Without one, nobody is to be asked any more.
 void Storage::settle(Storage* fresh) noexcept {
-  take_memory(*fresh);
-  deferred_ = nullptr;
+  deferred_ = fresh == nullptr ? nullptr : std::exchange(fresh->deferred_, nullptr);
+  if (fresh == nullptr) return;
+  if (deferred_ == nullptr) take_memory(*fresh);
   fresh->release();
 }
 

@@ -9,6 +9,10 @@
 namespace moonlet {
 
 WrittenLists::WrittenLists(const char* op, Lists lists) : op_(op) {
+  size_t count = 0;
+  for (const auto& each : lists) count += each.second->size();
+  all_.reserve(count);
+  positions_.reserve(count);
   for (const auto& [name, list] : lists)
     for (const Tensor& x : *list) {
       if (!x.defined()) continue;

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <limits>
 
-#include "tensor/io/csv_column.h"
-#include "tensor/io/csv_layout.h"
-#include "tensor/io/csv_reader.h"
+#include "tensor/io/csv/column.h"
+#include "tensor/io/csv/layout.h"
+#include "tensor/io/csv/reader.h"
 #include "tensor/runtime/execution.h"
 #include "tensor/runtime/interrupt.h"
 

@@ -13,6 +13,8 @@ namespace moonlet::io {
 // The bytes that are read or written between two looks at the stop flag.
 inline constexpr size_t kMaxAtOnce = size_t{1} << 25;
 
+class FileSystem;
+
 // A descriptor that is closed at the end; -1 stands for none.
 class Descriptor {
  public:
@@ -39,15 +41,21 @@ class InputFile {
   InputFile(std::string path, const char* op);
 
   uint64_t size() const { return size_; }
+  // Whether it is a file of the system, and no other's (tensor/io/file_system.h).
+  bool is_of_system() const { return files_ == nullptr; }
   // The `count` bytes from position `at`. Throws Error with the reason alone, also
   // when the file has become shorter.
   void read(uint64_t at, void* out, size_t count) const;
-  int release() { return fd_.release(); }
+  // A descriptor of the file, or of a copy in memory where it is none of the system.
+  int release();
   [[noreturn]] void refuse(std::string_view reason) const;
 
  private:
+  void open_given();
+
   std::string path_;
   const char* op_;
+  FileSystem* files_;
   Descriptor fd_;
   uint64_t size_ = 0;
 };

@@ -5,13 +5,16 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <optional>
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #include "tensor/core/error.h"
+#include "tensor/io/file_system.h"
 #include "tensor/io/read_budget.h"
 #include "tensor/runtime/interrupt.h"
 
@@ -48,7 +51,14 @@ int Descriptor::close() {
 }
 
 InputFile::InputFile(std::string path, const char* op)
-    : path_(std::move(path)), op_(op), fd_(open_to_read(path_)) {
+    : path_(std::move(path)),
+      op_(op),
+      files_(file_system_of(path_)),
+      fd_(files_ == nullptr ? open_to_read(path_) : -1) {
+  if (files_ != nullptr) {
+    open_given();
+    return;
+  }
   if (fd_.get() < 0)
     refuse(errno == ENXIO ? "it is a socket, not a regular file" : std::strerror(errno));
   struct stat info;
@@ -59,8 +69,44 @@ InputFile::InputFile(std::string path, const char* op)
 
 void InputFile::refuse(std::string_view reason) const { fail(op_, ": '", path_, "': ", reason); }
 
+void InputFile::open_given() {
+  std::optional<uint64_t> size;
+  try {
+    size = files_->size(path_);
+  } catch (const Error& e) {
+    refuse(e.what());
+  }
+  if (!size) refuse(std::strerror(ENOENT));
+  size_ = *size;
+}
+
+int InputFile::release() {
+  if (files_ == nullptr) return fd_.release();
+  Descriptor copy(::memfd_create("moonlet", MFD_CLOEXEC));
+  if (copy.get() < 0) refuse(std::strerror(errno));
+  std::string bytes(static_cast<size_t>(size_), '\0');
+  try {
+    files_->read(path_, 0, bytes.data(), bytes.size());
+  } catch (const Error& e) {
+    refuse(e.what());
+  }
+  for (std::string_view rest = bytes; !rest.empty();) {
+    const ssize_t written = ::write(copy.get(), rest.data(), rest.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) refuse(std::strerror(errno));
+    rest.remove_prefix(static_cast<size_t>(written));
+  }
+  ::lseek(copy.get(), 0, SEEK_SET);
+  return copy.release();
+}
+
 void InputFile::read(uint64_t at, void* out, size_t count) const {
   char* to = static_cast<char*>(out);
+  if (files_ != nullptr) {
+    stop_if_requested();
+    if (at > size_ || count > size_ - at) fail("the file is cut off");
+    return files_->read(path_, at, to, count);
+  }
   while (count > 0) {
     stop_if_requested();
     const ssize_t got = ::pread(fd_.get(), to, std::min(count, kMaxAtOnce), static_cast<off_t>(at));

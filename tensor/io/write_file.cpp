@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "tensor/core/error.h"
+#include "tensor/io/file_system.h"
 #include "tensor/io/files.h"
 #include "tensor/runtime/interrupt.h"
 
@@ -276,6 +277,15 @@ void remove_temporary_files() noexcept {
 
 void write_file(const std::string& path, const std::vector<std::string_view>& parts,
                 const char* op) {
+  if (FileSystem* const files = file_system_of(path)) {
+    try {
+      return files->write(path, parts);
+    } catch (const OutOfMemory&) {
+      throw;
+    } catch (const Error& e) {
+      fail(op, ": '", path, "': ", e.what());
+    }
+  }
   struct stat info;
   const bool exists = ::stat(path.c_str(), &info) == 0;
   int error = exists || errno == ENOENT ? 0 : errno;

@@ -36,7 +36,7 @@ Budget::Budget(int64_t limit) : limit_(limit), notice_(limit / 2) {
 bool Budget::take(int64_t bytes) noexcept {
   int64_t before = used();
   do {
-    if (bytes > limit_ - before) return false;
+    if (bytes > limit() - before) return false;
   } while (!used_.compare_exchange_weak(before, before + bytes, std::memory_order_relaxed));
   const bool is_short = before + bytes > notice_.load(std::memory_order_relaxed);
   if (is_short && account.budget == this && account.debt != nullptr) *account.debt = kCollectNow;
@@ -49,7 +49,7 @@ void Budget::refund_now(int64_t bytes) noexcept {
 
 void Budget::refuse(size_t bytes) const {
   throw BudgetExceeded(text("out of memory: ", bytes, " bytes are expected and ", used(), " of ",
-                            limit_, " in use, the limit of this interpreter"));
+                            limit(), " in use, the limit of this interpreter"));
 }
 
 Overdraft::Overdraft() noexcept : before_(std::exchange(may_overdraw, true)) {}
@@ -87,7 +87,7 @@ void give_back(Budget& payer, int64_t bytes) noexcept {
 }
 
 void Budget::charge(size_t bytes) {
-  if (bytes > static_cast<size_t>(limit_)) refuse(bytes);
+  if (bytes > static_cast<size_t>(limit())) refuse(bytes);
   const auto wanted = static_cast<int64_t>(bytes);
   const bool own = account.budget == this;
   if (own && wanted <= kStep) {

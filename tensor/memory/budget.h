@@ -26,7 +26,8 @@ class Budget {
   Budget(const Budget&) = delete;
   Budget& operator=(const Budget&) = delete;
 
-  int64_t limit() const noexcept { return limit_; }
+  int64_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }
+  void set_limit(int64_t limit) noexcept { limit_.store(limit, std::memory_order_relaxed); }
   int64_t used() const noexcept { return used_.load(std::memory_order_relaxed); }
   // Allocates as `allocator_for` of that type does, and charges the bytes until they are given
   // back. Throws BudgetExceeded.
@@ -59,7 +60,7 @@ class Budget {
   void refund_now(int64_t bytes) noexcept;
   [[noreturn]] void refuse(size_t bytes) const;
 
-  const int64_t limit_;
+  std::atomic<int64_t> limit_;
   std::atomic<int64_t> used_{1};
   std::atomic<int64_t> notice_;
   Charging allocators_[kMaxDeviceTypes];

@@ -1,8 +1,11 @@
 // tensor/program/capture.cpp: tensors become values of the graph, calls its nodes.
 #include "tensor/program/capture.h"
 
+#include <algorithm>
+
 #include "tensor/core/error.h"
 #include "tensor/program/made_memory.h"
+#include "tensor/program/program_data.h"
 
 namespace moonlet::program {
 
@@ -175,12 +178,32 @@ void Capture::write(const OpInfo& op, const BoxedValues& arguments, const BoxedV
   tape_.back() = tape_state_of(arguments);
 }
 
+void Capture::keep_before_write(const Tensor& t) {
+  if (!t.defined()) return;
+  const BufferId buffer = graph_.values[value_of(t)].buffer;
+  const bool known = std::any_of(changed_.begin(), changed_.end(),
+                                 [&](const Changed& each) { return each.buffer == buffer; });
+  if (!known && graph_.buffers[buffer].kind != Buffer::Kind::Internal)
+    changed_.push_back({buffer, t, copy_with_storage(t)});
+}
+
+void Capture::keep_written(const OpInfo& op, const BoxedValues& arguments) {
+  if (!keeps_changed_) return;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!op.writes(static_cast<int>(i))) continue;
+    if (const auto* one = std::get_if<Tensor>(&arguments[i])) keep_before_write(*one);
+    if (const auto* list = std::get_if<std::vector<Tensor>>(&arguments[i]))
+      for (const Tensor& each : *list) keep_before_write(each);
+  }
+}
+
 CapturedCall::CapturedCall(const OpInfo& op, BoxedValues arguments)
     : capture_(std::exchange(execution.capture, nullptr)),
       op_(op),
       arguments_(std::move(arguments)) {
   // Before the op runs, so that what it changes is still where the graph knows it.
   for (const BoxedValue& each : arguments_) static_cast<void>(capture_->argument(each));
+  capture_->keep_written(op_, arguments_);
 }
 
 CapturedCall::~CapturedCall() {

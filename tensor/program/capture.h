@@ -37,6 +37,15 @@ class Capture {
   void add_made(const Tensor& t);
   // What a tensor that is no input is called, should it be used.
   void name_parameter(const Tensor& t, std::string name);
+  bool is_named(const Tensor& t) const { return names_.contains(t.impl()); }
+  // What a tensor from outside held before an op first changed it.
+  struct Changed {
+    BufferId buffer = kNone;
+    Tensor now, before;  // on the same memory; of the same geometry on a copy of all of it
+  };
+  // From now on copies are kept of tensors from outside that ops change.
+  void keep_changed() { keeps_changed_ = true; }
+  const std::vector<Changed>& changed() const { return changed_; }
   // The next output.
   void add_output(const Tensor& t);
 
@@ -85,6 +94,8 @@ class Capture {
   Result result(const BoxedValue& value);
   ValueId result_value(const Tensor& t);
   int32_t line();
+  void keep_written(const OpInfo& op, const BoxedValues& arguments);
+  void keep_before_write(const Tensor& t);
 
   Graph graph_;
   std::vector<TapeState> tape_;  // by node
@@ -96,6 +107,8 @@ class Capture {
   std::unordered_map<std::string, int32_t> lines_;
   std::vector<LeafGradient> leaf_gradients_;
   std::unordered_map<const TensorImpl*, size_t> leaves_;  // indices of leaf_gradients_
+  bool keeps_changed_ = false;
+  std::vector<Changed> changed_;
   int32_t number_sources_ = 0;
   std::optional<std::string> stopped_;
   std::string stopped_at_;

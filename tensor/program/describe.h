@@ -17,6 +17,9 @@ struct Cost {
 // Views cost nothing. What is broadcast is read once.
 Cost cost_of(const Graph& graph, const Node& node);
 
+// Whether a node computes sums of products: of matrices, convolutions, attention.
+bool is_product(const Node& node);
+
 // The sum over a graph.
 struct TotalCost {
   int ops = 0, views = 0, unknown = 0;  // unknown: ops whose flops are not known

@@ -6,6 +6,7 @@
 
 #include "tensor/core/error.h"
 #include "tensor/program/arena.h"
+#include "tensor/program/fusion/cluster.h"
 #include "tensor/program/passes/passes.h"
 
 namespace moonlet::program {
@@ -98,32 +99,72 @@ std::shared_ptr<const Plan> Plan::make(Graph graph, const PlanOptions& options) 
   if (options.optimize) run_passes(plan->graph_);
   plan->choose_steps(options.optimize);
   plan->allocate_buffers();
+  plan->find_reaches();
   return plan;
+}
+
+void Plan::find_reaches() {
+  reaches_.resize(graph_.buffers.size());
+  std::vector<bool> seen(graph_.buffers.size());
+  for (const Value& v : graph_.values) {
+    int64_t last = v.offset;
+    bool empty = false;
+    for (int d = 0; d < v.sizes.size(); ++d) {
+      empty = empty || v.sizes[d] == 0;
+      last += (v.sizes[d] - 1) * v.strides[d];
+    }
+    if (empty) continue;
+    const auto size = static_cast<int64_t>(size_of(v.dtype));
+    Reach& reach = reaches_[v.buffer];
+    reach.begin = seen[v.buffer] ? std::min(reach.begin, v.offset * size) : v.offset * size;
+    reach.end = std::max(reach.end, (last + 1) * size);
+    seen[v.buffer] = true;
+  }
 }
 
 void Plan::choose_steps(bool optimize) {
   bool fuse = optimize;
   for (const Buffer& buffer : graph_.buffers) fuse = fuse && has_executor(buffer.device.type);
   if (fuse) {
-    for (Group& each : group(graph_)) add_step(std::move(each));
+    const GraphUses uses(graph_);
+    std::vector<Group> groups = group(uses);
+    for (size_t i = 0; i < groups.size(); ++i) {
+      Strip strip = find_strip(graph_, uses, groups, i);
+      if (strip.parts.empty()) {
+        add_step(std::move(groups[i]));
+        continue;
+      }
+      i += strip.parts.size() - 1;
+      add_strip(std::move(strip));
+    }
   } else {
     for (int32_t i = 0; i < static_cast<int32_t>(graph_.nodes.size()); ++i)
       if (!is_view(graph_.nodes[i])) add_step({{i}, std::nullopt, {}});
   }
 }
 
+void Plan::note_written(int32_t i) {
+  const Node& node = graph_.nodes[i];
+  check(node.op->form(node.form) != nullptr, node.op->name, ": a program has no such form of it");
+  each_written(node, [&](ValueId id) {
+    const BufferId b = graph_.values[id].buffer;
+    const bool internal = graph_.buffers[b].kind == Buffer::Kind::Internal;
+    if (!internal && std::find(written_.begin(), written_.end(), b) == written_.end())
+      written_.push_back(b);
+  });
+}
+
+void Plan::add_strip(Strip strip) {
+  for (const StripPart& part : strip.parts)
+    for (const int32_t node : part.group.nodes) note_written(node);
+  steps_.push_back(
+      {Step::Kind::Strip, strip.parts.front().node(), static_cast<int32_t>(strips_.size())});
+  strips_.push_back(std::move(strip));
+}
+
 void Plan::add_step(Group group) {
   const int32_t first = group.nodes.front();
-  for (const int32_t i : group.nodes) {
-    const Node& node = graph_.nodes[i];
-    check(node.op->form(node.form) != nullptr, node.op->name, ": a program has no such form of it");
-    each_written(node, [&](ValueId id) {
-      const BufferId b = graph_.values[id].buffer;
-      const bool internal = graph_.buffers[b].kind == Buffer::Kind::Internal;
-      if (!internal && std::find(written_.begin(), written_.end(), b) == written_.end())
-        written_.push_back(b);
-    });
-  }
+  for (const int32_t node : group.nodes) note_written(node);
   if (!group.loop) return steps_.push_back({kind_of(graph_, graph_.nodes[first]), first});
   steps_.push_back({Step::Kind::Loop, first, static_cast<int32_t>(loops_.size())});
   auto executor = make_executor(*group.loop);
@@ -136,6 +177,7 @@ void Plan::each_buffer(const Step& step, F&& f) const {
     for (const BufferId b : loops_[step.loop].group.slots) f(b);
     return;
   }
+  if (step.kind == Step::Kind::Strip) return strips_[step.loop].each_buffer(graph_, f);
   const Node& node = graph_.nodes[step.node];
   each_argument(node, [&](ValueId id) { f(graph_.values[id].buffer); });
   each_result(node, [&](ValueId id) { f(graph_.values[id].buffer); });
@@ -174,6 +216,10 @@ void Plan::allocate_buffers() {
     end_at[lives[b].end].push_back(static_cast<BufferId>(b));
   }
 
+  std::vector<int64_t> bytes(count);
+  for (size_t b = 0; b < count; ++b) bytes[b] = graph_.buffers[b].bytes;
+  for (const Strip& strip : strips_)
+    for (const Strip::Local& local : strip.local) bytes[local.buffer] = local.bytes;
   Arena arena;
   for (int s = 0; s < static_cast<int>(steps_.size()); ++s) {
     auto& ended = end_at[s];
@@ -181,13 +227,13 @@ void Plan::allocate_buffers() {
       const BufferId taken = reusable(graph_, steps_[s], lives, s);
       const auto ends = std::find(ended.begin(), ended.end(), taken);
       if (ends == ended.end()) {
-        allocations_[made].offset = arena.take(graph_.buffers[made].bytes);
+        allocations_[made].offset = arena.take(bytes[made]);
       } else {
         allocations_[made].offset = allocations_[taken].offset;
         ended.erase(ends);
       }
     }
-    for (const BufferId b : ended) arena.give_back(allocations_[b].offset, graph_.buffers[b].bytes);
+    for (const BufferId b : ended) arena.give_back(allocations_[b].offset, bytes[b]);
   }
   arena_bytes_ = arena.bytes();
 }

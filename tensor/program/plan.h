@@ -7,6 +7,7 @@
 
 #include "tensor/program/fusion/executor.h"
 #include "tensor/program/fusion/group.h"
+#include "tensor/program/fusion/strip.h"
 
 namespace moonlet::program {
 
@@ -24,10 +25,16 @@ struct Allocation {
   int64_t offset = 0;  // in the arena, in bytes
 };
 
+// The part of a buffer on which its values lie, in bytes.
+struct Reach {
+  int64_t begin = 0, end = 0;
+};
+
 // How a node runs, or several.
 struct Step {
   enum class Kind : uint8_t {
     Loop,       // several pointwise nodes in one pass
+    Strip,      // several groups of nodes, some rows at a time
     Pointwise,  // the kernel of a pointwise op, on a layout that is worked out once
     Kernel,     // the kernel alone, into memory of the plan
     Out,        // the out form of an op, into memory of the plan
@@ -36,7 +43,7 @@ struct Step {
   };
   Kind kind = Kind::AsIs;
   int32_t node = kNone;  // the first
-  int32_t loop = kNone;  // index into Plan::loops, of Kind::Loop
+  int32_t loop = kNone;  // index into Plan::loops, of Kind::Loop; Plan::strips, of Kind::Strip
 };
 // Several nodes that run as one.
 struct LoopStep {
@@ -57,7 +64,9 @@ class Plan {
   const Graph& graph() const { return graph_; }
   const std::vector<Step>& steps() const { return steps_; }
   const std::vector<LoopStep>& loops() const { return loops_; }
+  const std::vector<Strip>& strips() const { return strips_; }
   const Allocation& allocation(BufferId buffer) const { return allocations_[buffer]; }
+  Reach reach(BufferId buffer) const { return reaches_[buffer]; }
   int64_t arena_bytes() const { return arena_bytes_; }
   // The device of all internal memory.
   Device device() const { return device_; }
@@ -68,15 +77,20 @@ class Plan {
   Plan() = default;
   void choose_steps(bool optimize);
   void add_step(Group group);
+  void add_strip(Strip strip);
+  void note_written(int32_t node);
   // Calls f(buffer) for each buffer that a step uses.
   template <class F>
   void each_buffer(const Step& step, F&& f) const;
   void allocate_buffers();
+  void find_reaches();
 
   Graph graph_;
   std::vector<Step> steps_;
   std::vector<LoopStep> loops_;
+  std::vector<Strip> strips_;
   std::vector<Allocation> allocations_;
+  std::vector<Reach> reaches_;  // by buffer
   std::vector<BufferId> written_;
   int64_t arena_bytes_ = 0;
   Device device_;

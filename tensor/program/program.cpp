@@ -6,13 +6,17 @@
 #include <cstring>
 #include <list>
 #include <mutex>
+#include <set>
 
+#include "tensor/core/dispatch.h"
 #include "tensor/core/error.h"
 #include "tensor/core/plain_copy.h"
 #include "tensor/program/captured_call.h"
 #include "tensor/program/file/program_file.h"
+#include "tensor/program/parts/deferred_call.h"
 #include "tensor/program/program_text.h"
 #include "tensor/program/runner.h"
+#include "tensor/program/same.h"
 #include "tensor/program/shapes/check_graph.h"
 #include "tensor/program/shapes/dynamic.h"
 
@@ -29,11 +33,16 @@ struct Program::Shared {
   using PlanOf = std::shared_ptr<const Plan>;
 
   explicit Shared(ProgramData given) : data(std::move(given)) {
+    find_state();
     describe_ends();
     if (data.dynamic.sizes.empty()) plan_for(data.dynamic.example);
   }
 
+  void find_state();
   void describe_ends();
+  bool is_state(size_t parameter) const {
+    return std::find(state.begin(), state.end(), parameter) != state.end();
+  }
   // The plan for such sizes. Threads wait for each other here.
   PlanOf plan_for(const std::vector<int64_t>& sizes) {
     const std::lock_guard lock(mutex);
@@ -54,17 +63,35 @@ struct Program::Shared {
 
   ProgramData data;
   std::vector<Description> inputs, outputs;
-  std::mutex mutex;  // of what follows, and of the parameters
+  std::vector<size_t> state;  // the parameters that runs write
+  std::mutex mutex;           // of what follows, and of the parameters
   std::list<std::pair<std::vector<int64_t>, PlanOf>> plans;  // by sizes, the last used first
   // Goes up when a parameter is replaced: plans from before hold the old one.
   std::atomic<uint64_t> generation{0};
 };
 
+// A name for each, and memory that nobody else writes.
+void Program::Shared::find_state() {
+  std::set<std::string> names;
+  for (const program::Parameter& p : data.graph.parameters) names.insert(p.name);
+  for (size_t i = 0; i < data.graph.parameters.size(); ++i) {
+    program::Parameter& p = data.graph.parameters[i];
+    if (!program::is_written(data.graph, data.graph.values[p.value].buffer)) continue;
+    for (int k = 1; p.name.empty(); ++k)
+      if (names.insert(text("state.", k)).second) p.name = text("state.", k);
+    p.tensor = program::copy_with_storage(p.tensor);
+    state.push_back(i);
+  }
+}
+
 void Program::Shared::describe_ends() {
   const program::Graph& graph = data.graph;
   const auto add = [&](std::vector<Description>& to, program::ValueId id, const std::string& name) {
     const program::Value& value = graph.values[id];
-    to.push_back({name, value.dtype, value.sizes, graph.buffers[value.buffer].device});
+    const program::Buffer& buffer = graph.buffers[value.buffer];
+    to.push_back(
+        {name, value.dtype, value.sizes, buffer.device,
+         buffer.kind == program::Buffer::Kind::Input && program::is_written(graph, value.buffer)});
   };
   for (size_t i = 0; i < graph.inputs.size(); ++i)
     add(inputs, graph.inputs[i], data.input_names[i]);
@@ -95,7 +122,6 @@ void Program::Shared::describe_ends() {
 // --- the program ---------------------------------------------------------------------------------
 
 Program::Program(ProgramData data) {
-  program::check_inputs_stay(data.graph);
   program::check_graph(data.graph, data.default_dtype);
   program::check_dynamic(data);
   shared_ = std::make_shared<Shared>(std::move(data));
@@ -130,11 +156,21 @@ std::string Program::describe() const {
   return program::description_of(*this, *plan);
 }
 
-std::vector<std::pair<std::string, Tensor>> Program::parameters() const {
+std::vector<Program::NamedTensor> Program::parameters() const {
   const std::lock_guard lock(shared_->mutex);
-  std::vector<std::pair<std::string, Tensor>> out;
-  for (const program::Parameter& p : shared_->data.graph.parameters)
-    if (!p.name.empty()) out.emplace_back(p.name, p.tensor);
+  const std::vector<program::Parameter>& all = shared_->data.graph.parameters;
+  std::vector<NamedTensor> out;
+  for (size_t i = 0; i < all.size(); ++i)
+    if (!all[i].name.empty() && !shared_->is_state(i)) out.emplace_back(all[i].name, all[i].tensor);
+  return out;
+}
+
+std::vector<Program::NamedTensor> Program::initial_state() const {
+  std::vector<NamedTensor> out;
+  for (const size_t i : shared_->state) {
+    const program::Parameter& p = shared_->data.graph.parameters[i];
+    out.emplace_back(p.name, program::copy_with_storage(p.tensor));
+  }
   return out;
 }
 
@@ -142,8 +178,11 @@ void Program::set_parameter(const std::string& name, const Tensor& tensor) {
   constexpr const char* kOp = "set_parameter";
   const std::lock_guard lock(shared_->mutex);
   program::Graph& graph = shared_->data.graph;
-  for (program::Parameter& p : graph.parameters) {
+  for (size_t i = 0; i < graph.parameters.size(); ++i) {
+    program::Parameter& p = graph.parameters[i];
     if (name.empty() || p.name != name) continue;
+    check(!shared_->is_state(i), kOp, ": '", name,
+          "' is state, which runs change; copy into the tensor of that name in the state");
     check(tensor.defined(), kOp, ": the tensor for '", name, "' is undefined");
     const Tensor& old = p.tensor;
     check(tensor.dtype() == old.dtype() && tensor.sizes() == old.sizes(), kOp, ": expected '", name,
@@ -157,7 +196,8 @@ void Program::set_parameter(const std::string& name, const Tensor& tensor) {
           kOp, ": expected '", name, "' with strides ", old.strides(), " at ", old.offset(), " in ",
           old.storage().bytes(), " bytes, got ", tensor.strides(), " at ", tensor.offset(), " in ",
           tensor.storage().bytes());
-    p.tensor = shallow_copy(tensor);
+    // The leaf itself where it gets gradients.
+    p.tensor = shared_->data.gradients.empty() ? shallow_copy(tensor) : tensor;
     shared_->plans.clear();
     shared_->generation.fetch_add(1, std::memory_order_release);
     return;
@@ -228,13 +268,17 @@ struct Program::Context::State {
       : shared(std::move(from)),
         copies(shared->inputs.size()),
         own_inputs(shared->inputs.size()),
-        own_outputs(shared->outputs.size()) {}
+        own_outputs(shared->outputs.size()) {
+    for (const size_t i : shared->state)
+      own_state.push_back(program::copy_with_storage(shared->data.graph.parameters[i].tensor));
+  }
 
   Runner& runner_for(std::span<const Tensor> inputs);
   void take_inputs(std::span<const Tensor> inputs);
   // Between the host's memory and tensors of its own.
   void read(size_t i, const Input& from);
   void write(size_t i, const Output& to);
+  void write_back(size_t i, const Input& to);
 
   const std::shared_ptr<Shared> shared;
   uint64_t generation = 0;
@@ -242,6 +286,7 @@ struct Program::Context::State {
   Runner* ran = nullptr;
   std::vector<Dims> input_sizes;
   std::vector<int64_t> sizes;
+  std::vector<Tensor> own_state;                // by Shared::state
   std::vector<Tensor> copies;                   // of inputs that lie in memory in another way
   std::vector<Tensor> given;                    // what the runner gets
   std::vector<Tensor> own_inputs, own_outputs;  // of runs on the host's memory
@@ -265,6 +310,8 @@ Runner& Program::Context::State::runner_for(std::span<const Tensor> inputs) {
   }
   runners.emplace_front(std::piecewise_construct, std::forward_as_tuple(sizes),
                         std::forward_as_tuple(shared->plan_for(sizes)));
+  for (size_t i = 0; i < own_state.size(); ++i)
+    runners.front().second.set_parameter(shared->state[i], own_state[i]);
   if (runners.size() > kMostPlans) runners.pop_back();
   return runners.front().second;
 }
@@ -275,6 +322,10 @@ void Program::Context::State::take_inputs(std::span<const Tensor> inputs) {
   for (size_t i = 0; i < inputs.size(); ++i) {
     const program::Value& value = graph.values[graph.inputs[i]];
     if (inputs[i].strides() == value.strides) continue;
+    if (shared->inputs[i].changed)
+      fail("program: expected ", name_of(shared->inputs, i, "input"),
+           ", which the program changes, to have strides ", value.strides, ", got ",
+           inputs[i].strides());
     Tensor& copy = copies[i];
     if (!copy.defined() || !(copy.sizes() == value.sizes) || !(copy.strides() == value.strides))
       copy = empty_strided(value.sizes, value.strides, options_of(inputs[i]), "program");
@@ -296,7 +347,16 @@ void Program::Context::State::read(size_t i, const Input& from) {
   if (bytes == 0) return;
   if (from.data == nullptr)
     fail("program: ", name_of(shared->inputs, i, "input"), " has no memory");
+  if (shared->inputs[i].changed && from.changed == nullptr)
+    fail("program: ", name_of(shared->inputs, i, "input"),
+         " is changed by the program, and no memory is given for what it becomes (Input::changed)");
   std::memcpy(own.raw(), from.data, bytes);
+}
+
+void Program::Context::State::write_back(size_t i, const Input& to) {
+  const Tensor& own = own_inputs[i];
+  const size_t bytes = static_cast<size_t>(own.numel()) * size_of(to.dtype);
+  if (shared->inputs[i].changed && bytes > 0) std::memcpy(to.changed, own.raw(), bytes);
 }
 
 void Program::Context::State::write(size_t i, const Output& to) {
@@ -329,9 +389,34 @@ const std::string& Program::Context::line() const {
   return state_->ran == nullptr ? none : state_->ran->line();
 }
 
-void Program::Context::run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) {
-  State& state = *state_;
-  const std::vector<Description>& wanted = state.shared->inputs;
+std::vector<Program::NamedTensor> Program::Context::state() const {
+  std::vector<NamedTensor> out;
+  const Shared& shared = *state_->shared;
+  for (size_t i = 0; i < shared.state.size(); ++i)
+    out.emplace_back(shared.data.graph.parameters[shared.state[i]].name, state_->own_state[i]);
+  return out;
+}
+
+void Program::Context::reset() {
+  const Shared& shared = *state_->shared;
+  for (size_t i = 0; i < shared.state.size(); ++i) {
+    Tensor& own = state_->own_state[i];
+    mark_changed(own, "reset");
+    program::copy_storage(own, shared.data.graph.parameters[shared.state[i]].tensor);
+  }
+}
+
+void Program::Context::save(const std::string& path, const std::string& weights) const {
+  Shared& shared = *state_->shared;
+  const std::lock_guard lock(shared.mutex);
+  ProgramData data = shared.data;
+  for (size_t i = 0; i < shared.state.size(); ++i)
+    data.graph.parameters[shared.state[i]].tensor = state_->own_state[i];
+  program::save_program(path, data, weights, "save");
+}
+
+void Program::Context::check(std::span<const Tensor> inputs) const {
+  const std::vector<Description>& wanted = state_->shared->inputs;
   check_count("inputs", wanted.size(), inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i].defined()) fail("program: ", name_of(wanted, i, "input"), " is undefined");
@@ -340,7 +425,13 @@ void Program::Context::run(std::span<const Tensor> inputs, std::vector<Tensor>& 
       fail("program: expected ", name_of(wanted, i, "input"), " on ", wanted[i].device, ", got ",
            inputs[i].device());
   }
+}
+
+void Program::Context::run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) {
+  check(inputs);
+  State& state = *state_;
   if (execution.capture != nullptr) program::stop_capture("a program", "runs in it");
+  program::run_deferred();
   const RunScope scope(state.shared->data.default_dtype);
   state.ran = nullptr;
   state.ran = &state.runner_for(inputs);
@@ -359,6 +450,7 @@ void Program::Context::run(std::span<const Input> inputs, std::span<const Output
     check_end(shared.outputs, i, "output", outputs[i].dtype, outputs[i].sizes);
   run(state.own_inputs, state.results);
   for (size_t i = 0; i < outputs.size(); ++i) state.write(i, outputs[i]);
+  for (size_t i = 0; i < inputs.size(); ++i) state.write_back(i, inputs[i]);
 }
 
 }  // namespace moonlet

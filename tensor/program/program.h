@@ -1,6 +1,7 @@
 // tensor/program/program.h: programs for hosts: what `ml.export` made of a module or a function is
-// loaded and run without Lua. A program is shared by threads; each has a Context, in which, after
-// its first run, nothing is allocated and nobody is waited for.
+// loaded and run without Lua. A program is shared by threads and does not change; each thread has a
+// Context, in which, after its first run, nothing is allocated and nobody is waited for. What runs
+// change, as a cache of keys and values or a counter, is the context's state.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +29,15 @@ class Program {
     DType dtype = DType::Float32;
     Dims sizes;  // -1 for a size that may be another at each run
     Device device;
+    bool changed = false;  // an input that a run writes to
   };
-  // Memory of the host that a run reads: elements one after another, row-major.
+  // Memory of the host that a run reads: elements one after another, row-major. `changed`: where
+  // the elements go after the run, of an input that the program changes; may be `data`.
   struct Input {
     const void* data = nullptr;
     DType dtype = DType::Float32;
     Dims sizes;
+    void* changed = nullptr;
   };
   // Memory that a run fills.
   struct Output {
@@ -65,14 +69,16 @@ class Program {
   // The nodes one by one, as text.
   std::string to_string() const;
 
-  // Its parameters by name. Those without a name are constants and not among them.
-  std::vector<std::pair<std::string, Tensor>> parameters() const;
+  using NamedTensor = std::pair<std::string, Tensor>;
+  // Its parameters by name. Those without a name are constants and not among them, nor is state.
+  std::vector<NamedTensor> parameters() const;
+  // What a new context's state is.
+  std::vector<NamedTensor> initial_state() const;
   // Puts another tensor, of the same dtype, shape, strides and device, in the place of a parameter,
   // for all runs that begin after it.
   void set_parameter(const std::string& name, const Tensor& tensor);
 
-  // Of parts that were captured; throws where they do not fit together or write to inputs or
-  // parameters.
+  // Of parts that were captured; throws where they do not fit together.
   explicit Program(program::ProgramData data);
   const program::ProgramData& data() const;
 
@@ -82,7 +88,7 @@ class Program {
   std::shared_ptr<Shared> shared_;
 };
 
-// The memory of one thread for a program.
+// The memory of one thread for a program, and its state.
 class Program::Context {
  public:
   explicit Context(const Program& program);
@@ -93,11 +99,21 @@ class Program::Context {
   Context& operator=(const Context&) = delete;
 
   // Runs it. The inputs have the dtypes, sizes and devices that `inputs()` says; those of other
-  // strides than in the example are copied. Outputs that are given and fit are filled, the others
-  // become new tensors, or the inputs and parameters that they are.
+  // strides than in the example are copied, but for those that the program changes, which must have
+  // these strides. Outputs that are given and fit are filled, the others become new tensors, or the
+  // inputs, parameters and state that they are. When a run throws, what it has changed until then
+  // stays changed.
   void run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs);
   // The same on the host's own memory, which is copied from and to; for programs on the CPU.
   void run(std::span<const Input> inputs, std::span<const Output> outputs);
+  // Throws unless a run takes such inputs.
+  void check(std::span<const Tensor> inputs) const;
+  // The state by name: tensors that runs change, and that may be read and written between runs.
+  std::vector<NamedTensor> state() const;
+  // Makes the state what it was at first.
+  void reset();
+  // Writes the program as `Program::save` does, with the state of now as what it is at first.
+  void save(const std::string& path, const std::string& weights = {}) const;
   // "net.lua:12": the script's line of the op that ran last, for messages; "" where none is known.
   const std::string& line() const;
 

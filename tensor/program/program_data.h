@@ -30,12 +30,22 @@ struct Dynamic {
   std::vector<DynamicArgument> arguments;
 };
 
+// All bytes of the storage that a tensor lies on.
+Tensor bytes_of_storage(const Tensor& t);
+// A tensor of the same geometry on a copy of its whole storage.
+Tensor copy_with_storage(const Tensor& t);
+// Gives the storage of one what is in that of the other, of the same size.
+void copy_storage(const Tensor& to, const Tensor& from);
+
 struct ProgramData {
   Graph graph;
   DType default_dtype = DType::Float32;                // in which ops compute with integers
   std::vector<std::string> input_names, output_names;  // as many as there are; "" for none
   Dynamic dynamic;
   std::map<std::string, std::string> notes;  // texts of who made it
+  // Of a program with gradients: its backward pass, as autograd/program/exported.h writes and reads
+  // it; else "". Runs of the program itself have no use for it.
+  std::string gradients;
 };
 
 }  // namespace moonlet::program

@@ -5,8 +5,10 @@
 #include <set>
 
 #include "tensor/core/error.h"
+#include "tensor/program/apart.h"
 #include "tensor/program/describe.h"
 #include "tensor/program/dot.h"
+#include "tensor/program/same.h"
 
 namespace moonlet::program {
 
@@ -49,10 +51,17 @@ std::string description_of(const Program& program, const Plan& plan) {
   std::string out;
   add_ends(out, "input", program.inputs());
   add_ends(out, "output", program.outputs());
-  int64_t bytes = 0;
-  for (const Parameter& p : graph.parameters)
-    bytes += graph.buffers[graph.values[p.value].buffer].bytes;
-  out += text("parameters: ", graph.parameters.size(), ", ", bytes, " bytes\n");
+  int64_t bytes = 0, state_bytes = 0, states = 0;
+  for (const Parameter& p : graph.parameters) {
+    const BufferId buffer = graph.values[p.value].buffer;
+    const bool state = is_written(graph, buffer);
+    (state ? state_bytes : bytes) += graph.buffers[buffer].bytes;
+    states += state;
+  }
+  const auto count = static_cast<int64_t>(graph.parameters.size());
+  out += text("parameters: ", count - states, ", ", bytes, " bytes\n");
+  if (states > 0) out += text("state: ", states, ", ", state_bytes, " bytes\n");
+  if (!program.data().gradients.empty()) out += "gradients: with a backward pass\n";
   out += text("nodes: ", graph.nodes.size(), ", of which ", plan.steps().size(), " run\n");
   out += text("memory of a run: ", plan.arena_bytes(), " bytes\n");
   const TotalCost cost = cost_of(graph);
@@ -65,7 +74,10 @@ std::string description_of(const Program& program, const Plan& plan) {
   out += "ops:";
   for (const auto& [name, count] : counts)
     out += count == 1 ? text(" ", name) : text(" ", name, " x", count);
-  return out + '\n';
+  out += '\n';
+  for (const std::string& each : fused_of(plan)) out += text("fused: ", each, '\n');
+  for (const std::string& each : apart_of(plan)) out += text("not fused: ", each, '\n');
+  return out;
 }
 
 }  // namespace moonlet::program

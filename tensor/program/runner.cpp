@@ -49,13 +49,11 @@ class Runner::Unbind {
   explicit Unbind(Runner& runner) : runner_(runner) {}
   ~Unbind() {
     runner_.results_.clear();
-    for (size_t b = 0; b < runner_.on_.size(); ++b) {
-      const Kind kind = runner_.plan_->allocation(static_cast<BufferId>(b)).kind;
-      const bool kept = kind == Kind::Arena || kind == Kind::Parameter || kind == Kind::None;
+    for (const BufferId b : runner_.loose_) {
       OnBuffer& on = runner_.on_[b];
-      if (kept || on.storage == nullptr) continue;
+      if (on.storage == nullptr) continue;
       if (on.idle) {
-        runner_.bind(static_cast<BufferId>(b), *on.idle, 0);
+        runner_.bind(b, *on.idle, 0);
       } else {
         on.storage->release();
         on.storage = nullptr;
@@ -75,7 +73,37 @@ Runner::Runner(std::shared_ptr<const Plan> plan)
       on_(plan_->graph().buffers.size()),
       pointwise_(plan_->steps().size()),
       calls_(plan_->steps().size()),
-      loops_(plan_->steps().size()) {}
+      loops_(plan_->steps().size()),
+      strips_(plan_->steps().size()) {
+  for (const Parameter& p : plan_->graph().parameters) parameters_.push_back(p.tensor);
+  for (size_t b = 0; b < on_.size(); ++b) {
+    const Kind kind = plan_->allocation(static_cast<BufferId>(b)).kind;
+    if (kind == Kind::Output) made_.push_back(static_cast<BufferId>(b));
+    if (kind != Kind::Arena && kind != Kind::Parameter && kind != Kind::None)
+      loose_.push_back(static_cast<BufferId>(b));
+  }
+  for (size_t s = 0; s < plan_->steps().size(); ++s) {
+    const Step& step = plan_->steps()[s];
+    const int32_t source = step.node == kNone ? kNone : plan_->graph().nodes[step.node].numbers;
+    if (source != kNone) numbered_.emplace_back(source, static_cast<int32_t>(s));
+  }
+  note_outputs();
+}
+
+void Runner::note_outputs() {
+  const Graph& graph = plan_->graph();
+  for (const ValueId id : graph.outputs) {
+    using From = OutputFrom::Kind;
+    OutputFrom from;
+    if (plan_->allocation(graph.values[id].buffer).kind == Kind::Output) from.kind = From::Made;
+    const auto input = std::find(graph.inputs.begin(), graph.inputs.end(), id);
+    if (input != graph.inputs.end())
+      from = {From::Input, static_cast<int32_t>(input - graph.inputs.begin())};
+    for (size_t p = 0; p < graph.parameters.size(); ++p)
+      if (graph.parameters[p].value == id) from = {From::Parameter, static_cast<int32_t>(p)};
+    outputs_from_.push_back(from);
+  }
+}
 
 Runner::~Runner() {
   for (OnBuffer& on : on_) {
@@ -127,8 +155,9 @@ void Runner::bind(BufferId buffer, Storage& storage, int64_t shift) {
     storage.retain();
     if (on.storage) on.storage->release();
     on.storage = &storage;
-  } else if (on.shift == shift && !on.patches.empty() &&
-             *on.patches[0].where == storage.data() + shift + on.patches[0].offset) {
+  } else if (on.shift == shift &&
+             (on.patches.empty() ||
+              *on.patches[0].where == storage.data() + shift + on.patches[0].offset)) {
     return;  // as before: a parameter's
   }
   on.shift = shift;
@@ -178,24 +207,24 @@ void Runner::bind_outputs(std::span<const Tensor> inputs, std::span<const Tensor
       bind(v.buffer, t.storage(), byte_offset(t));
     }
   }
-  for (size_t b = 0; b < on_.size(); ++b) {
-    OnBuffer& on = on_[b];
-    const bool bound = on.storage != nullptr && on.storage != on.idle;
-    if (plan_->allocation(static_cast<BufferId>(b)).kind != Kind::Output || bound) continue;
+  for (const BufferId b : made_) {
+    const OnBuffer& on = on_[b];
+    if (on.storage != nullptr && on.storage != on.idle) continue;
     const Buffer& buffer = graph.buffers[b];
     Storage* const made = Storage::allocate(static_cast<size_t>(buffer.bytes), buffer.device);
-    bind(static_cast<BufferId>(b), *made, 0);
+    bind(b, *made, 0);
     made->release();
   }
 }
 
 void Runner::bind_all(std::span<const Tensor> inputs, std::span<const Tensor> outputs) {
   const Graph& graph = plan_->graph();
-  for (const Parameter& p : graph.parameters) {
-    const Value& v = graph.values[p.value];
-    check(has_geometry(p.tensor, v), "program: the parameter ", p.name, " has ", p.tensor.dtype(),
-          " and shape ", p.tensor.sizes(), ", expected ", v.dtype, " and ", v.sizes);
-    bind(v.buffer, p.tensor.storage(), byte_offset(p.tensor) - byte_offset(v));
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    const Tensor& t = parameters_[i];
+    const Value& v = graph.values[graph.parameters[i].value];
+    check(has_geometry(t, v), "program: the parameter ", graph.parameters[i].name, " has ",
+          t.dtype(), " and shape ", t.sizes(), ", expected ", v.dtype, " and ", v.sizes);
+    bind(v.buffer, t.storage(), byte_offset(t) - byte_offset(v));
   }
   check_inputs(inputs);
   std::vector<bool>& seen = seen_;
@@ -204,6 +233,10 @@ void Runner::bind_all(std::span<const Tensor> inputs, std::span<const Tensor> ou
     const Value& v = graph.values[graph.inputs[i]];
     const int64_t shift = byte_offset(inputs[i]) - byte_offset(v);
     if (plan_->allocation(v.buffer).kind != Kind::Input) continue;
+    const Reach reach = plan_->reach(v.buffer);
+    const auto bytes = static_cast<int64_t>(inputs[i].storage().bytes());
+    check(reach.begin >= -shift && reach.end <= bytes - shift, "program: input ", i + 1,
+          " has too little memory: the program looks at more than the input");
     if (seen[v.buffer])
       check(on_[v.buffer].storage == &inputs[i].storage() && on_[v.buffer].shift == shift,
             "program: input ", i + 1, " no longer shares memory with another input");
@@ -300,19 +333,30 @@ bool Runner::prepare_pointwise_call(int step) {
 }
 
 void Runner::prepare_loop(int step) {
-  const Graph& graph = plan_->graph();
   const Group& group = plan_->loops()[plan_->steps()[step].loop].group;
   auto call = std::make_unique<LoopCall>();
   call->addresses.resize(group.slots.size());
   for (size_t i = 0; i < group.slots.size(); ++i)
     on_[group.slots[i]].patches.push_back({&call->addresses[i], 0});
-  for (const int32_t i : group.nodes)
+  add_changes(group.nodes, call->changed);
+  loops_[step] = std::move(call);
+}
+
+void Runner::add_changes(const std::vector<int32_t>& nodes, Changes& to) {
+  const Graph& graph = plan_->graph();
+  for (const int32_t i : nodes)
     each_written(graph.nodes[i], [&](ValueId id) {
       if (graph.buffers[graph.values[id].buffer].kind == Buffer::Kind::Internal) return;
       const PointwiseOp* const op = graph.nodes[i].op->pointwise;
-      call->changed.emplace_back(op ? op->inplace_name : graph.nodes[i].op->name, tensor(id));
+      to.emplace_back(op ? op->inplace_name : graph.nodes[i].op->name, tensor(id));
     });
-  loops_[step] = std::move(call);
+}
+
+void Runner::prepare_strip(int step) {
+  const Strip& strip = plan_->strips()[plan_->steps()[step].loop];
+  strips_[step].reset(new OfStrip{
+      {strip, plan_->graph(), [&](ValueId id) -> const Tensor& { return tensor(id); }}, {}, {}});
+  for (const StripPart& part : strip.parts) add_changes(part.group.nodes, strips_[step]->changed);
 }
 
 void Runner::prepare_call(int step) {
@@ -352,10 +396,8 @@ void Runner::give_numbers(Call& call, int32_t source) const {
 void Runner::set_numbers(int32_t source, std::span<const BoxedValue> numbers) {
   if (source >= static_cast<int32_t>(numbers_.size())) numbers_.resize(source + 1);
   numbers_[source].assign(numbers.begin(), numbers.end());
-  for (size_t s = 0; s < calls_.size(); ++s) {
-    const Node& node = plan_->graph().nodes[plan_->steps()[s].node];
-    if (calls_[s] && node.numbers == source) give_numbers(*calls_[s], source);
-  }
+  for (const auto& [of, step] : numbered_)
+    if (of == source && calls_[step]) give_numbers(*calls_[step], source);
 }
 
 void Runner::prepare() {
@@ -363,6 +405,10 @@ void Runner::prepare() {
   for (int s = 0; s < static_cast<int>(plan_->steps().size()); ++s) {
     if (plan_->steps()[s].kind == Step::Kind::Loop) {
       prepare_loop(s);
+      continue;
+    }
+    if (plan_->steps()[s].kind == Step::Kind::Strip) {
+      prepare_strip(s);
       continue;
     }
     const bool done = plan_->steps()[s].kind == Step::Kind::Pointwise && prepare_pointwise_call(s);
@@ -396,18 +442,41 @@ void Runner::take_results(const Node& node) {
   }
 }
 
-// An error is of the node that it names.
+// An error of a loop is of the node that it names.
+int32_t Runner::blamed(const std::vector<int32_t>& nodes, const Error& e) const {
+  const std::string_view what = e.what();
+  for (const int32_t i : nodes)
+    if (what.starts_with(std::string(plan_->graph().nodes[i].op->name) + ':')) return i;
+  return at_;
+}
+
 void Runner::run_loop(const LoopStep& loop, LoopCall& call) {
+  note_changes(call.changed);
   try {
     loop.executor->run(call.addresses.data());
   } catch (const Error& e) {
-    const std::string_view what = e.what();
-    for (const int32_t i : loop.group.nodes)
-      if (what.starts_with(std::string(plan_->graph().nodes[i].op->name) + ':')) {
-        at_ = i;
-        break;
-      }
+    at_ = blamed(loop.group.nodes, e);
     throw;
+  }
+}
+
+void Runner::run_strip(const Strip& strip, OfStrip& own) {
+  note_changes(own.changed);
+  own.homes.clear();
+  for (const BufferId b : own.call.buffers()) own.homes.push_back({on_[b].storage, on_[b].shift});
+  try {
+    own.call.run(own.homes, at_);
+  } catch (const Error& e) {
+    for (const StripPart& part : strip.parts)
+      if (part.node() == at_) at_ = blamed(part.group.nodes, e);
+    throw;
+  }
+}
+
+void Runner::note_changes(const Changes& changes) {
+  for (const auto& [op, changed] : changes) {
+    check_writable(op, changed);
+    mark_changed(changed, op);
   }
 }
 
@@ -415,13 +484,8 @@ void Runner::run_step(int step) {
   const Step& plan = plan_->steps()[step];
   at_ = plan.node;
   stop_if_requested();
-  if (LoopCall* const call = loops_[step].get()) {
-    for (const auto& [op, changed] : call->changed) {
-      check_writable(op, changed);
-      mark_changed(changed, op);
-    }
-    return run_loop(plan_->loops()[plan.loop], *call);
-  }
+  if (LoopCall* const call = loops_[step].get()) return run_loop(plan_->loops()[plan.loop], *call);
+  if (OfStrip* const own = strips_[step].get()) return run_strip(plan_->strips()[plan.loop], *own);
   if (PointwiseCall* const call = pointwise_[step].get()) {
     if (call->changed.defined()) {
       const char* const op = plan_->graph().nodes[plan.node].op->pointwise->inplace_name;
@@ -441,25 +505,39 @@ void Runner::run_step(int step) {
   if (plan.kind == Step::Kind::AsIs && node.form == OpInfo::Form::Plain) take_results(node);
 }
 
+Tensor Runner::output(size_t i, std::span<const Tensor> inputs) const {
+  using From = OutputFrom::Kind;
+  const Graph& graph = plan_->graph();
+  const OutputFrom from = outputs_from_[i];
+  if (from.kind == From::Input) return inputs[from.index];
+  if (from.kind == From::Parameter) return parameters_[from.index];
+  const Value& v = graph.values[graph.outputs[i]];
+  const OnBuffer& on = on_[v.buffer];
+  const int64_t offset = (byte_offset(v) + on.shift) / static_cast<int64_t>(size_of(v.dtype));
+  if (from.kind == From::View)
+    return view_of(*on.storage, v.sizes, v.strides, offset, v.dtype, "program");
+  // The plan has made the memory for it: there is nothing to check.
+  on.storage->retain();
+  Tensor made = on_stand_in(on.storage, v.sizes, v.strides, v.dtype);
+  made.impl()->offset = offset;
+  return made;
+}
+
 void Runner::give_outputs(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) {
   const Graph& graph = plan_->graph();
   outputs.resize(graph.outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const ValueId id = graph.outputs[i];
-    const Value& v = graph.values[id];
-    const auto input = std::find(graph.inputs.begin(), graph.inputs.end(), id);
+    Tensor& out = outputs[i];
+    if (!out.defined()) {
+      out = output(i, inputs);
+      continue;
+    }
+    const Value& v = graph.values[graph.outputs[i]];
     const OnBuffer& on = on_[v.buffer];
     const int64_t offset = (byte_offset(v) + on.shift) / static_cast<int64_t>(size_of(v.dtype));
-    Tensor& out = outputs[i];
-    const bool given = out.defined() && has_geometry(out, v);
+    const bool given = has_geometry(out, v);
     if (given && &out.storage() == on.storage && out.offset() == offset) continue;
-    Tensor made;
-    if (input != graph.inputs.end())
-      made = inputs[input - graph.inputs.begin()];
-    else
-      made = view_of(*on.storage, v.sizes, v.strides, offset, v.dtype, "program");
-    for (const Parameter& p : graph.parameters)
-      if (p.value == id) made = p.tensor;
+    Tensor made = output(i, inputs);
     if (!given) {
       out = std::move(made);
     } else {

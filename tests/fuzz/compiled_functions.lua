@@ -41,6 +41,14 @@ local RANDOM = { "%c = ml.nn.functional.dropout(%a, 0.3, flag)", "%c = %a + ml.r
 local BREAKS = { "if %a:sum():item() > 0 then %c = %a + 1 else %c = %a - 1 end", "calls = calls + 1 %c = %a * calls",
   "log[#log + 1] = #log %c = %a", "%c = %a * math.floor(3.5)" }
 
+-- What reads elements: a function with one runs by parts.
+local READS = { "if %a:sum():item() > 0 then %c = %a + 1 else %c = %a - 1 end",
+  "%c = %a * %b:mean():item()", "calls = math.floor(%a:sum():item() * 8) %c = %a + calls",
+  "%t[1] = %a[1]:tolist()[1]", "%c = %b * %a:tolist()[1][1]", "%c = %a + #tostring(%b)",
+  "%c = %a * %a:masked_select(%a:gt(0)):sum()", "%c = %b * 0.5 if %a:equal(%b) then %c = %a + 2 end",
+  "%c = pcall(ml.gather, %a, 1, ml.full({ 1, 1 }, 9):long()) and %a or %b * 2",
+  "log[1] = %a:max():item() %c = %b / (log[1] + 4)", "%c = %a while %c:abs():max():item() > 0.5 do %c = %c * 0.5 end" }
+
 local function statements(random)
   local names, lines, made = { "x", "y" }, {}, 0
   local function pick(list) return list[random(#list)] end
@@ -61,8 +69,10 @@ local function statements(random)
     lines[#lines + 1] = text
   end
   local kinds = { POINTWISE, POINTWISE, POINTWISE, REDUCING, VIEWS, VIEWS, PRODUCTS, IN_PLACE, STATE, CONTROL, RANDOM }
-  local breaks = random(12) == 1
-  for _ = 1, 2 + random(10) do add(kinds[random(#kinds)]) end
+  local breaks, reads = random(12) == 1, random(3) == 1
+  for _ = 1, 2 + random(10) do
+    add(reads and random(4) == 1 and READS or kinds[random(#kinds)])
+  end
   if breaks then add(BREAKS) end
   local last = names[#names]
   local results = { last .. ", " .. name(), last, ("{ a = %s, b = { %s, 3 } }"):format(last, name()),

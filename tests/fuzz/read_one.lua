@@ -50,7 +50,13 @@ end
 local function frames(path)
   return ml.data.read_image(path, { all_frames = true, apply_exif_orientation = true })
 end
--- A program is also run, on ones of the shapes that it takes, where they are small.
+-- The gradients of what a program with a backward pass gives.
+local function differentiate(results)
+  for _, y in ipairs(results) do
+    if y.requires_grad then y:sum():backward() end
+  end
+end
+-- A program is also run, on ones of the shapes that it takes, where they are small; twice, as it may have state.
 local function run_program(path)
   local program = ml.load(path)
   local inputs, room = {}, 1 << 16
@@ -63,9 +69,15 @@ local function run_program(path)
     end
     inputs[i] = ml.ones(sizes, { dtype = input.dtype })
   end
-  local results = table.pack(pcall(program._handle.run, program._handle, table.unpack(inputs)))
-  if results[1] then return results end
-  if results[2]:find "attempt to " or results[2]:find "bad argument" then error(results[2], 0) end
+  local ok, results = pcall(function()
+    ml.no_grad(program._handle.run, program._handle, table.unpack(inputs))
+    program:reset()
+    local made = { program._handle:run(table.unpack(inputs)) }
+    differentiate(made)
+    return made
+  end)
+  if ok then return results end
+  if results:find "attempt to " or results:find "bad argument" then error(results, 0) end
   return nil
 end
 local readers = { mlp = run_program, pt = load, npy = load, npz = load, safetensors = load, t7 = load,

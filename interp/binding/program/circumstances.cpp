@@ -5,6 +5,7 @@
 #include "autograd/anomaly.h"
 #include "autograd/autocast.h"
 #include "interp/state/interrupt.h"
+#include "tensor/program/parts/deferred_call.h"
 #include "tensor/runtime/backend.h"
 #include "tensor/runtime/modes.h"
 
@@ -58,6 +59,7 @@ bool Circumstances::hold() const {
 
 const char* Circumstances::refusal(lua_State* L) {
   if (execution.capture != nullptr) return "it is called where ops are captured already";
+  if (program::deferral != nullptr) return "it is called inside a function that runs by parts";
   if (execution.vmap != 0) return "it is called inside vmap";
   if (anomaly_mode != Anomaly::Ignore) return "anomaly detection is on";
   if (!all_modes([](const Autocast* mode) { return mode != nullptr; }))

@@ -7,6 +7,8 @@
 
 #include "autograd/tape.h"
 #include "interp/binding/program/program_module.h"
+#include "tensor/program/apart.h"
+#include "tensor/program/parts/deferred_call.h"
 #include "tensor/program/same.h"
 
 namespace moonlet::binding {
@@ -17,8 +19,22 @@ bool Entry::watched_hold() const {
   });
 }
 
+namespace {
+
+// The userdata at a stack index, or null.
+Compiled* marked_compiled(lua_State* L, int index) {
+  auto* const compiled = static_cast<Compiled*>(lua_touserdata(L, index));
+  // A light userdata has no length.
+  if (compiled == nullptr || lua_rawlen(L, index) != sizeof(Compiled)) return nullptr;
+  return compiled->mark == Compiled::kMark ? compiled : nullptr;
+}
+
+}  // namespace
+
 Compiled& compiled_at(lua_State* L, int index) {
-  return *static_cast<Compiled*>(luaL_checkudata(L, index, Compiled::kName));
+  Compiled* const compiled = marked_compiled(L, index);
+  if (compiled == nullptr) luaL_typeerror(L, index, Compiled::kName);
+  return *compiled;
 }
 
 void push_anchors(lua_State* L, int self, const Entry& entry) {
@@ -30,17 +46,23 @@ void push_anchors(lua_State* L, int self, const Entry& entry) {
 std::shared_ptr<Entry> Compiled::find(lua_State* L, int self, int first, int count) {
   constexpr int kSlots = 80;
   luaL_checkstack(L, kSlots, "compile");
+  lua_getiuservalue(L, self, 1);
+  const int all = lua_gettop(L);
   for (size_t i = entries.size(); i-- > 0;) {
     Entry& entry = *entries[i];
     if (!entry.circumstances.hold() ||
         !entry.arguments.matches(L, first, count, entry.snapshot, inputs))
       continue;
-    push_anchors(L, self, entry);
-    const bool holds = entry.snapshot.holds(L, -1);
-    lua_pop(L, 1);
-    if (holds && program::leaf_gradients_fit(entry.gradients, entry.known_graph()))
+    lua_rawgeti(L, all, entry.id);
+    if (entry.snapshot.holds(L, all + 1) &&
+        program::leaf_gradients_fit(entry.gradients, entry.known_graph())) {
+      lua_replace(L, all);
       return entries[i];
+    }
+    lua_settop(L, all);
   }
+  lua_pushnil(L);
+  lua_replace(L, all);
   return nullptr;
 }
 
@@ -134,10 +156,12 @@ void tell_sources(lua_State* L, int anchors, const Entry& entry) {
 
 void run_program(Compiled& self, Entry& entry) {
   self.outputs.clear();
-  if (entry.recorded)
+  if (entry.recorded) {
     entry.recorded->run(self.inputs, self.outputs, entry.numbers);
-  else
+  } else {
+    program::lend_leaf_gradients(entry.gradients, entry.runner->plan(), self.outputs);
     entry.runner->run(self.inputs, self.outputs);
+  }
   program::set_leaf_gradients(entry.gradients, self.outputs);
   ++entry.runs;
 }
@@ -146,6 +170,7 @@ void run_program(Compiled& self, Entry& entry) {
 // that has changed nothing yet is no error here: the function is to run, which may catch its own.
 enum class Outcome : uint8_t { Ran, Undone, Failed };
 Outcome run_plan(lua_State* L, Compiled& self, Entry& entry, std::string& message) {
+  program::run_deferred();  // of a function by parts that calls this one
   try {
     run_program(self, entry);
     return Outcome::Ran;
@@ -165,63 +190,87 @@ Outcome run_plan(lua_State* L, Compiled& self, Entry& entry, std::string& messag
   return Outcome::Failed;
 }
 
-// Finds a plan and what it needs beside the arguments: gradients, numbers.
-bool prepare_run(lua_State* L, Compiled& self, Entry& entry) {
+// Whether there is a plan, with what it needs beside the arguments: gradients, numbers.
+bool prepare_run(lua_State* L, Compiled& self, Entry& entry, int anchors) {
   const program::Plan* const plan = entry.plan();
   if (plan == nullptr || !entry.watched_hold()) return false;
   program::add_leaf_gradients(entry.gradients, self.inputs);
-  push_anchors(L, 1, entry);
-  const bool given = ask_sources(L, lua_gettop(L), entry);
-  lua_pop(L, 1);
-  return given;
+  return ask_sources(L, anchors, entry);
 }
 
-// run(compiled, ...) -> true when a plan has run in place of the function, false when none fits,
-// nil when the function is to run as it is.
-int l_run(lua_State* L) {
-  Compiled& self = compiled_at(L, 1);
-  self.matched.reset();
-  Outcome outcome = Outcome::Undone;
-  bool found = false, eager = false;
-  if (!self.entries.empty() && Circumstances::refusal(L) == nullptr) {
-    self.matched = self.find(L, 1, 2, lua_gettop(L) - 1);
-    found = self.matched != nullptr && self.matched->state == Entry::State::Ready &&
-            prepare_run(L, self, *self.matched);
-    eager = self.matched != nullptr && self.matched->state == Entry::State::Eager;
-    std::string message;
-    if (found) outcome = run_plan(L, self, *self.matched, message);
-    if (outcome == Outcome::Failed) {
-      push_string(L, message);
-      return lua_error(L);
-    }
-    if (outcome == Outcome::Ran && self.matched->sources != 0) {
-      const std::shared_ptr<Entry> ran = self.matched;
-      push_anchors(L, 1, *ran);
-      tell_sources(L, lua_gettop(L), *ran);
-      lua_pop(L, 1);
-    }
-  }
-  if (outcome != Outcome::Ran) self.inputs.clear();
-  if (eager || (found && outcome == Outcome::Undone))
-    lua_pushnil(L);
-  else
-    lua_pushboolean(L, outcome == Outcome::Ran);
-  return 1;
-}
-
-// take(compiled, ...) -> the results of the plan that has run, with the same arguments.
-int l_take(lua_State* L) {
-  Compiled& self = compiled_at(L, 1);
-  if (self.matched == nullptr || self.matched->plan() == nullptr) return 0;
-  const int count = lua_gettop(L) - 1;
-  // Finalizers may run while results are made, and call the function again.
-  const std::shared_ptr<Entry> matched = self.matched;
-  const Entry& entry = *matched;
-  push_anchors(L, 1, entry);
+// Pushes the results of the plan that has run, with the arguments of the call from `first` on.
+int give_results(lua_State* L, Compiled& self, const Entry& entry, int anchors, int first,
+                 int count) {
   const std::vector<Tensor> inputs = std::exchange(self.inputs, {});
   std::vector<Tensor> outputs = std::exchange(self.outputs, {});
   const program::Graph* const graph = entry.recorded ? nullptr : &entry.plan()->graph();
-  return entry.results.push(L, -1, 2, count, inputs, graph, outputs);
+  try {
+    return entry.results.push(L, anchors, first, count, inputs, graph, outputs);
+  } catch (const std::exception& e) {
+    // Where memory runs out, a call is run again; but what others see must not be done twice.
+    if (entry.repeatable) throw;
+    push_exception(L, e);
+  }
+  return lua_error(L);
+}
+
+// Behind the function, should it yield.
+int l_called(lua_State* L, int /*status*/, lua_KContext /*context*/) { return lua_gettop(L); }
+
+// The call of a compiled function. Upvalues: 1 its Compiled, 2 missed(state, eager, ...), which
+// gets what no plan answers (`eager` says that the function is to run as it is), 3 its state.
+// Stack: the object, the arguments.
+constexpr int kCore = lua_upvalueindex(1), kMissed = lua_upvalueindex(2),
+              kState = lua_upvalueindex(3);
+
+int call_missed(lua_State* L, int count, bool eager) {
+  luaL_checkstack(L, count + 4, "compile");
+  lua_settop(L, count + 1);
+  lua_pushvalue(L, kMissed);
+  lua_replace(L, 1);
+  lua_pushvalue(L, kState);
+  lua_pushboolean(L, eager);
+  if (count > 0) lua_rotate(L, 2, 2);
+  lua_callk(L, count + 2, LUA_MULTRET, 0, l_called);
+  return lua_gettop(L);
+}
+
+int l_call(lua_State* L) {
+  Compiled& self = compiled_at(L, kCore);
+  self.matched.reset();
+  const int count = lua_gettop(L) - 1;
+  if (self.entries.empty() || Circumstances::refusal(L) != nullptr)
+    return call_missed(L, count, false);
+  // Held, as functions and finalizers that run meanwhile may call the function again.
+  const std::shared_ptr<Entry> matched = self.find(L, kCore, 2, count);
+  const int anchors = lua_gettop(L);
+  bool eager = matched != nullptr && matched->state == Entry::State::Eager;
+  Outcome outcome = Outcome::Undone;
+  if (matched != nullptr && matched->state == Entry::State::Ready &&
+      prepare_run(L, self, *matched, anchors)) {
+    std::string message;
+    outcome = run_plan(L, self, *matched, message);
+    if (outcome == Outcome::Failed) push_string(L, message);
+    eager = outcome == Outcome::Undone;
+  }
+  if (outcome == Outcome::Ran) {
+    tell_sources(L, anchors, *matched);
+    return give_results(L, self, *matched, anchors, 2, count);
+  }
+  self.inputs.clear();
+  if (outcome == Outcome::Failed) return lua_error(L);
+  self.matched = matched;
+  return call_missed(L, count, eager);
+}
+
+// caller(compiled, missed, state) -> the function that calls it.
+int l_caller(lua_State* L) {
+  compiled_at(L, 1);
+  luaL_checktype(L, 2, LUA_TFUNCTION);
+  luaL_checktype(L, 3, LUA_TTABLE);
+  lua_settop(L, 3);
+  lua_pushcclosure(L, op_guard<l_call>, 3);
+  return 1;
 }
 
 const char* name(Entry::State state) {
@@ -232,13 +281,21 @@ const char* name(Entry::State state) {
   }
 }
 
+void push_strings(lua_State* L, const std::vector<std::string>& all) {
+  lua_createtable(L, static_cast<int>(all.size()), 0);
+  for (size_t i = 0; i < all.size(); ++i) {
+    push_string(L, all[i]);
+    lua_rawseti(L, -2, static_cast<lua_Integer>(i) + 1);
+  }
+}
+
 void set_integer(lua_State* L, const char* key, size_t value) {
   lua_pushinteger(L, static_cast<lua_Integer>(value));
   lua_setfield(L, -2, key);
 }
 
 // info(compiled) -> an array of tables, an entry each: state, reason, ops, steps, runs, guards,
-// graph as text.
+// graph as text; of a plan `fused` and `apart`, lines about what was fused and what was not.
 int l_info(lua_State* L) {
   const Compiled& self = compiled_at(L, 1);
   lua_createtable(L, static_cast<int>(self.entries.size()), 0);
@@ -256,6 +313,10 @@ int l_info(lua_State* L) {
     if (plan != nullptr) {
       set_integer(L, "steps", plan->steps().size());
       set_integer(L, "bytes", static_cast<size_t>(plan->arena_bytes()));
+      push_strings(L, program::fused_of(*plan));
+      lua_setfield(L, -2, "fused");
+      push_strings(L, program::apart_of(*plan));
+      lua_setfield(L, -2, "apart");
     }
     push_string(L, program::to_string(plan ? plan->graph() : entry.graph));
     lua_setfield(L, -2, "graph");
@@ -280,8 +341,8 @@ int l_refusal(lua_State* L) {
 
 void register_programs(lua_State* L) {
   static const luaL_Reg kFunctions[] = {{"new", guard<l_new>},
-                                        {"run", op_guard<l_run>},
-                                        {"take", guard<l_take>},
+                                        {"caller", guard<l_caller>},
+                                        {"call", op_guard<l_call>},
                                         {"info", guard<l_info>},
                                         {"refusal", guard<l_refusal>},
                                         {"vary", guard<l_vary>},
@@ -291,6 +352,7 @@ void register_programs(lua_State* L) {
                                         {nullptr, nullptr}};
   lua_newtable(L);
   set_functions(L, -1, kFunctions);
+  register_parts(L);
   lua_pushinteger(L, static_cast<lua_Integer>(Compiled::kMostEntries));
   lua_setfield(L, -2, "most");
   lua_setfield(L, -3, "_compiled");

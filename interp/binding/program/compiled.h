@@ -69,14 +69,19 @@ struct Entry {
 // of which the first is the function.
 struct Compiled {
   static constexpr const char* kName = "moonlet.compiled";
+  static constexpr uint64_t kMark = 0x6d6c2d636f6d7069;
   static constexpr size_t kMostEntries = 8;
+
+  // First, so that a userdata is known as one without a look for its metatable.
+  uint64_t mark = kMark;
 
   std::vector<std::shared_ptr<Entry>> entries;  // the oldest first
   std::shared_ptr<Entry> matched;               // by the last call
   int next_id = 1;
   std::vector<Tensor> inputs, outputs;  // of the call that runs
 
-  // The newest whose guards hold, or null; `inputs` has the tensors of the arguments then.
+  // The newest whose guards hold, or null; `inputs` has the tensors of the arguments then. Pushes
+  // its anchors, or nil.
   std::shared_ptr<Entry> find(lua_State* L, int self, int first, int count);
   void forget(lua_State* L, int self, int id);
 };

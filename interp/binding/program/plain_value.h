@@ -39,17 +39,29 @@ inline PlainValue plain_value(lua_State* L, int index) {
   }
 }
 
-// Whether the value at a stack index is that one: as a comparison of `plain_value`, in fewer calls.
-inline bool is_value(lua_State* L, int index, const PlainValue& value) {
+// Whether the value at a stack index is that one, which has no address of its own.
+inline bool is_value_without_address(lua_State* L, int index, const PlainValue& value) {
   using Kind = PlainValue::Kind;
   switch (value.kind) {
-    case Kind::String:
-    case Kind::Object: return std::bit_cast<uintptr_t>(lua_topointer(L, index)) == value.bits;
     case Kind::Integer:
       return lua_isinteger(L, index) != 0 &&
              static_cast<uint64_t>(lua_tointeger(L, index)) == value.bits;
+    case Kind::True:
+    case Kind::False:
+      return lua_type(L, index) == LUA_TBOOLEAN &&
+             (lua_toboolean(L, index) != 0) == (value.kind == Kind::True);
+    case Kind::Number:
+      return lua_type(L, index) == LUA_TNUMBER && lua_isinteger(L, index) == 0 &&
+             std::bit_cast<uint64_t>(lua_tonumber(L, index)) == value.bits;
     default: return plain_value(L, index) == value;
   }
+}
+
+// Whether the value at a stack index is that one: as a comparison of `plain_value`, in fewer calls.
+[[gnu::always_inline]] inline bool is_value(lua_State* L, int index, const PlainValue& value) {
+  if (value.kind == PlainValue::Kind::String || value.kind == PlainValue::Kind::Object) [[likely]]
+    return std::bit_cast<uintptr_t>(lua_topointer(L, index)) == value.bits;
+  return is_value_without_address(L, index, value);
 }
 
 }  // namespace moonlet::binding

@@ -1,8 +1,12 @@
 // interp/binding/program/program.cpp: captures and programs as userdata.
 #include "interp/binding/program/program.h"
 
+#include <algorithm>
 #include <new>
 
+#include "autograd/ops.h"
+#include "autograd/program/exported.h"
+#include "autograd/tape.h"
 #include "interp/binding/arg_reader.h"
 #include "interp/binding/io.h"
 #include "interp/binding/tensor/tensor_userdata.h"
@@ -10,6 +14,8 @@
 #include "interp/state/entry.h"
 #include "interp/state/state.h"
 #include "tensor/program/capture.h"
+#include "tensor/program/captured_call.h"
+#include "tensor/program/overwritten.h"
 #include "tensor/program/program.h"
 #include "tensor/program/program_data.h"
 #include "tensor/program/shapes/dynamic.h"
@@ -21,13 +27,50 @@ namespace {
 constexpr const char* kGraphName = "moonlet.CapturedGraph";
 constexpr const char* kProgramName = "moonlet.ProgramHandle";
 
+// What a capture has seen.
+struct Captured {
+  program::Graph graph;
+  std::string gradients;                          // with gradients: ProgramData::gradients
+  std::vector<std::pair<int32_t, Tensor>> state;  // by parameter: what it was before it changed
+};
+
 // A program, and the memory of its runs in this interpreter.
 struct ProgramCell {
-  explicit ProgramCell(Program from) : program(std::move(from)), context(program) {}
+  explicit ProgramCell(Program from) : program(std::move(from)), context(program) { record(); }
+  bool has_gradients() const { return !program.data().gradients.empty(); }
+  void record();
+
   Program program;
   Program::Context context;
+  std::shared_ptr<program::RecordedProgram> recorded;  // of a program with gradients
+  std::vector<bool> trained;                           // by parameter: whether it gets gradients
   std::vector<Tensor> inputs, outputs;
 };
+
+// The program with gradients runs on the same parameters and state.
+void ProgramCell::record() {
+  if (!has_gradients()) return;
+  const program::ProgramData& data = program.data();
+  const auto state = context.state();
+  std::vector<Tensor> parameters;
+  for (const program::Parameter& p : data.graph.parameters) {
+    const auto own = std::find_if(state.begin(), state.end(),
+                                  [&](const auto& each) { return each.first == p.name; });
+    parameters.push_back(own == state.end() ? p.tensor : own->second);
+  }
+  recorded = program::program_with_gradients(data, std::move(parameters));
+  trained = program::parameters_with_gradients(recorded->graphs());
+}
+
+// Parameters of a file get gradients as those did that it was made of.
+void require_gradients(ProgramCell& cell) {
+  if (!cell.has_gradients()) return;
+  const std::vector<program::Parameter>& all = cell.recorded->graphs().forward.parameters;
+  for (size_t i = 0; i < all.size(); ++i) {
+    Tensor t = all[i].tensor;
+    if (cell.trained[i] && !t.requires_grad()) set_requires_grad(t, true);
+  }
+}
 
 template <class T>
 int l_collect(lua_State* L) {
@@ -111,28 +154,70 @@ void name_parameters(lua_State* L, int index, program::Capture& capture) {
   }
 }
 
-// capture(f, inputs, names) -> graph: calls f() while its ops are written down. What it returns are
-// tensors, the outputs.
+// Gives tensors from outside back what they held before a capture, when it ends.
+struct RestoreChanged {
+  const program::Capture& capture;
+  ~RestoreChanged() {
+    for (const program::Capture::Changed& each : capture.changed())
+      program::copy_storage(each.now, each.before);
+  }
+};
+
+// What its parameters that change were before.
+void keep_state(const program::Capture& capture, Captured& out) {
+  for (size_t i = 0; i < out.graph.parameters.size(); ++i) {
+    const Tensor& t = out.graph.parameters[i].tensor;
+    for (const program::Capture::Changed& each : capture.changed())
+      if (&each.now.storage() == &t.storage())
+        out.state.emplace_back(static_cast<int32_t>(i),
+                               alias(each.before, t.sizes(), t.strides(), t.offset()));
+  }
+}
+
+// capture(f, inputs, names, gradients) -> captured: calls f() while its ops are written down. What
+// it returns are tensors, the outputs. What f changes is as before afterwards.
 int l_capture(lua_State* L) {
-  lua_settop(L, 3);
+  lua_settop(L, 4);
+  const bool gradients = lua_toboolean(L, 4) != 0;
   if (execution.capture != nullptr)
     fail("export: another function is being captured, and this one runs inside of it");
   program::Capture capture;
+  const RestoreChanged restore{capture};
+  capture.keep_changed();
   capture.locate = [L] { return script_line(L); };
   for (const Tensor& each : tensors_argument(L, 2, "export")) capture.add_input(each);
   name_parameters(L, 3, capture);
+  std::vector<Tensor> results;
   {
     const program::CaptureScope scope(capture);
     lua_pushvalue(L, 1);
     lua_call(L, 0, LUA_MULTRET);
-    for (int i = 4; i <= lua_gettop(L); ++i) capture.add_output(check_tensor(L, i, "export"));
+    for (int i = 5; i <= lua_gettop(L); ++i) results.push_back(check_tensor(L, i, "export"));
+    if (gradients) results = program::results_apart(capture, results);
+    for (const Tensor& each : results) capture.add_output(each);
   }
   if (capture.stopped()) {
     const std::string& at = capture.stopped_at();
     fail("export: ", *capture.stopped(), at.empty() ? "" : text(" at ", at),
          ", so that no program gives the same for all inputs");
   }
-  push_new<program::Graph>(L, kGraphName, capture.take());
+  // Memory that f itself takes and fills is the program's.
+  const std::vector<Tensor> adopted = program::adopt_overwritten(
+      capture.graph(), [&](const Tensor& t) { return capture.is_named(t); });
+  Captured captured;
+  if (gradients) {
+    program::Exported exported = program::export_gradients(capture, results);
+    captured.graph = std::move(exported.graph);
+    captured.gradients = std::move(exported.gradients);
+  } else {
+    captured.graph = capture.take();
+  }
+  keep_state(capture, captured);
+  for (const auto& [parameter, before] : captured.state)
+    check(!gradients || !captured.graph.parameters[parameter].tensor.requires_grad(),
+          "export: gradients: the function changes '", captured.graph.parameters[parameter].name,
+          "', which requires grad");
+  push_new<Captured>(L, kGraphName, std::move(captured));
   return 1;
 }
 
@@ -171,15 +256,20 @@ std::vector<std::vector<int64_t>> size_lists(lua_State* L, int index) {
 int l_make(lua_State* L) {
   lua_settop(L, 2);
   std::vector<program::Graph> graphs;
+  program::ProgramData data;
+  std::vector<std::pair<int32_t, Tensor>> state;
   const auto count = static_cast<lua_Integer>(lua_rawlen(L, 1));
   for (lua_Integer i = 1; i <= count; ++i) {
     lua_rawgeti(L, 1, i);
-    graphs.push_back(*static_cast<program::Graph*>(luaL_checkudata(L, -1, kGraphName)));
+    const auto& captured = *static_cast<Captured*>(luaL_checkudata(L, -1, kGraphName));
+    graphs.push_back(captured.graph);
+    if (i == 1) state = captured.state;
+    if (i == 1) data.gradients = captured.gradients;
     lua_pop(L, 1);
   }
-  program::ProgramData data;
   check(!graphs.empty(), "export: a graph is missing");
   data.graph = graphs[0];
+  for (const auto& [parameter, before] : state) data.graph.parameters[parameter].tensor = before;
   data.default_dtype = execution.default_dtype;
   push_field(L, 2, "input_names");
   data.input_names = texts_argument(L, -1, "export");
@@ -195,15 +285,55 @@ int l_make(lua_State* L) {
     data.notes.emplace(text_argument(L, -2, "export"), text_argument(L, -1, "export"));
     lua_pop(L, 1);
   }
-  push_new<ProgramCell>(L, kProgramName, named("export", [&] { return Program(std::move(data)); }));
+  push_new<ProgramCell>(L, kProgramName,
+                        named("export", [&] { return ProgramCell(Program(std::move(data))); }));
   return 1;
 }
 
 int l_load(lua_State* L) {
   const std::string path = path_argument(L, 1, "load");
   Program loaded = Program::load(path, luaL_optinteger(L, 2, 0));
-  push_new<ProgramCell>(L, kProgramName, std::move(loaded));
+  try {
+    require_gradients(push_new<ProgramCell>(L, kProgramName, std::move(loaded)));
+  } catch (const OutOfMemory&) {
+    throw;
+  } catch (const Error& e) {
+    fail("load: '", path, "': ", e.what());
+  }
   return 1;
+}
+
+// What would get a gradient otherwise, and gets none here, is an error and not a zero.
+void check_gradients(const ProgramCell& cell) {
+  const program::RecordedGraphs& graphs = cell.recorded->graphs();
+  const auto require = [&](const Tensor& t, program::Given given, const std::string& name) {
+    if (t.requires_grad() && graphs.target(given) == program::kNone)
+      fail("program: ", name,
+           " requires grad, and was exported without; detach it, or export with ",
+           "an example that requires grad");
+  };
+  for (size_t i = 0; i < cell.inputs.size(); ++i)
+    require(cell.inputs[i], {false, static_cast<int>(i)}, text("input ", i + 1));
+  for (size_t i = 0; i < graphs.parameters.size(); ++i)
+    require(graphs.parameters[i], {true, static_cast<int>(i)},
+            text("'", graphs.forward.parameters[i].name, "'"));
+}
+
+// On the tape.
+void run_recorded(ProgramCell& cell) {
+  if (execution.vmap != 0)
+    fail("program: a program with gradients does not run inside vmap; give it the whole batch");
+  if (execution.capture != nullptr) program::stop_capture("a program", "runs in it");
+  for (const auto& each : cell.program.inputs())
+    check(!each.changed, "program: a program with gradients that changes its inputs runs under ",
+          "no_grad alone");
+  check_gradients(cell);
+  cell.context.check(cell.inputs);
+  const program::Graph& graph = cell.recorded->graphs().forward;
+  for (size_t i = 0; i < cell.inputs.size(); ++i)
+    if (is_contiguous(cell.inputs[i].sizes(), graph.values[graph.inputs[i]].strides))
+      cell.inputs[i] = contiguous(cell.inputs[i]);
+  cell.recorded->run(cell.inputs, cell.outputs);
 }
 
 // program:run(tensor, ...) -> tensor, ...
@@ -214,7 +344,10 @@ int l_run(lua_State* L) {
   for (int i = 0; i < count; ++i) cell.inputs.push_back(check_tensor(L, i + 2, "program"));
   cell.outputs.clear();
   try {
-    cell.context.run(cell.inputs, cell.outputs);
+    if (cell.recorded && grad_enabled())
+      run_recorded(cell);
+    else
+      cell.context.run(cell.inputs, cell.outputs);
   } catch (const OutOfMemory&) {
     throw;
   } catch (const Error& e) {
@@ -233,7 +366,7 @@ int l_run(lua_State* L) {
 int l_save(lua_State* L) {
   ProgramCell& cell = check_program(L, 1);
   const std::string path = path_argument(L, 2, "save");
-  cell.program.save(path, lua_isnoneornil(L, 3) ? "" : text_argument(L, 3, "save"));
+  cell.context.save(path, lua_isnoneornil(L, 3) ? "" : text_argument(L, 3, "save"));
   return 0;
 }
 
@@ -256,7 +389,9 @@ int push_descriptions(lua_State* L, const std::vector<Program::Description>& lis
   lua_createtable(L, static_cast<int>(list.size()), 0);
   for (size_t i = 0; i < list.size(); ++i) {
     const Program::Description& each = list[i];
-    lua_createtable(L, 0, 4);
+    lua_createtable(L, 0, 5);
+    lua_pushboolean(L, each.changed);
+    lua_setfield(L, -2, "changed");
     push_string(L, each.name);
     lua_setfield(L, -2, "name");
     push_string(L, name(each.dtype));
@@ -292,7 +427,29 @@ int l_set_parameter(lua_State* L) {
   ProgramCell& cell = check_program(L, 1);
   const std::string name = text_argument(L, 2, "set_parameter");
   cell.program.set_parameter(name, check_tensor(L, 3, "set_parameter"));
+  cell.record();
   return 0;
+}
+
+int l_state(lua_State* L) {
+  const auto state = check_program(L, 1).context.state();
+  lua_createtable(L, 0, static_cast<int>(state.size()));
+  for (const auto& [name, tensor] : state) {
+    push_string(L, name);
+    push_tensor(L, tensor);
+    lua_rawset(L, -3);
+  }
+  return 1;
+}
+
+int l_reset(lua_State* L) {
+  check_program(L, 1).context.reset();
+  return 0;
+}
+
+int l_has_gradients(lua_State* L) {
+  lua_pushboolean(L, check_program(L, 1).has_gradients());
+  return 1;
 }
 
 int l_notes(lua_State* L) {
@@ -331,6 +488,9 @@ int open_programs(lua_State* L) {
                                       {"outputs", guard<l_outputs>},
                                       {"parameters", guard<l_parameters>},
                                       {"set_parameter", guard<l_set_parameter>},
+                                      {"state", guard<l_state>},
+                                      {"reset", op_guard<l_reset>},
+                                      {"has_gradients", guard<l_has_gradients>},
                                       {"notes", guard<l_notes>},
                                       {nullptr, nullptr}};
   static const luaL_Reg kFunctions[] = {{"capture", guard<l_capture>},
@@ -339,7 +499,7 @@ int open_programs(lua_State* L) {
                                         {nullptr, nullptr}};
   luaL_requiref(L, "moonlet", luaopen_moonlet, 0);
   lua_pop(L, 1);
-  add_type<program::Graph>(L, kGraphName, kNone);
+  add_type<Captured>(L, kGraphName, kNone);
   add_type<ProgramCell>(L, kProgramName, kMethods);
   lua_newtable(L);
   set_functions(L, -1, kFunctions);

@@ -264,8 +264,9 @@ bool Snapshot::add(lua_State* L, int anchors, int value, std::string name) {
   return walk.waiting.empty() && slots_.size() <= kMostValues;
 }
 
-bool Snapshot::slot_holds(lua_State* L, int index, const Slot& slot) const {
-  if (slot.is_free) return lua_type(L, index) == LUA_TNUMBER;
+inline bool Snapshot::slot_holds(lua_State* L, int index, const Slot& slot) const {
+  if (slot.is_free) [[unlikely]]
+    return lua_type(L, index) == LUA_TNUMBER;
   if (slot.tensor < 0) return is_value(L, index, slot.value);
   const Tensor* t = tensor_cell(L, index);
   return t != nullptr && std::bit_cast<uintptr_t>(t->impl()) == slot.value.bits &&
@@ -276,18 +277,20 @@ bool Snapshot::slot_holds(lua_State* L, int index, const Slot& slot) const {
 bool Snapshot::table_holds(lua_State* L, const Frame& frame) {
   failed_slot_ = -1;
   if (metatable_of(L, -1) != frame.metatable) return false;
-  int i = 0;
+  const Slot* const first = slots_.data() + frame.first;
+  const Slot* const end = first + frame.count;
+  const Slot* slot = first;
   lua_pushnil(L);
-  while (lua_next(L, -2) != 0) {
-    failed_slot_ = i;
-    const bool fits = i < frame.count && is_value(L, -2, slots_[frame.first + i].key) &&
-                      slot_holds(L, -1, slots_[frame.first + i]);
-    lua_pop(L, fits ? 1 : 2);
-    if (!fits) return false;
-    ++i;
+  for (; lua_next(L, -2) != 0; ++slot) {
+    if (slot == end || !is_value(L, -2, slot->key) || !slot_holds(L, -1, *slot)) {
+      failed_slot_ = static_cast<int>(slot - first);
+      lua_pop(L, 2);
+      return false;
+    }
+    lua_pop(L, 1);
   }
-  failed_slot_ = i;
-  return i == frame.count;
+  failed_slot_ = static_cast<int>(slot - first);
+  return slot == end;
 }
 
 // The object lies on top.

@@ -5,6 +5,7 @@
 
 #include "autograd/tape.h"
 #include "interp/binding/arg_reader.h"
+#include "interp/binding/program/program_module.h"
 #include "interp/binding/tensor/complex_number.h"
 #include "interp/binding/tensor/index.h"
 #include "interp/binding/tensor/shape.h"
@@ -320,6 +321,7 @@ int l_item(lua_State* L) {
   const Tensor& x = check_tensor(L, 1, "item");
   if (x.numel() != 1) fail("item: one element is expected, got shape ", x.sizes());
   program::note_values_read("item");
+  collect_dropped(L);
   return push_result(L, element(on_host(x), 0));
 }
 
@@ -341,6 +343,7 @@ int64_t push_nested(lua_State* L, const Tensor& host, int depth, int64_t at) {
 
 int l_totable(lua_State* L) {
   program::note_values_read("tolist");
+  collect_dropped(L);
   push_nested(L, on_host(check_tensor(L, 1, "totable")), 0, 0);
   return 1;
 }

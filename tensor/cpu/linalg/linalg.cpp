@@ -1,5 +1,6 @@
 // tensor/cpu/linalg/linalg.cpp: the CPU kernels of the product ops.
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -163,6 +164,21 @@ void linalg_cross(const Tensor& x, const Tensor& other, int64_t dim, Tensor& y) 
   });
 }
 
+namespace {
+
+// The rows of a contiguous result as the bias. What a copy would move as one piece is copied here,
+// since the plan of the copy takes longer.
+void start_rows(const Tensor& bias, int64_t rows, Tensor& y) {
+  const auto bytes = static_cast<size_t>(bias.numel()) * size_of(y.dtype());
+  if (static_cast<size_t>(rows) * bytes > thresholds::pointwise::kPieceBytes ||
+      !bias.is_contiguous() || bias.dtype() != y.dtype() || bytes == 0)
+    return start_from(bias, 1, y);
+  char* to = y.raw();
+  for (int64_t row = 0; row < rows; ++row, to += bytes) std::memcpy(to, bias.raw(), bytes);
+}
+
+}  // namespace
+
 void linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y) {
   const int64_t in = weight.size(1), out = weight.size(0);
   with_contiguous(y, [&](Tensor& whole) {
@@ -172,7 +188,7 @@ void linear(const Tensor& x, const Tensor& weight, const Tensor& bias, Tensor& y
     const Matrix left =
         flat ? matrix_of(source) : Matrix{source.raw(), rows, in, std::max<int64_t>(in, 1), 1};
     const Matrix result{whole.raw(), rows, out, std::max<int64_t>(out, 1), 1};
-    if (bias.defined()) start_from(bias, 1, whole);
+    if (bias.defined()) start_rows(bias, rows, whole);
     gemm(y.dtype(), 1, left, transposed(matrix_of(weight)), bias.defined() ? 1 : 0, result);
   });
 }

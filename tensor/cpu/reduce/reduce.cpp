@@ -102,14 +102,20 @@ void run_loops(F f, const Tensor& x, const Dims& dims, Tensor& y, const Finish& 
   reduce_dims(Loops<F>(f, x.dtype()), x, dims, y, finish);
 }
 
-// A fold in C, into which other dtypes than 16-bit floats are converted.
+// Calls run(reducer, finish) for a fold in C, into which other dtypes than 16-bit floats are
+// converted.
+template <class C, class Run>
+void with_fold(Fold kind, DType from, const Finish& finish, Run&& run) {
+  if constexpr (std::is_same_v<C, float>) {
+    if (from == DType::BFloat16) return run(Loops<Fast<bfloat16>>({kind}, from), finish);
+    if (from == DType::Float16) return run(Loops<Fast<half>>({kind}, from), finish);
+  }
+  run(Loops<Fast<C>>({kind}, from), finish);
+}
 template <class C>
 void run_fold(Fold kind, const Tensor& x, const Dims& dims, Tensor& y, const Finish& finish = {}) {
-  if constexpr (std::is_same_v<C, float>) {
-    if (x.dtype() == DType::BFloat16) return run_loops(Fast<bfloat16>{kind}, x, dims, y, finish);
-    if (x.dtype() == DType::Float16) return run_loops(Fast<half>{kind}, x, dims, y, finish);
-  }
-  run_loops(Fast<C>{kind}, x, dims, y, finish);
+  with_fold<C>(kind, x.dtype(), finish,
+               [&](const Reducer& r, const Finish& f) { reduce_dims(r, x, dims, y, f); });
 }
 
 template <class Op, class T, class A = T>
@@ -134,17 +140,22 @@ Finish divided_by(std::optional<int64_t> count) {
   return each<A>([by = static_cast<Real>(*count)](A v) { return v / by; });
 }
 
-// The sum, divided by `count` if there is one.
-void sum_of(const Tensor& x, const Dims& dims, Tensor& y, std::optional<int64_t> count) {
-  if (y.dtype() == DType::Bool) return run_plain<TruthOf<false>, bool>(x, dims, y);
-  visit_compute(y.dtype(), [&]<class C>() {
+// Calls run(reducer, finish) for the sum, divided by `count` if there is one.
+template <class Run>
+void with_sum(DType from, DType to, std::optional<int64_t> count, Run&& run) {
+  if (to == DType::Bool) return run(Loops<Plain<bool, bool, TruthOf<false>>>({}, from), Finish());
+  visit_compute(to, [&]<class C>() {
     if constexpr (std::is_integral_v<C>)
-      run_fold<C>(Fold::Sum, x, dims, y);
+      with_fold<C>(Fold::Sum, from, {}, run);
     else if constexpr (is_complex_v<C>)
-      run_loops(Plain<C, C, SumOf<C>>{}, x, dims, y, divided_by<C>(count));
+      run(Loops<Plain<C, C, SumOf<C>>>({}, from), divided_by<C>(count));
     else
-      run_fold<C>(Fold::Sum, x, dims, y, divided_by<C>(count));
+      with_fold<C>(Fold::Sum, from, divided_by<C>(count), run);
   });
+}
+void sum_of(const Tensor& x, const Dims& dims, Tensor& y, std::optional<int64_t> count) {
+  with_sum(x.dtype(), y.dtype(), count,
+           [&](const Reducer& r, const Finish& f) { reduce_dims(r, x, dims, y, f); });
 }
 
 void product_of(const Tensor& x, const Dims& dims, Tensor& y) {
@@ -157,14 +168,19 @@ void product_of(const Tensor& x, const Dims& dims, Tensor& y) {
   });
 }
 
+template <class Run>
+void with_extreme(DType from, bool largest, Run&& run) {
+  if (contains(kSmallIntegers, from))
+    return visit<kSmallIntegers>(
+        from, [&]<class T>() { run(Loops<SmallExtreme<T>>({largest}, from), Finish()); });
+  const Fold kind = largest ? Fold::Max : Fold::Min;
+  visit_compute<dtypes::boolean | dtypes::real>(
+      from, [&]<class C>() { with_fold<C>(kind, from, {}, run); });
+}
 void extreme(const Tensor& x, const Dims& dims, Tensor& y, bool largest) {
   if (x.numel() == 0) return;
-  if (contains(kSmallIntegers, x.dtype()))
-    return visit<kSmallIntegers>(
-        x.dtype(), [&]<class T>() { run_loops(SmallExtreme<T>{largest}, x, dims, y); });
-  const Fold kind = largest ? Fold::Max : Fold::Min;
-  visit_compute<dtypes::boolean | dtypes::real>(x.dtype(),
-                                                [&]<class C>() { run_fold<C>(kind, x, dims, y); });
+  with_extreme(x.dtype(), largest,
+               [&](const Reducer& r, const Finish& f) { reduce_dims(r, x, dims, y, f); });
 }
 
 // Both extremes of each row of x, as many rows as there are results, in one pass.
@@ -302,6 +318,18 @@ void norm_of(const Tensor& x, double p, const Dims& dims, Tensor& y) {
 }
 
 }  // namespace
+
+std::unique_ptr<RunFold> run_fold_of(std::string_view op, DType from, DType to, int64_t numel) {
+  std::unique_ptr<RunFold> out;
+  const auto keep = [&]<class R>(const R& reducer, const Finish& finish) {
+    out = std::make_unique<RunFold>(std::make_unique<R>(reducer), finish, numel);
+  };
+  if (op == "sum" || op == "mean")
+    with_sum(from, to, op == "mean" ? std::optional(numel) : std::nullopt, keep);
+  else if (op == "amax" || op == "amin")
+    with_extreme(from, op == "amax", keep);
+  return out;
+}
 
 void sum(const Tensor& x, const Dims& dim, bool, std::optional<DType>, Tensor& y) {
   sum_of(x, dim, y, std::nullopt);

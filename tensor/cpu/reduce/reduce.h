@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string_view>
 
 #include "tensor/core/tensor.h"
 #include "tensor/cpu/common/thresholds.h"
@@ -75,6 +76,27 @@ using Finish = std::function<void(void* acc, int64_t n)>;
 // the same for any number of threads. Expanded dims are not read again and again.
 void reduce_dims(const Reducer& r, const Tensor& x, const Dims& dims, Tensor& y,
                  const Finish& finish = {});
+
+// The reduction of all of some elements that lie one behind the other, as reduce_dims computes it,
+// for callers that have them a part at a time: run by run, and the runs joined at the end.
+class RunFold {
+ public:
+  RunFold(std::unique_ptr<Reducer> reducer, Finish finish, int64_t numel);
+  // Of the results of all runs, which the caller keeps.
+  int64_t bytes() const;
+  // The elements [first, first + count) at x; whole runs but for the last of all.
+  void add(const char* x, int64_t first, int64_t count, char* runs) const;
+  // Joins the runs into y, one element.
+  void finish(char* runs, Tensor& y) const;
+
+ private:
+  const std::unique_ptr<Reducer> reducer_;
+  const Finish finish_;
+  const int64_t numel_;
+};
+// That of "sum", "mean", "amax" or "amin" of so many elements, from one dtype to another; null for
+// another op.
+std::unique_ptr<RunFold> run_fold_of(std::string_view op, DType from, DType to, int64_t numel);
 
 // x with one element along each expanded dim of `dims`, and how often it stands there.
 struct Unexpanded {

@@ -33,6 +33,8 @@ struct Block {
   int64_t outer, n, inner;
 };
 
+int64_t runs_of(int64_t n) { return (n + kRunLength - 1) / kRunLength; }
+
 // A reducer with the sizes of its elements.
 struct Pass {
   const Reducer& r;
@@ -51,21 +53,26 @@ struct Pass {
     }
   }
 
+  // The runs of rows of n elements each, from the first to the last.
+  void all_runs(const char* x, int64_t first, int64_t last, int64_t n, char* parts) const {
+    const int64_t runs = runs_of(n);
+    parallel_for(last - first, 8, [&](int64_t begin, int64_t end) {
+      for (int64_t i = first + begin; i < first + end; ++i) {
+        const int64_t at = i % runs * kRunLength;
+        r.runs(x + (i / runs * n + at) * in, 1, std::min(kRunLength, n - at), parts + i * acc);
+      }
+    });
+  }
+
   void inner(const char* x, char* out, const Block& b) const {
-    const int64_t runs = (b.n + kRunLength - 1) / kRunLength;
+    const int64_t runs = runs_of(b.n);
     if (runs == 1) {
       return parallel_for(b.outer, grain_for(b.n / 2 + 1), [&](int64_t begin, int64_t end) {
         r.runs(x + begin * b.n * in, end - begin, b.n, out + begin * acc);
       });
     }
     Scratch parts(b.outer * runs * acc);
-    parallel_for(b.outer * runs, 8, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t at = i % runs * kRunLength;
-        r.runs(x + (i / runs * b.n + at) * in, 1, std::min(kRunLength, b.n - at),
-               parts.data() + i * acc);
-      }
-    });
+    all_runs(x, 0, b.outer * runs, b.n, parts.data());
     for (int64_t o = 0; o < b.outer; ++o) {
       join_tree(parts.data() + o * runs * acc, runs, 1);
       std::memcpy(out + o * acc, parts.data() + o * runs * acc, static_cast<size_t>(acc));
@@ -301,6 +308,25 @@ Unexpanded unexpanded(const Tensor& x, const Dims& dims) {
     sizes[d] = 1;
   }
   return {times == 1 ? x : alias(x, sizes, x.strides(), x.offset()), times};
+}
+
+RunFold::RunFold(std::unique_ptr<Reducer> reducer, Finish finish, int64_t numel)
+    : reducer_(std::move(reducer)), finish_(std::move(finish)), numel_(numel) {}
+
+int64_t RunFold::bytes() const {
+  return runs_of(numel_) * static_cast<int64_t>(size_of(reducer_->acc));
+}
+
+void RunFold::add(const char* x, int64_t first, int64_t count, char* runs) const {
+  const Pass pass(*reducer_);
+  const int64_t run = first / kRunLength;
+  pass.all_runs(x - first * pass.in, run, run + runs_of(count), numel_, runs);
+}
+
+void RunFold::finish(char* runs, Tensor& y) const {
+  Pass(*reducer_).join_tree(runs, runs_of(numel_), 1);
+  if (finish_) finish_(runs, 1);
+  store(*reducer_, runs, y);
 }
 
 int64_t reduced_count(const Tensor& x, const Dims& dims) {

@@ -5,6 +5,7 @@
 local cpptext = require "tensor.ops.gen.cpptext"
 local fill = require("tensor.ops.gen.template").fill
 local raw_op = require "tensor.ops.gen.raw_op_text"
+local run_list = require "tensor.ops.gen.run_list"
 
 local file = [[
 // Generated from $list: the ops of programs that this library runs.
@@ -43,47 +44,6 @@ const KernelTable cpu_kernels = {
 }  // namespace moonlet
 ]]
 
-local function lines_of(path)
-  local out, file_of_ops = {}, assert(io.open(path))
-  for line in file_of_ops:lines() do
-    local name = line:gsub("#.*", ""):match "^%s*([%w_]+)%s*$"
-    if name then out[#out + 1] = name end
-  end
-  file_of_ops:close()
-  return out
-end
-
--- The ops that sources of tensor/ call by themselves, in any form.
-local function called_by_tensor(root, known)
-  local out = {}
-  local list = assert(io.popen(("find '%s/tensor' -name '*.cpp' -o -name '*.h'"):format(root)))
-  for path in list:lines() do
-    local source = assert(io.open(path))
-    local text = source:read "a"
-    source:close()
-    for name in text:gmatch "raw::([%l%d_]+)" do
-      local row = known[name] or known[name:gsub("_out$", "")] or known[name:gsub("_$", "")]
-      if row then out[row.name] = true end
-    end
-    for name in text:gmatch 'find_raw_op%("([%w_]+)"%)' do out[name] = true end
-  end
-  list:close()
-  return out
-end
-
-local function wanted_ops(path, rows, root)
-  local known = {}
-  for _, row in ipairs(rows) do known[row.name] = row end
-  local wanted = called_by_tensor(root, known)
-  for _, name in ipairs(lines_of(path)) do
-    if not known[name] or known[name].kind == "composite" then
-      error(("%s: there is no op '%s' for programs"):format(path, name), 0)
-    end
-    wanted[name] = true
-  end
-  return wanted
-end
-
 local function add_family(out, rows, family, wanted)
   local struct, kernels, pointwise = cpptext.kernel_struct(family), {}, {}
   for _, row in ipairs(rows) do
@@ -102,7 +62,7 @@ local function add_family(out, rows, family, wanted)
 end
 
 return function(_, path, rows, root)
-  local wanted = wanted_ops(path, rows, root)
+  local wanted = run_list.wanted(path, rows, root)
   local includes, parts, fields, lists, ops = {}, {}, {}, {}, {}
   for _, row in ipairs(rows) do
     if wanted[row.name] and row.kind ~= "composite" then ops[#ops + 1] = raw_op(row) end

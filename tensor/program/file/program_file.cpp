@@ -20,6 +20,9 @@ namespace {
 
 // The key of the metadata that names the file of the parameters, and what it holds.
 constexpr const char* kWeightsKey = "moonlet.weights";
+// The key of the backward pass of a program with gradients. Behind that of the program, which files
+// of programs begin with.
+constexpr const char* kGradientsKey = "moonlet.program.gradients";
 
 // --- parameters ----------------------------------------------------------------------------------
 
@@ -28,11 +31,6 @@ bool is_whole(const Tensor& t) {
   return t.offset() == 0 && t.is_contiguous() &&
          t.numel() * static_cast<int64_t>(size_of(t.dtype())) ==
              static_cast<int64_t>(t.storage().bytes());
-}
-
-// The bytes of its storage.
-Tensor bytes_of_storage(const Tensor& t) {
-  return view_of(t.storage(), {static_cast<int64_t>(t.storage().bytes())}, {1}, 0, DType::UInt8);
 }
 
 std::string free_name(const std::string& wanted, const io::NamedTensors& taken) {
@@ -108,6 +106,8 @@ ProgramData read_checked(const std::string& path, io::Safetensors& file, int64_t
   if (weights != file.metadata.end())
     file.tensors = load_weights(path, weights->second, budget, max_bytes, op);
   ProgramData data = from_json(json->second, file.tensors, budget);
+  const auto gradients = file.metadata.find(kGradientsKey);
+  if (gradients != file.metadata.end()) data.gradients = std::move(gradients->second);
   check_graph(data.graph, data.default_dtype);
   check_dynamic(data);
   return data;
@@ -120,6 +120,7 @@ void save_program(const std::string& path, const ProgramData& data, const std::s
   io::NamedTensors tensors;
   const std::vector<StoredParameter> stored = store_parameters(data.graph, tensors);
   io::Metadata metadata{{kFileKey, to_json(data, stored)}};
+  if (!data.gradients.empty()) metadata.emplace(kGradientsKey, data.gradients);
   if (!weights.empty()) {
     check(is_plain_name(weights), op, ": weights go beside the program: '", weights,
           "' must be a name without a folder");

@@ -13,4 +13,7 @@ inline constexpr size_t kBlockBytes = 24576;
 // The most elements of a block. Measured: from 1024 to 4096 it hardly matters.
 inline constexpr int64_t kBlockElements = 1024;
 
+// Bytes that a thread's rows of a strip read and write: they fit the second cache.
+inline constexpr int64_t kStripBytes = 1 << 19;
+
 }  // namespace moonlet::thresholds::fusion

@@ -14,6 +14,8 @@ class LoopExecutor {
   // `addresses[i]` is that of slot i. Memory of slots may only overlap as the loop says. Throws as
   // the ops do (integer division by zero), and Interrupted.
   virtual void run(char* const* addresses) const = 0;
+  // Whether it is machine code.
+  virtual bool is_compiled() const { return false; }
 };
 
 // The best executor for the loop on its device. Throws where a device has none.

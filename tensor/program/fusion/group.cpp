@@ -56,8 +56,10 @@ class Grouping {
 
 }  // namespace
 
-std::vector<Group> group(const Graph& graph) {
-  const GraphUses uses(graph);
+std::vector<Group> group(const Graph& graph) { return group(GraphUses(graph)); }
+
+std::vector<Group> group(const GraphUses& uses) {
+  const Graph& graph = uses.graph;
   Grouping grouping(uses);
   for (size_t i = 0; i < graph.nodes.size(); ++i)
     if (!is_view(graph.nodes[i])) grouping.add(static_cast<int32_t>(i));

@@ -10,6 +10,8 @@
 
 namespace moonlet::program {
 
+struct GraphUses;
+
 // One node, or several as a loop.
 struct Group {
   std::vector<int32_t> nodes;   // in the order of the graph
@@ -21,6 +23,7 @@ struct Group {
 // of the same effect. A buffer that is in no loop's slots and used by no node alone needs no
 // memory. Buffers in the slots of one loop must lie apart.
 std::vector<Group> group(const Graph& graph);
+std::vector<Group> group(const GraphUses& uses);
 
 // The nodes of each group, by name, and loops as text.
 std::string to_string(const Graph& graph, const std::vector<Group>& groups);

@@ -147,6 +147,7 @@ class JitExecutor : public LoopExecutor {
     grain_ = std::max<int64_t>(1, cpu::grain_for(ops) / std::max<int64_t>(unit, 1));
   }
 
+  bool is_compiled() const override { return true; }
   void run(char* const* addresses) const override {
     if (loop_.numel == 0) return;
     if (rows_ * parts_ == 1) return run_units(addresses, 0, 1);

@@ -124,9 +124,6 @@ class GraphCheck {
   void check_written(const Node& node) const {
     each_written(node, [&](ValueId id) {
       check(is_made(id), "value ", id, " is written before it is made");
-      const Buffer::Kind kind = graph_.buffers[graph_.values[id].buffer].kind;
-      check(kind == Buffer::Kind::Internal, "it writes to ",
-            kind == Buffer::Kind::Input ? "an input" : "a parameter");
     });
   }
 
@@ -198,23 +195,6 @@ class GraphCheck {
 
 void check_graph(const Graph& graph, DType default_dtype) {
   GraphCheck(graph, default_dtype).check_all();
-}
-
-void check_inputs_stay(const Graph& graph) {
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    each_written(graph.nodes[i], [&](ValueId id) {
-      const BufferId buffer = graph.values[id].buffer;
-      if (graph.buffers[buffer].kind == Buffer::Kind::Internal) return;
-      for (size_t k = 0; k < graph.inputs.size(); ++k)
-        if (graph.values[graph.inputs[k]].buffer == buffer)
-          fail(node_name(graph, i), ": it writes to input ", k + 1, "; clone it before");
-      for (const Parameter& p : graph.parameters)
-        if (graph.values[p.value].buffer == buffer)
-          fail(node_name(graph, i), ": it writes to ",
-               p.name.empty() ? std::string("a tensor from outside") : "'" + p.name + "'",
-               ", which threads may share; is the module in eval mode?");
-    });
-  }
 }
 
 }  // namespace moonlet::program

@@ -9,11 +9,7 @@ namespace moonlet::program {
 // Throws Error naming the node and its op unless the graph is one that a capture could have
 // written: all numbers of values and buffers are of such that there are and were made before their
 // use, values lie in their buffers, arguments are of the kinds and number that ops take, what nodes
-// give has the dtype, sizes, strides and memory that the graph says, and neither inputs nor
-// parameters are written. Nothing is computed.
+// give has the dtype, sizes, strides and memory that the graph says. Nothing is computed.
 void check_graph(const Graph& graph, DType default_dtype);
-
-// Throws unless the graph leaves its inputs and parameters as they are.
-void check_inputs_stay(const Graph& graph);
 
 }  // namespace moonlet::program

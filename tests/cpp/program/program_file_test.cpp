@@ -330,3 +330,127 @@ TEST_CASE("no number of a file, however wrong, does harm") {
   CHECK(refused > 1000);
   CHECK(run > 0);
 }
+
+namespace {
+
+// Counts its runs in `count`, whose rows it adds to the input, and doubles the input itself.
+ProgramData counting(Tensor& count, bool changes_input) {
+  const GradModeGuard off(false);
+  Capture capture;
+  capture.keep_changed();
+  Tensor x = range({2, 3});
+  capture.add_input(x);
+  capture.name_parameter(count, "count");
+  Tensor y;
+  {
+    const CaptureScope scope(capture);
+    Tensor row = select(count, 0, 1);
+    add_(row, Scalar(1.0));
+    y = add(x, row);
+    if (changes_input) mul_(x, Scalar(2.0));
+  }
+  capture.add_output(y);
+  REQUIRE_FALSE(capture.stopped());
+  const std::vector<Capture::Changed>& changed = capture.changed();
+  REQUIRE(changed.size() == (changes_input ? 2 : 1));
+  ProgramData data;
+  data.graph = capture.take();
+  data.graph.parameters[0].tensor =
+      alias(changed[0].before, count.sizes(), count.strides(), count.offset());
+  data.input_names = data.output_names = {""};
+  return data;
+}
+
+}  // namespace
+
+TEST_CASE("each context has its state") {
+  Tensor count = zeros({2, 3});
+  const Program program(counting(count, false));
+  CHECK(program.parameters().empty());
+  REQUIRE(program.initial_state().size() == 1);
+  CHECK(program.initial_state()[0].first == "count");
+  CHECK_THROWS_WITH(Program(program).set_parameter("count", count), ContainsSubstring("is state"));
+  const Folder folder;
+  program.save(folder.path + "net.mlp");
+  const Tensor x = range({2, 3});
+  const auto after = [&](Program::Context& context, double runs) {
+    std::vector<Tensor> outputs;
+    context.run(std::vector{x}, outputs);
+    CHECK(same_bits(outputs[0], add(x, Scalar(runs))));
+  };
+  for (const Program& each : {program, Program::load(folder.path + "net.mlp")}) {
+    Program::Context one(each), other(each);
+    after(one, 1), after(one, 2), after(other, 1), after(one, 3);
+    CHECK(same_bits(select(one.state()[0].second, 0, 1), full({3}, Scalar(3.0))));
+    CHECK(same_bits(select(one.state()[0].second, 0, 0), zeros({3})));
+    CHECK(same_bits(each.initial_state()[0].second, zeros({2, 3})));
+    one.save(folder.path + "net.mlp");
+    one.reset();
+    after(one, 1), after(other, 2);
+    Program::Context later(Program::load(folder.path + "net.mlp"));
+    after(later, 4);
+  }
+  // What the capture itself has counted is not there.
+  CHECK(same_bits(select(count, 0, 1), full({3}, Scalar(1.0))));
+}
+
+TEST_CASE("threads with state of their own run one program") {
+  Tensor count = zeros({2, 3});
+  const Program program(counting(count, false));
+  std::vector<std::thread> threads;
+  std::vector<int> wrong(4);
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      Program::Context context(program);
+      std::vector<Tensor> outputs;
+      const Tensor x = range({2, 3});
+      for (int i = 1; i <= 100 * (t + 1); ++i) {
+        context.run(std::vector{x}, outputs);
+        wrong[t] += !same_bits(outputs[0], add(x, Scalar(static_cast<double>(i))));
+      }
+    });
+  for (std::thread& each : threads) each.join();
+  CHECK(wrong == std::vector<int>(4));
+}
+
+TEST_CASE("a host says where an input goes that is changed") {
+  Tensor count = zeros({2, 3});
+  const Program program(counting(count, true));
+  REQUIRE(program.inputs()[0].changed);
+  Program::Context context(program);
+  float x[6] = {0, 1, 2, 3, 4, 5}, later[6] = {}, y[6];
+  const Program::Output out[] = {{y, DType::Float32, {2, 3}}};
+  const Program::Input apart[] = {{x, DType::Float32, {2, 3}, later}};
+  context.run(apart, out);
+  CHECK((x[5] == 5 && later[5] == 10 && later[1] == 2 && y[5] == 6));
+  const Program::Input same[] = {{x, DType::Float32, {2, 3}, x}};
+  context.run(same, out);
+  CHECK((x[5] == 10 && y[5] == 7));
+  const Program::Input none[] = {{x, DType::Float32, {2, 3}}};
+  CHECK_THROWS_WITH(context.run(none, out), ContainsSubstring("Input::changed"));
+  std::vector<Tensor> outputs;
+  CHECK_THROWS_WITH(context.run(std::vector{transpose(range({3, 2}), 0, 1)}, outputs),
+                    ContainsSubstring("which the program changes, to have strides"));
+}
+
+TEST_CASE("an input without the memory that a program looks at is refused") {
+  ProgramData data;
+  Graph& graph = data.graph;
+  graph.buffers = {{Buffer::Kind::Input, {}, 4000}};
+  graph.values = {{0, DType::Float32, {4}, {1}, 0}, {0, DType::Float32, {1000}, {1}, 0}};
+  graph.inputs = {0};
+  graph.outputs = {1};
+  program::Node node;
+  node.op = find_raw_op("strided_view");
+  node.arguments = {ValueRef{0},         BoxedValue(Dims{1000}),
+                    BoxedValue(Dims{1}), BoxedValue(int64_t{0}),
+                    BoxedValue(Dims{1}), BoxedValue(int64_t{0})};
+  node.results = {ValueRef{1}};
+  graph.nodes = {node};
+  data.input_names = data.output_names = {""};
+  const Program program(std::move(data));
+  Program::Context context(program);
+  std::vector<Tensor> outputs;
+  CHECK_THROWS_WITH(context.run(std::vector{range({4})}, outputs),
+                    ContainsSubstring("has too little memory"));
+}

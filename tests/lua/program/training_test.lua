@@ -70,6 +70,32 @@ test("optimisers count their steps in compiled steps too", function()
   end
 end)
 
+test("a compiled step asks for the numbers that an eager one computes", function()
+  local expressions, numbers = require "moonlet.optim.expressions", require "moonlet.optim.numbers"
+  local group = { lr = 0.01, weight_decay = 0.1, betas = { 0.9, 0.95 }, eps = 1e-7, momentum = 0.3,
+    dampening = 0.1, nesterov = false, lr_decay = 0.1, rho = 0.8, alpha = 0.7, lambd = 1e-3, t0 = 3,
+    momentum_decay = 0.01, etas = { 0.5, 1.2 }, step_sizes = { 1e-6, 40 }, maximize = true }
+  local counts = { step = 7, eta = 0.1, mu = 0.9, mu_product = 0.5 }
+  local function alike(a, b) return a == b and math.type(a) == math.type(b) end
+  for _, source in ipairs(require("moonlet.optimizers").rows) do
+    local row, now = expressions.row(source.name), {}
+    for _, decoupled in ipairs { false, true } do
+      local options = numbers.options(group, { decoupled = decoupled })
+      local given = expressions.numbers(row, options, counts, false)
+      local want = table.pack(select(3 + #row.states, expressions.arguments(row, {}, {}, {}, given)))
+      local got = table.pack(row.asked(group, decoupled, counts, now))
+      expect.equal(got.n, want.n)
+      for i = 1, want.n do expect.truthy(alike(got[i], want[i]), source.name, row.arguments[i]) end
+      for _, name in ipairs(row.counted) do expect.truthy(alike(now[name], given[name]), name) end
+    end
+  end
+end)
+
+test("a rate that is a tensor is read before each step", function()
+  beside(mlp, stepper(function(p) return optim.Adam(p, { lr = ml.tensor(0.1) }) end), 8,
+    function(side, i) side.opt.param_groups[1].lr:fill_(0.1 / i) end)
+end)
+
 test("a scheduler changes the rate between steps, and the plan stays", function()
   local schedulers = {}
   local fast = beside(mlp, stepper(function(p) return optim.AdamW(p, { lr = 0.1 }) end), 12,
@@ -102,6 +128,22 @@ test("a rate that the function returns is watched", function()
   end, 10, function(side, i) if i == 6 then side.opt.param_groups[1].lr = 0.25 end end)
   local _, rate = fast(ml.randn(8, 4), ml.randint(3, { 8 }))
   expect.equal(rate, 0.25)
+end)
+
+test("a tape that is there at one capture and not at the next", function()
+  local net = mlp()
+  local step = stepper(function(p) return optim.SGD(p, { lr = 0.1 }) end)(net)
+  local fast, held = ml.compile(step), net(ml.ones(8, 4))
+  for i = 1, 8 do
+    fast(ml.randn(8, 4), ml.randint(3, { 8 }))
+    if i == 2 then
+      held = nil
+      collectgarbage()
+    end
+  end
+  expect.equal(held, nil)
+  expect.truthy(fast:explain():find "captured anew, without garbage")
+  case.expect_runs(fast, 3)
 end)
 
 test("gradients are clipped inside", function()
@@ -147,6 +189,29 @@ test("a gradient that was taken stays what it was", function()
   step(x)
   expect.truthy(taken:equal(copy))
   expect.falsy(net[1].weight.grad:equal(copy))
+end)
+
+test("a gradient that nobody has taken is replaced where it lies", function()
+  local net = mlp()
+  local plain = stepper(function(p) return optim.SGD(p, { lr = 0.1 }) end)(net)
+  local step = ml.compile(plain)
+  local function next_place()
+    collectgarbage()  -- what the script has seen of a gradient holds it
+    step(ml.randn(8, 4), ml.randint(3, { 8 }))
+    return net[1].weight.grad:data_ptr()
+  end
+  for _ = 1, 5 do next_place() end
+  case.expect_runs(step, 1)
+  local place = next_place()
+  expect.equal(next_place(), place)
+  local taken = net[1].weight.grad
+  local copy = taken:clone()
+  expect.falsy(next_place() == place)
+  expect.truthy(taken:equal(copy))
+  local view = net[1].weight.grad:view(-1)
+  copy = view:clone()
+  next_place()
+  expect.truthy(view:equal(copy))
 end)
 
 test("a hook that comes later runs", function()

@@ -1,10 +1,10 @@
-// tensor/io/csv_encoding.cpp: texts in the encodings that tables come in, as UTF-8.
+// tensor/io/csv/encoding.cpp: texts in the encodings that tables come in, as UTF-8.
 #include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-#include "tensor/io/csv_layout.h"
+#include "tensor/io/csv/layout.h"
 #include "tensor/runtime/interrupt.h"
 
 namespace moonlet::io {

@@ -1,5 +1,5 @@
-// tensor/io/csv_reader.cpp: finds the records and fields of a CSV file.
-#include "tensor/io/csv_reader.h"
+// tensor/io/csv/reader.cpp: finds the records and fields of a CSV file.
+#include "tensor/io/csv/reader.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// tensor/io/csv_column.h: a column of a CSV file while its fields come in: of the narrowest kind
+// tensor/io/csv/column.h: a column of a CSV file while its fields come in: of the narrowest kind
 // that all of them are.
 #pragma once
 
@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "tensor/io/csv.h"
-#include "tensor/io/csv_numbers.h"
-#include "tensor/io/csv_reader.h"
+#include "tensor/io/csv/numbers.h"
+#include "tensor/io/csv/reader.h"
 #include "tensor/io/dates.h"
 
 namespace moonlet::io {

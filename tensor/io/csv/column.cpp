@@ -1,5 +1,5 @@
-// tensor/io/csv_column.cpp: what kind of values the fields of a column are.
-#include "tensor/io/csv_column.h"
+// tensor/io/csv/column.cpp: what kind of values the fields of a column are.
+#include "tensor/io/csv/column.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,9 +1,9 @@
-// tensor/io/csv_table.cpp: the columns of a CSV file of any kind.
+// tensor/io/csv/table.cpp: the columns of a CSV file of any kind.
 #include <algorithm>
 #include <deque>
 
-#include "tensor/io/csv_column.h"
-#include "tensor/io/csv_layout.h"
+#include "tensor/io/csv/column.h"
+#include "tensor/io/csv/layout.h"
 #include "tensor/io/files.h"
 
 namespace moonlet::io {

@@ -1,4 +1,4 @@
-// tensor/io/csv_write.cpp: numbers and columns as CSV files.
+// tensor/io/csv/write.cpp: numbers and columns as CSV files.
 #include <charconv>
 #include <cmath>
 #include <type_traits>
@@ -6,8 +6,8 @@
 #include "tensor/core/dtype.h"
 #include "tensor/io/bytes.h"
 #include "tensor/io/csv.h"
-#include "tensor/io/csv_column.h"
-#include "tensor/io/csv_layout.h"
+#include "tensor/io/csv/column.h"
+#include "tensor/io/csv/layout.h"
 #include "tensor/io/files.h"
 #include "tensor/runtime/interrupt.h"
 

@@ -1,4 +1,4 @@
-// tensor/io/csv_reader.h: one pass over the text of a CSV file, record by record.
+// tensor/io/csv/reader.h: one pass over the text of a CSV file, record by record.
 #pragma once
 
 #include <array>

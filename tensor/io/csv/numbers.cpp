@@ -1,5 +1,5 @@
-// tensor/io/csv_numbers.cpp: reads numbers; the usual ones in one pass over their digits.
-#include "tensor/io/csv_numbers.h"
+// tensor/io/csv/numbers.cpp: reads numbers; the usual ones in one pass over their digits.
+#include "tensor/io/csv/numbers.h"
 
 #include <charconv>
 #include <cmath>

@@ -1,4 +1,4 @@
-// tensor/io/csv_numbers.h: the numbers that fields of CSV files are, whatever the locale.
+// tensor/io/csv/numbers.h: the numbers that fields of CSV files are, whatever the locale.
 #pragma once
 
 #include <cstdint>

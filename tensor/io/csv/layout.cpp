@@ -1,5 +1,5 @@
-// tensor/io/csv_layout.cpp: the options of CSV files, and their headers.
-#include "tensor/io/csv_layout.h"
+// tensor/io/csv/layout.cpp: the options of CSV files, and their headers.
+#include "tensor/io/csv/layout.h"
 
 #include <algorithm>
 #include <unordered_map>

@@ -1,4 +1,4 @@
-// tensor/io/csv_layout.h: what a CSV file's first lines say: how it is separated, which names its
+// tensor/io/csv/layout.h: what a CSV file's first lines say: how it is separated, which names its
 // columns have, and how many there are; and the options of its readers, checked.
 #pragma once
 
@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tensor/io/csv.h"
-#include "tensor/io/csv_column.h"
-#include "tensor/io/csv_reader.h"
+#include "tensor/io/csv/column.h"
+#include "tensor/io/csv/reader.h"
 #include "tensor/io/files.h"
 #include "tensor/io/read_budget.h"
 

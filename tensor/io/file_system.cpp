@@ -1,0 +1,50 @@
+// tensor/io/file_system.cpp: the file systems of a thread, and a file in memory.
+#include "tensor/io/file_system.h"
+
+#include <cstring>
+#include <utility>
+
+namespace moonlet::io {
+
+namespace {
+constinit thread_local FileSystem* innermost = nullptr;
+}  // namespace
+
+FileSystem* file_system_of(const std::string& path) noexcept {
+  FileSystem* found = innermost;
+  while (found != nullptr && !found->covers(path)) found = found->before_;
+  return found;
+}
+
+FileSystem* exchange_file_systems(FileSystem* files) noexcept {
+  return std::exchange(innermost, files);
+}
+
+FileSystemScope::FileSystemScope(FileSystem* files) noexcept : files_(files), outer_(innermost) {
+  if (files == nullptr) return;
+  files->before_ = innermost;
+  innermost = files;
+}
+
+FileSystemScope::~FileSystemScope() {
+  if (files_ == nullptr) return;
+  innermost = outer_;
+  files_->before_ = nullptr;
+}
+
+std::optional<uint64_t> MemoryFile::size(const std::string&) {
+  return bytes_ ? std::optional<uint64_t>(bytes_->size()) : std::nullopt;
+}
+
+void MemoryFile::read(const std::string&, uint64_t at, char* out, size_t count) {
+  if (count > 0) std::memcpy(out, bytes_->data() + at, count);
+}
+
+void MemoryFile::write(const std::string&, const std::vector<std::string_view>& parts) {
+  std::string joined;
+  for (const std::string_view part : parts) joined += part;
+  written_ = std::move(joined);
+  bytes_ = written_;
+}
+
+}  // namespace moonlet::io
