@@ -84,10 +84,11 @@ function happened.eager(state, _, reason)
   require_whole(state, reason)
 end
 
--- Whether a function that is not captured for that reason runs by parts: up to where it reads a value
--- its ops run from a plan, and Lua decides what follows.
+-- Whether a function that is not captured for that reason runs by parts: up to where it reads a
+-- value its ops run from a plan, and Lua decides what follows.
 local function is_read(reason)
-  return reason:find " reads values" or reason:find " depends on values" or reason:find "^it calls print,"
+  return reason:find " reads values" or reason:find " depends on values"
+    or reason:find "^it calls print,"
 end
 
 function happened.failed(state, _, reason)
@@ -141,7 +142,7 @@ local function took(state, which, start, ...)
   if which == "by_parts" and state.calls >= FIRST_TIMED + TIMED_CALLS - 1 then
     state.timed = true
     if state.by_parts > state.as_it_is then
-      leave_eager(state, ("its ops are too small to gain by parts: %.1f us, %.1f us as it is"):format(
+      leave_eager(state, ("its ops gain nothing by parts: %.1f us, %.1f us as it is"):format(
         1e6 * state.by_parts, 1e6 * state.as_it_is))
     end
   end
@@ -214,7 +215,8 @@ end
 local function part_text(i, part)
   local how = part.steps and ("%s in %s, %d bytes"):format(plural(part.ops, "op"),
     plural(part.steps, "step"), part.bytes) or plural(part.ops, "op")
-  return ("    part %d: %s, run %s, ends where %s"):format(i, how, plural(part.runs, "time"), part.reason)
+  return ("    part %d: %s, run %s, ends where %s"):format(i, how, plural(part.runs, "time"),
+    part.reason)
 end
 
 local function add_parts(lines, state)

@@ -190,7 +190,8 @@ class TensorIn {
 };
 
 // Gives a tensor to the caller. Undefined: a null handle.
-moonlet_tensor handle_of(Tensor tensor);
+moonlet_tensor handle_of(Tensor&& tensor);  // which stays as it is when this throws
+inline moonlet_tensor handle_of(const Tensor& tensor) { return handle_of(Tensor(tensor)); }
 void give(moonlet_tensor* to, Tensor tensor);
 // All or none of them.
 void give_all(const std::vector<Tensor>& tensors, moonlet_tensor* to);

@@ -89,7 +89,7 @@ struct Loan {
 };
 
 template <class Managed>
-std::unique_ptr<Loan<Managed>> lend(const Tensor& x, const char* function) {
+std::unique_ptr<Loan<Managed>> new_loan(const Tensor& x, const char* function) {
   if (x.requires_grad())
     moonlet::fail(function, ": the tensor requires grad, which DLPack does not carry: expected ",
                   "one that moonlet_tensor_detach gives");
@@ -127,11 +127,7 @@ moonlet_tensor borrow(Managed& managed, bool read_only, const char* function) {
   memory.data =
       given.data == nullptr ? nullptr : static_cast<char*>(given.data) + given.byte_offset;
   memory.read_only = read_only;
-  const auto armed = std::make_shared<bool>(false);
-  Tensor made = tensor_on(memory, releasing(managed.deleter, &managed, armed), function);
-  moonlet_tensor handle = handle_of(std::move(made));
-  *armed = true;
-  return handle;
+  return lend(memory, releasing(managed.deleter, &managed), function);
 }
 
 }  // namespace
@@ -141,7 +137,7 @@ moonlet_status moonlet_to_dlpack(moonlet_tensor tensor, struct DLManagedTensorVe
   return guarded([&] {
     TensorIn x(tensor, function, "tensor");
     not_null(managed, function, "managed");
-    auto loan = lend<DLManagedTensorVersioned>(*x, function);
+    auto loan = new_loan<DLManagedTensorVersioned>(*x, function);
     loan->managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
     loan->managed.flags = x->storage().is_read_only() ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
     *managed = &loan.release()->managed;
@@ -157,7 +153,7 @@ moonlet_status moonlet_to_dlpack_unversioned(moonlet_tensor tensor,
     if (x->storage().is_read_only())
       moonlet::fail(function, ": the memory is read-only, which the unversioned struct does not ",
                     "say: expected moonlet_to_dlpack");
-    *managed = &lend<DLManagedTensor>(*x, function).release()->managed;
+    *managed = &new_loan<DLManagedTensor>(*x, function).release()->managed;
   });
 }
 

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
-#include <memory>
 
 #include "interp/c/calls.h"
 
 namespace moonlet::c {
+
+// On this thread memory is given back that was refused: its owner is not told.
+inline constinit thread_local bool failing = false;
 
 struct Memory {
   void* data = nullptr;
@@ -17,21 +19,31 @@ struct Memory {
   Device device{};
   bool read_only = false;
 };
-// A tensor on it. `release` is called when the last user has gone, and not when this throws.
-Tensor tensor_on(const Memory& memory, std::function<void()> release, const char* function);
 
-// Calls a deleter of the host once it is armed. What it throws, where it is C++, is dropped.
+// Whom to tell when the last user of memory has gone. As small as std::function keeps in place.
 template <class Argument>
-std::function<void()> releasing(void (*deleter)(Argument*), Argument* argument,
-                                std::shared_ptr<bool> armed) {
-  return [deleter, argument, armed = std::move(armed)] {
-    if (deleter == nullptr || !*armed) return;
+struct Release {
+  void (*deleter)(Argument*);
+  Argument* argument;
+  void operator()() const noexcept {
+    if (failing) return;
     try {
       deleter(argument);
-    } catch (...) {
+    } catch (...) {  // of a host in C++; nobody is there to be told
     }
-  };
+  }
+};
+template <class Argument>
+std::function<void()> releasing(void (*deleter)(Argument*), Argument* argument) {
+  if (deleter == nullptr) return {};
+  return Release<Argument>{deleter, argument};
 }
+
+// The handle of a tensor on it. `release` is called when the last user has gone, and not when this
+// throws.
+moonlet_tensor lend(const Memory& memory, std::function<void()> release, const char* function);
+// The same as a tensor, for memory that nobody is told about.
+Tensor tensor_on(const Memory& memory, std::function<void()> release, const char* function);
 
 // Writes as much of `from` as the caller's struct has room for; its field `size` stays.
 template <class Struct>

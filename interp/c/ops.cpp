@@ -37,11 +37,15 @@ int position_of(const OpInfo& op, const char* name) {
   refuse(op.name, ": there is no argument '", name, "' in ", op.row->schema);
 }
 
+// For a call: a few, which come and go with it.
+template <class T>
+using Few = std::vector<T, moonlet::memory::SmallBlockAllocator<T>>;
+
 // The arguments in the order of the schema, null where none was given.
-std::vector<const moonlet_value*> order(const OpInfo& op, const moonlet_value* arguments,
-                                        const char* const* names, size_t count) {
+Few<const moonlet_value*> order(const OpInfo& op, const moonlet_value* arguments,
+                                const char* const* names, size_t count) {
   const auto most = static_cast<size_t>(argument_count(op));
-  std::vector<const moonlet_value*> out(most);
+  Few<const moonlet_value*> out(most);
   for (size_t i = 0; i < count; ++i) {
     const bool named = names != nullptr && names[i] != nullptr;
     if (!named && i >= most)
@@ -56,8 +60,8 @@ std::vector<const moonlet_value*> order(const OpInfo& op, const moonlet_value* a
 }
 
 // The results as values of their own.
-void put_result(const BoxedValue& result, std::vector<moonlet_value>& to) {
-  moonlet_value value{};
+void put_result(const BoxedValue& result, Few<moonlet_value>& to) {
+  moonlet_value& value = to.emplace_back();  // which frees nothing when the rest fails
   if (const auto* tensor = std::get_if<Tensor>(&result)) {
     value.as.tensor = handle_of(*tensor);
     value.kind = value.as.tensor != nullptr ? MOONLET_TENSOR : MOONLET_NIL;
@@ -70,35 +74,34 @@ void put_result(const BoxedValue& result, std::vector<moonlet_value>& to) {
   } else if (const auto* boolean = std::get_if<bool>(&result)) {
     put_scalar(*boolean, value);
   }
-  to.push_back(value);
 }
 
 void give_op_results(const BoxedValues& results, moonlet_value* to, size_t capacity,
                      size_t* count) {
-  std::vector<BoxedValue> flat;
-  for (const BoxedValue& result : results) {
-    if (const auto* list = std::get_if<std::vector<Tensor>>(&result))
-      flat.insert(flat.end(), list->begin(), list->end());
-    else
-      flat.push_back(result);
-  }
-  const size_t given = to == nullptr ? 0 : std::min(flat.size(), capacity);
-  std::vector<moonlet_value> out;
-  out.reserve(given);
+  size_t all = 0;
+  Few<moonlet_value> out;
+  const auto take = [&](const BoxedValue& result) {
+    if (all++ < (to == nullptr ? 0 : capacity)) put_result(result, out);
+  };
   try {
-    for (size_t i = 0; i < given; ++i) put_result(flat[i], out);
+    for (const BoxedValue& result : results) {
+      if (const auto* list = std::get_if<std::vector<Tensor>>(&result))
+        std::for_each(list->begin(), list->end(), take);
+      else
+        take(result);
+    }
   } catch (...) {
     for (moonlet_value& value : out) free_value(value);
     throw;
   }
   std::copy(out.begin(), out.end(), to);
-  if (count != nullptr) *count = flat.size();
+  if (count != nullptr) *count = all;
 }
 
 void call(const OpInfo& op, const moonlet_value* arguments, const char* const* names, size_t count,
           moonlet_value* results, size_t capacity, size_t* result_count) {
   if (arguments == nullptr && count > 0) refuse_null(op.name, "arguments");
-  const std::vector<const moonlet_value*> given = order(op, arguments, names, count);
+  const Few<const moonlet_value*> given = order(op, arguments, names, count);
   BoxedValues boxes;
   boxes.reserve(given.size());
   for (size_t i = 0; i < given.size(); ++i) {

@@ -33,10 +33,13 @@ moonlet_status with_table(moonlet_table table, const char* function, Body&& body
 // The handles among the arguments of a host function, freed when it has returned.
 class BorrowedArguments {
  public:
-  BorrowedArguments(const Values& values, Shared& shared) {
-    values_.resize(values.size());
+  BorrowedArguments(const Values& values, Shared& shared) : count_(values.size()) {
+    if (count_ > kInline) {
+      more_.resize(count_);
+      values_ = more_.data();
+    }
     try {
-      for (size_t i = 0; i < values.size(); ++i) put(values[i], values_[i], shared);
+      for (size_t i = 0; i < count_; ++i) put(values[i], values_[i], shared);
     } catch (...) {
       drop();
       throw;
@@ -45,12 +48,16 @@ class BorrowedArguments {
   ~BorrowedArguments() { drop(); }
   BorrowedArguments(const BorrowedArguments&) = delete;
   BorrowedArguments& operator=(const BorrowedArguments&) = delete;
-  const std::vector<moonlet_value>& values() const { return values_; }
+  const moonlet_value* data() const { return values_; }
+  size_t size() const { return count_; }
 
  private:
   // A text is the Value's own, which stays for the whole call.
   static void put(const Value& value, moonlet_value& to, Shared& shared) {
-    if (const auto* text = std::get_if<std::string>(&value.variant())) {
+    if (const auto* number = std::get_if<double>(&value.variant())) {
+      to.kind = MOONLET_NUMBER;
+      to.as.number = *number;
+    } else if (const auto* text = std::get_if<std::string>(&value.variant())) {
       to.kind = MOONLET_STRING;
       to.as.string.data = text->c_str();
       to.as.string.size = text->size();
@@ -59,10 +66,15 @@ class BorrowedArguments {
     }
   }
   void drop() noexcept {
-    for (moonlet_value& value : values_) free_value(value);
+    for (size_t i = 0; i < count_; ++i)
+      if (values_[i].kind > MOONLET_STRING) free_value(values_[i]);
   }
 
-  std::vector<moonlet_value> values_;
+  static constexpr size_t kInline = 6;
+  const size_t count_;
+  moonlet_value inline_[kInline] = {};
+  std::vector<moonlet_value> more_;
+  moonlet_value* values_ = inline_;
 };
 
 // What a host gives with a callback: freed with the last function that calls it.
@@ -98,8 +110,8 @@ HostFunction host_function(Shared& shared, moonlet_callback callback, std::share
     LastError& error = last_error();
     error.status = MOONLET_OK;
     error.exception = nullptr;
-    const moonlet_status status = callback(user->data, shared.handle, arguments.values().data(),
-                                           arguments.values().size(), &results);
+    const moonlet_status status =
+        callback(user->data, shared.handle, arguments.data(), arguments.size(), &results);
     if (status != MOONLET_OK) throw_for(status);
     return std::move(results.values);
   };

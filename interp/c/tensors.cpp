@@ -65,23 +65,31 @@ Tensor tensor_on(const Memory& memory, std::function<void()> release, const char
   if (reinterpret_cast<uintptr_t>(memory.data) % std::min<int64_t>(element, 8) != 0)
     refuse(function, ": 'data': expected memory aligned to elements of ", memory.dtype,
            ", got an odd address");
-  // Until all has succeeded nothing is released.
-  const auto armed = std::make_shared<bool>(false);
-  Storage* storage = Storage::foreign(memory.data, static_cast<size_t>(bytes), memory.device,
-                                      [armed, release = std::move(release)] {
-                                        if (*armed && release) release();
-                                      });
+  Storage* storage =
+      Storage::foreign(memory.data, static_cast<size_t>(bytes), memory.device, std::move(release));
   if (memory.read_only) storage->make_read_only();
-  Tensor out;
   try {
-    out = view_of(*storage, memory.sizes, memory.strides, 0, memory.dtype, function);
-  } catch (...) {
+    Tensor out = view_of(*storage, memory.sizes, memory.strides, 0, memory.dtype, function);
     storage->release();
+    return out;
+  } catch (...) {
+    failing = true;
+    storage->release();
+    failing = false;
     throw;
   }
-  *armed = true;
-  storage->release();
-  return out;
+}
+
+moonlet_tensor lend(const Memory& memory, std::function<void()> release, const char* function) {
+  Tensor made = tensor_on(memory, std::move(release), function);
+  try {
+    return handle_of(std::move(made));
+  } catch (...) {
+    failing = true;
+    made = {};
+    failing = false;
+    throw;
+  }
 }
 
 }  // namespace moonlet::c
@@ -176,11 +184,7 @@ moonlet_status moonlet_tensor_from_memory(void* data, const int64_t* sizes, cons
                   .dtype = dtype_in(dtype, function)};
     memory.strides = strides != nullptr ? dims_in(strides, rank, function, "strides")
                                         : moonlet::contiguous_strides(memory.sizes);
-    const auto armed = std::make_shared<bool>(false);
-    Tensor made = tensor_on(memory, releasing(deleter, user, armed), function);
-    moonlet_tensor handle = handle_of(std::move(made));
-    *armed = true;
-    *tensor = handle;
+    *tensor = lend(memory, releasing(deleter, user), function);
   });
 }
 

@@ -97,7 +97,7 @@ Handle as(void* handle) {
 
 }  // namespace
 
-moonlet_tensor handle_of(Tensor tensor) {
+moonlet_tensor handle_of(Tensor&& tensor) {
   if (!tensor.defined()) return nullptr;
   void* handle = new_handle(HandleKind::Tensor, tensor.impl());
   static_cast<void>(tensor.release());
@@ -131,7 +131,8 @@ void put_value(Value&& value, moonlet_value& to, Shared& shared) {
     case MOONLET_INTEGER: out.as.integer = std::get<int64_t>(held); break;
     case MOONLET_NUMBER: out.as.number = std::get<double>(held); break;
     case MOONLET_STRING: {
-      const std::string& text = returned_texts().emplace_back(std::get<std::string>(held));
+      const std::string& text = returned_texts().emplace_back(
+          std::move(const_cast<std::string&>(std::get<std::string>(held))));
       out.as.string.data = text.c_str();
       out.as.string.size = text.size();
       break;

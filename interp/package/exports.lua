@@ -78,6 +78,12 @@ local function is_declared(symbol, words, scopes)
   return true
 end
 
+-- The kernels are nobody's business outside: namespace cpu and Highway's N_AVX2 and the like.
+local function is_kernel(symbol)
+  local parts = parts_of(symbol)
+  return parts and parts[2] and (parts[2] == "cpu" or parts[2]:find "^N_" ~= nil)
+end
+
 -- What takes a lua_State is in libmoonlet-lua.so: nobody else has this library's Lua.
 local function is_of_lua(symbol)
   return symbol:find("9lua_State", 1, true) or symbol:find("10StateScope", 1, true)
@@ -117,7 +123,7 @@ local declared, private, seen = {}, {}, {}
 each_symbol(archives, function(name, kind)
   if kind == "U" or seen[name] then return end
   seen[name] = true
-  if is_of_lua(name) then return end
+  if is_of_lua(name) or is_kernel(name) then return end
   if is_declared(name, words, scopes) then
     declared[#declared + 1] = name
   elseif parts_of(name) and (used[name] or is_declared(name, plugin_words, plugin_scopes)) then

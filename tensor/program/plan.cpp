@@ -220,22 +220,28 @@ void Plan::allocate_buffers() {
   for (size_t b = 0; b < count; ++b) bytes[b] = graph_.buffers[b].bytes;
   for (const Strip& strip : strips_)
     for (const Strip::Local& local : strip.local) bytes[local.buffer] = local.bytes;
-  Arena arena;
+  // What an op writes in place of what it reads is one block with that.
+  std::vector<ArenaBlock> blocks;
+  std::vector<size_t> block_of(count);
   for (int s = 0; s < static_cast<int>(steps_.size()); ++s) {
     auto& ended = end_at[s];
     for (const BufferId made : begin_at[s]) {
       const BufferId taken = reusable(graph_, steps_[s], lives, s);
       const auto ends = std::find(ended.begin(), ended.end(), taken);
       if (ends == ended.end()) {
-        allocations_[made].offset = arena.take(bytes[made]);
+        block_of[made] = blocks.size();
+        blocks.push_back({bytes[made], s, lives[made].end});
       } else {
-        allocations_[made].offset = allocations_[taken].offset;
+        ArenaBlock& block = blocks[block_of[made] = block_of[taken]];
+        block.last = lives[made].end;
+        block.bytes = std::max(block.bytes, bytes[made]);
         ended.erase(ends);
       }
     }
-    for (const BufferId b : ended) arena.give_back(allocations_[b].offset, bytes[b]);
   }
-  arena_bytes_ = arena.bytes();
+  arena_bytes_ = place(blocks);
+  for (size_t b = 0; b < count; ++b)
+    if (allocations_[b].kind == Kind::Arena) allocations_[b].offset = blocks[block_of[b]].offset;
 }
 
 }  // namespace moonlet::program

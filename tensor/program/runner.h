@@ -36,7 +36,7 @@ class Runner {
  private:
   // A pointwise op, with what its layout refers to.
   struct PointwiseCall {
-    std::vector<Operand> operands;
+    std::vector<Scalar> numbers;  // by operand
     std::vector<Scalar> params;
     PreparedPointwise prepared;
     Tensor changed;  // what scripts may see change; undefined where nobody does
@@ -91,7 +91,7 @@ class Runner {
   void note_outputs();
   void check_inputs(std::span<const Tensor> inputs) const;
   void check_apart(std::span<const Tensor> inputs) const;
-  void bind(BufferId buffer, Storage& storage, int64_t shift);
+  void bind(BufferId buffer, Storage& storage, int64_t shift, bool given = false);
   void bind_all(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   void bind_outputs(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   void bind_arena();
@@ -103,6 +103,7 @@ class Runner {
   bool prepare_pointwise_call(int step);
   BoxedValue boxed(const Argument& argument);
   const Tensor& tensor(ValueId id);
+  Tensor placed(ValueId id);
   Tensor make_tensor(ValueId id);
   void run_loop(const LoopStep& loop, LoopCall& call);
   void run_strip(const Strip& strip, OfStrip& own);

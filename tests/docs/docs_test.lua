@@ -145,21 +145,24 @@ local function run(command)
   return pipe:close() == true, text
 end
 
--- Builds and runs a C++ program with the headers as they are installed; returns what it prints.
-local function run_cpp(text, libraries)
+-- Builds and runs a C++ program with the headers as they are installed; returns what it prints. So of
+-- another language, with its compiler and the end of its files' names.
+local function run_cpp(text, libraries, compiler, suffix)
+  suffix = suffix or ".cpp"
   local work = os.tmpname()
   os.remove(work)
   local sanitize = os.getenv "MOONLET_SANITIZE" or "none"
-  write(work .. ".cpp", text)
+  write(work .. suffix, text)
   local package = build .. "/interp/package"
   local ok, output = run(table.concat({
     ("'%s' '%s/interp/package/public_headers.lua' '%s' '%s' '%s'"):format(program, source, source,
       build, work),
-    ("${CXX:-c++} -std=c++20 %s '%s.cpp' -I'%s' -o '%s/host' -L'%s' %s"):format(
-      sanitize ~= "none" and "-fsanitize=" .. sanitize or "", work, work, work, package, libraries),
+    ("%s %s '%s%s' -I'%s' -o '%s/host' -L'%s' %s"):format(compiler or "${CXX:-c++} -std=c++20",
+      sanitize ~= "none" and "-fsanitize=" .. sanitize or "", work, suffix, work, work, package,
+      libraries),
     ("LD_LIBRARY_PATH='%s' '%s/host'"):format(package, work),
   }, " && "))
-  run(("rm -rf '%s' '%s.cpp'"):format(work, work))
+  run(("rm -rf '%s' '%s%s'"):format(work, work, suffix))
   expect.truthy(ok, output)
   return output
 end
@@ -185,9 +188,16 @@ test("the C++ programs of docs/embedding.md", function()
   end
 end)
 
+test("the C program of docs/embedding-c.md", function()
+  local found = blocks(read(source .. "/docs/embedding-c.md"), "c")
+  expect.equal(#found, 1)
+  expect.equal(run_cpp(found[1].text, "-lmoonlet", "${CC:-cc} -std=c99", ".c"),
+    "60, and the host's own buffer: 30\nhost.lua:1: no luck\n")
+end)
+
 test("links between the documents lead somewhere", function()
   local paths = { "README.md", "CONTRIBUTING.md", "docs/guide.md", "docs/porting.md",
-    "docs/embedding.md", "docs/programs.md", "docs/architecture.md", "docs/op-table.md",
+    "docs/embedding.md", "docs/embedding-c.md", "docs/programs.md", "docs/architecture.md", "docs/op-table.md",
     "docs/glossary.md" }
   for page in read(source .. "/docs/architecture.md"):gmatch "%]%((architecture/[^)#]+%.md)%)" do
     paths[#paths + 1] = "docs/" .. page

@@ -235,11 +235,17 @@ bool prepare_run(lua_State* L, Compiled& self, Entry& entry, int anchors) {
 // Pushes the results of the plan that has run, with the arguments of the call from `first` on.
 int give_results(lua_State* L, Compiled& self, const Entry& entry, int anchors, int first,
                  int count) {
-  const std::vector<Tensor> inputs = std::exchange(self.inputs, {});
+  std::vector<Tensor> inputs = std::exchange(self.inputs, {});
   std::vector<Tensor> outputs = std::exchange(self.outputs, {});
   const program::Graph* const graph = entry.recorded ? nullptr : &entry.plan()->graph();
   try {
-    return entry.results.push(L, anchors, first, count, inputs, graph, outputs);
+    const int given = entry.results.push(L, anchors, first, count, inputs, graph, outputs);
+    // The next call is to find room for its own.
+    inputs.clear();
+    outputs.clear();
+    if (self.inputs.empty()) self.inputs.swap(inputs);
+    if (self.outputs.empty()) self.outputs.swap(outputs);
+    return given;
   } catch (const std::exception& e) {
     // Where memory runs out, a call is run again; but what others see must not be done twice.
     if (entry.repeatable) throw;

@@ -145,6 +145,24 @@ test("gradients of inputs, several results, views and results without gradients"
   expect.truthy(same(input.grad, expected.grad))
 end)
 
+test("inputs that lie in memory in another way", function()
+  ml.manual_seed(5)
+  local net = nn.Linear(3, 2)
+  for _, sizes in ipairs { { 4, 3 }, { 1, 3 } } do
+    local example = ml.randn(sizes)
+    example.requires_grad = true
+    local program = ml.export(net, { example }, { gradients = true })
+    local gradients = {}
+    for i, f in ipairs { net, program } do
+      local x = ml.ones(sizes[2], sizes[1])
+      x.requires_grad = true
+      f(x:t()):pow(2):sum():backward()
+      gradients[i] = x.grad
+    end
+    expect.truthy(same(gradients[1], gradients[2]))
+  end
+end)
+
 test("second derivatives run the function again", function()
   ml.manual_seed(4)
   local net = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 1))
