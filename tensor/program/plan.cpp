@@ -2,10 +2,13 @@
 // used.
 #include "tensor/program/plan.h"
 
+#include <omp.h>
+
 #include <algorithm>
 
 #include "tensor/core/error.h"
 #include "tensor/program/arena.h"
+#include "tensor/program/fusion/block_sizes.h"
 #include "tensor/program/fusion/cluster.h"
 #include "tensor/program/passes/passes.h"
 
@@ -91,13 +94,19 @@ BufferId reusable(const Graph& graph, const Step& step, const std::vector<Life>&
   return found;
 }
 
+// For as many threads as share the rows of one strip.
+int64_t bytes_of_strips() {
+  return thresholds::fusion::kStripBytes *
+         std::min(omp_get_max_threads(), thresholds::fusion::kStripThreads);
+}
+
 }  // namespace
 
 std::shared_ptr<const Plan> Plan::make(Graph graph, const PlanOptions& options) {
   std::shared_ptr<Plan> plan(new Plan);
   plan->graph_ = std::move(graph);
   if (options.optimize) run_passes(plan->graph_);
-  plan->choose_steps(options.optimize);
+  plan->choose_steps(options);
   plan->allocate_buffers();
   plan->find_reaches();
   return plan;
@@ -122,14 +131,15 @@ void Plan::find_reaches() {
   }
 }
 
-void Plan::choose_steps(bool optimize) {
-  bool fuse = optimize;
+void Plan::choose_steps(const PlanOptions& options) {
+  bool fuse = options.optimize;
   for (const Buffer& buffer : graph_.buffers) fuse = fuse && has_executor(buffer.device.type);
   if (fuse) {
     const GraphUses uses(graph_);
+    const int64_t bytes = options.strip_bytes > 0 ? options.strip_bytes : bytes_of_strips();
     std::vector<Group> groups = group(uses);
     for (size_t i = 0; i < groups.size(); ++i) {
-      Strip strip = find_strip(graph_, uses, groups, i);
+      Strip strip = find_strip(graph_, uses, groups, i, bytes);
       if (strip.parts.empty()) {
         add_step(std::move(groups[i]));
         continue;

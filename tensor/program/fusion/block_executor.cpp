@@ -113,17 +113,9 @@ void BlockExecutor::run(char* const* addresses) const {
 
 bool has_executor(DeviceType type) { return type == DeviceType::CPU; }
 
-// Machine code of float64 has other last bits than the kernels in rare chains, so it is for tests
-// alone.
-static bool computes_in(const Loop& loop, DType dtype) {
-  return std::any_of(loop.ops.begin(), loop.ops.end(),
-                     [&](const Loop::Op& op) { return op.compute == dtype; });
-}
-
 std::unique_ptr<const LoopExecutor> make_executor(const Loop& loop) {
   if (!has_executor(loop.device.type)) fail("program: no loops on ", loop.device);
-  if (!computes_in(loop, DType::Float64))
-    if (auto compiled = compile_jit(loop)) return compiled;
+  if (auto compiled = compile_jit(loop)) return compiled;
   return std::make_unique<const BlockExecutor>(loop);
 }
 
