@@ -318,4 +318,62 @@ test("files whose backward pass is damaged are refused", function()
   end)
 end)
 
+-- Calls f(list, key) for each number of a tree.
+local function each_number(tree, f)
+  for key, value in pairs(tree) do
+    if type(value) == "table" then
+      each_number(value, f)
+    elseif type(value) == "number" or type(value) == "boolean" then
+      f(tree, key)
+    end
+  end
+end
+
+test("no number of a backward pass, however wrong, does harm", function()
+  local net = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.Tanh())
+  local x = ml.ones(2, 2)
+  x.requires_grad = true
+  local program = ml.export(function(a) return net(a), (net(a) * a):t() end, { x }, { gradients = true })
+  local rounds = tonumber(os.getenv "MOONLET_FUZZ_ROUNDS") or 1
+  harness.with_temp_file(function(path)
+    program:save(path)
+    local file = assert(io.open(path, "rb"))
+    local bytes = file:read "a"
+    file:close()
+    local total = 0
+    with_gradients(bytes, function(tree) each_number(tree, function() total = total + 1 end) end)
+    expect.truthy(total > 500)
+    math.randomseed(1)
+    local read = 0
+    for _ = 1, 400 * rounds do
+      local wanted, at = math.random(total), 0
+      local out = assert(io.open(path, "wb"))
+      out:write(with_gradients(bytes, function(tree)
+        each_number(tree, function(list, key)
+          at = at + 1
+          if at ~= wanted then return end
+          local was = list[key]
+          if type(was) == "boolean" then
+            list[key] = not was
+          else
+            local others = { was + 1, was - 1, 0, -1, 7, 1 << 31, -(1 << 40), was * 3 }
+            list[key] = others[math.random(#others)]
+          end
+        end)
+      end))
+      out:close()
+      local ok, problem = pcall(function()
+        local loaded = ml.load(path)
+        read = read + 1
+        local a = ml.ones(2, 2)
+        a.requires_grad = true
+        local y, z = loaded(a)
+        ml.grad(y:sum() + z:sum(), { a }, { create_graph = math.random(2) == 1, allow_unused = true })
+      end)
+      expect.truthy(ok or not problem:find "attempt to " and not problem:find "bad argument", problem)
+    end
+    expect.truthy(read > 0)
+  end)
+end)
+
 harness.run()
