@@ -264,7 +264,7 @@ Runner& Program::Context::State::runner_for(std::span<const Tensor> inputs) {
     return runners.front().second;
   }
   runners.emplace_front(std::piecewise_construct, std::forward_as_tuple(sizes),
-                        std::forward_as_tuple(shared->plan_for(sizes)));
+                        std::forward_as_tuple(shared->plan_for(sizes), true));
   if (runners.size() > kMostPlans) runners.pop_back();
   return runners.front().second;
 }

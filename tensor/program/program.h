@@ -65,7 +65,8 @@ class Program {
   // The nodes one by one, as text.
   std::string to_string() const;
 
-  // Its parameters by name. Those without a name are constants and not among them.
+  // Its parameters by name. Those without a name are constants and not among them. Ops may change
+  // them in place; what a host writes to their memory itself is seen after set_parameter.
   std::vector<std::pair<std::string, Tensor>> parameters() const;
   // Puts another tensor, of the same dtype, shape, strides and device, in the place of a parameter,
   // for all runs that begin after it.

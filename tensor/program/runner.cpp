@@ -69,13 +69,22 @@ class Runner::Unbind {
   Runner& runner_;
 };
 
-Runner::Runner(std::shared_ptr<const Plan> plan)
+Runner::Runner(std::shared_ptr<const Plan> plan, bool prepares)
     : plan_(std::move(plan)),
       tensors_(plan_->graph().values.size()),
       on_(plan_->graph().buffers.size()),
       pointwise_(plan_->steps().size()),
       calls_(plan_->steps().size()),
-      loops_(plan_->steps().size()) {}
+      loops_(plan_->steps().size()) {
+  if (!prepares) return;
+  const Graph& graph = plan_->graph();
+  for (const Parameter& p : graph.parameters) {
+    const BufferId buffer = graph.values[p.value].buffer;
+    const std::vector<BufferId>& written = plan_->written();
+    if (std::find(written.begin(), written.end(), buffer) == written.end())
+      prepared_operands_.allow(p.tensor.storage());
+  }
+}
 
 Runner::~Runner() {
   for (OnBuffer& on : on_) {
@@ -483,6 +492,7 @@ void Runner::run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) {
         for (const Patch& patch : on_[b].patches)
           *patch.where = on_[b].storage->data() + on_[b].shift + patch.offset;
   }
+  const cpu::PreparedScope scope(prepared_operands_.empty() ? nullptr : &prepared_operands_);
   for (int s = 0; s < static_cast<int>(plan_->steps().size()); ++s) run_step(s);
   give_outputs(inputs, outputs);
 }

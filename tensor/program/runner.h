@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tensor/cpu/common/prepared_operands.h"
 #include "tensor/pointwise/run.h"
 #include "tensor/program/plan.h"
 
@@ -14,7 +15,9 @@ namespace moonlet::program {
 
 class Runner {
  public:
-  explicit Runner(std::shared_ptr<const Plan> plan);
+  // `prepares`: what kernels make of parameters that the program does not write, such as another
+  // layout, is kept from run to run.
+  explicit Runner(std::shared_ptr<const Plan> plan, bool prepares = false);
   ~Runner();
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
@@ -29,6 +32,7 @@ class Runner {
   // "train.lua:12": the script's line of the op that ran last, or "".
   const std::string& line() const;
   const Plan& plan() const { return *plan_; }
+  const cpu::PreparedOperands& prepared_operands() const { return prepared_operands_; }
 
  private:
   // A pointwise op, with what its layout refers to.
@@ -87,6 +91,7 @@ class Runner {
   void give_outputs(std::span<const Tensor> inputs, std::vector<Tensor>& outputs);
 
   const std::shared_ptr<const Plan> plan_;
+  cpu::PreparedOperands prepared_operands_;
   std::vector<Tensor> tensors_;                            // by value: those that calls take
   std::vector<OnBuffer> on_;                               // by buffer
   std::vector<std::unique_ptr<PointwiseCall>> pointwise_;  // by step
