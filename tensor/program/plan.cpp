@@ -124,9 +124,12 @@ void Plan::add_step(Group group) {
         written_.push_back(b);
     });
   }
-  if (!group.loop) return steps_.push_back({kind_of(graph_, graph_.nodes[first]), first});
+  auto executor = group.loop ? make_executor(*group.loop) : nullptr;
+  if (!executor) {
+    for (const int32_t i : group.nodes) steps_.push_back({kind_of(graph_, graph_.nodes[i]), i});
+    return;
+  }
   steps_.push_back({Step::Kind::Loop, first, static_cast<int32_t>(loops_.size())});
-  auto executor = make_executor(*group.loop);
   loops_.push_back({std::move(group), std::move(executor)});
 }
 
