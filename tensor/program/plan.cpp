@@ -132,14 +132,17 @@ void Plan::find_reaches() {
 }
 
 void Plan::choose_steps(const PlanOptions& options) {
-  bool fuse = options.optimize;
-  for (const Buffer& buffer : graph_.buffers) fuse = fuse && has_executor(buffer.device.type);
+  bool fuse = options.optimize, on_host = true;
+  for (const Buffer& buffer : graph_.buffers) {
+    fuse = fuse && has_executor(buffer.device.type);
+    on_host = on_host && buffer.device.is_cpu();
+  }
   if (fuse) {
     const GraphUses uses(graph_);
     const int64_t bytes = options.strip_bytes > 0 ? options.strip_bytes : bytes_of_strips();
     std::vector<Group> groups = group(uses);
     for (size_t i = 0; i < groups.size(); ++i) {
-      Strip strip = find_strip(graph_, uses, groups, i, bytes);
+      Strip strip = on_host ? find_strip(graph_, uses, groups, i, bytes) : Strip();
       if (strip.parts.empty()) {
         add_step(std::move(groups[i]));
         continue;
@@ -175,9 +178,12 @@ void Plan::add_strip(Strip strip) {
 void Plan::add_step(Group group) {
   const int32_t first = group.nodes.front();
   for (const int32_t node : group.nodes) note_written(node);
-  if (!group.loop) return steps_.push_back({kind_of(graph_, graph_.nodes[first]), first});
+  auto executor = group.loop ? make_executor(*group.loop) : nullptr;
+  if (!executor) {
+    for (const int32_t i : group.nodes) steps_.push_back({kind_of(graph_, graph_.nodes[i]), i});
+    return;
+  }
   steps_.push_back({Step::Kind::Loop, first, static_cast<int32_t>(loops_.size())});
-  auto executor = make_executor(*group.loop);
   loops_.push_back({std::move(group), std::move(executor)});
 }
 

@@ -68,7 +68,7 @@ class Runner::Unbind {
   Runner& runner_;
 };
 
-Runner::Runner(std::shared_ptr<const Plan> plan)
+Runner::Runner(std::shared_ptr<const Plan> plan, bool prepares)
     : plan_(std::move(plan)),
       tensors_(plan_->graph().values.size()),
       on_(plan_->graph().buffers.size()),
@@ -89,6 +89,18 @@ Runner::Runner(std::shared_ptr<const Plan> plan)
     if (source != kNone) numbered_.emplace_back(source, static_cast<int32_t>(s));
   }
   note_outputs();
+  if (prepares) allow_prepared();
+}
+
+// Parameters that no run writes keep what kernels make of them.
+void Runner::allow_prepared() {
+  const Graph& graph = plan_->graph();
+  const std::vector<BufferId>& written = plan_->written();
+  for (const Parameter& p : graph.parameters) {
+    const BufferId buffer = graph.values[p.value].buffer;
+    if (std::find(written.begin(), written.end(), buffer) == written.end())
+      prepared_operands_.allow(p.tensor.storage());
+  }
 }
 
 void Runner::note_outputs() {
@@ -578,6 +590,7 @@ void Runner::run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) {
         for (const Patch& patch : on_[b].patches)
           *patch.where = on_[b].storage->data() + on_[b].shift + patch.offset;
   }
+  const cpu::PreparedScope scope(prepared_operands_.empty() ? nullptr : &prepared_operands_);
   for (int s = 0; s < static_cast<int>(plan_->steps().size()); ++s)
     with_memory([&] { run_step(s); });
   give_outputs(inputs, outputs);
