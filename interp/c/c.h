@@ -201,6 +201,9 @@ enum {
   MOONLET_LIB_PACKAGE = 256
 };
 
+/* When garbage is collected; docs/embedding.md describes each. */
+enum { MOONLET_COLLECT_AUTOMATIC = 0, MOONLET_COLLECT_BOUNDED = 1, MOONLET_COLLECT_MANUAL = 2 };
+
 /* What the scripts of an interpreter may do; docs/embedding.md describes each. 0 is no limit. */
 typedef struct moonlet_options {
   size_t size;
@@ -216,6 +219,8 @@ typedef struct moonlet_options {
    */
   void (*output)(void* user, int32_t stream, const char* text, size_t size);
   void* user;
+  int32_t collector;       /* when garbage is collected: MOONLET_COLLECT_... */
+  int32_t collector_pause; /* of MOONLET_COLLECT_BOUNDED, in microseconds; 0: 100 */
 } moonlet_options;
 
 /* Opens an interpreter; null options are the defaults. */
@@ -236,6 +241,11 @@ MOONLET_API moonlet_status moonlet_run_file(moonlet_interpreter lua, const char*
 MOONLET_API moonlet_status moonlet_call(moonlet_interpreter lua, const char* path,
                                         const moonlet_value* arguments, size_t argument_count,
                                         moonlet_value* results, size_t capacity, size_t* count);
+/* The same in at most so many nanoseconds: else the run ends with MOONLET_LIMIT. */
+MOONLET_API moonlet_status moonlet_call_within(moonlet_interpreter lua, int64_t nanoseconds,
+                                               const char* path, const moonlet_value* arguments,
+                                               size_t argument_count, moonlet_value* results,
+                                               size_t capacity, size_t* count);
 /* A global, or what a path leads to; nil where there is none. */
 MOONLET_API moonlet_status moonlet_get(moonlet_interpreter lua, const char* path,
                                        moonlet_value* value);
@@ -258,6 +268,13 @@ MOONLET_API moonlet_status moonlet_collect(moonlet_interpreter lua);
  */
 MOONLET_API moonlet_status moonlet_collect_step(moonlet_interpreter lua, int32_t kilobytes,
                                                 int32_t* done);
+/* Collects for about so many microseconds, and less where all is collected: then `done` is 1. */
+MOONLET_API moonlet_status moonlet_collect_for(moonlet_interpreter lua, int64_t microseconds,
+                                               int32_t* done);
+/* The four limits of `limits` for the next runs; its other fields are not looked at. Refused inside
+   a run. */
+MOONLET_API moonlet_status moonlet_set_limits(moonlet_interpreter lua,
+                                              const moonlet_options* limits);
 /* What Lua's values take. */
 MOONLET_API moonlet_status moonlet_lua_bytes(moonlet_interpreter lua, int64_t* bytes);
 /* How many CPU threads its ops may use: from 1 to 1024. */

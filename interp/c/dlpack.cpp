@@ -121,9 +121,8 @@ moonlet_tensor borrow(Managed& managed, bool read_only, const char* function) {
   memory.dtype = dtype_of_format(given.dtype, function);
   memory.device = device_of(given.device, function);
   memory.sizes = dims_in(given.shape, given.ndim, function, "shape");
-  memory.strides = given.strides != nullptr
-                       ? dims_in(given.strides, given.ndim, function, "strides")
-                       : moonlet::contiguous_strides(memory.sizes);
+  if (given.strides != nullptr)
+    memory.strides = dims_in(given.strides, given.ndim, function, "strides");
   memory.data =
       given.data == nullptr ? nullptr : static_cast<char*>(given.data) + given.byte_offset;
   memory.read_only = read_only;

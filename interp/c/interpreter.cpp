@@ -44,12 +44,27 @@ moonlet::Libraries libraries_without(uint32_t bits, const char* function) {
           .package = has(MOONLET_LIB_PACKAGE)};
 }
 
+moonlet::Collector collector_in(const moonlet_options& given, const char* function) {
+  if (given.collector_pause < 0)
+    refuse(function, ": 'collector_pause': expected 0 or more, got ", given.collector_pause);
+  switch (given.collector) {
+    case MOONLET_COLLECT_AUTOMATIC: return moonlet::Collector::Automatic;
+    case MOONLET_COLLECT_BOUNDED: return moonlet::Collector::Bounded;
+    case MOONLET_COLLECT_MANUAL: return moonlet::Collector::Manual;
+    default: refuse(function, ": 'collector': expected MOONLET_COLLECT_..., got ", given.collector);
+  }
+}
+
+void check_limits(const moonlet_options& given, const char* function) {
+  for (const int64_t limit :
+       {given.lua_bytes, given.tensor_bytes, given.instructions, given.wall_time})
+    if (limit < 0) refuse(function, ": 'options': expected limits from 0 on, got ", limit);
+}
+
 moonlet::InterpreterOptions interpreter_options(const moonlet_options& given,
                                                 const char* function) {
-  for (const int64_t limit : {given.lua_bytes, given.tensor_bytes, given.instructions,
-                              given.wall_time, int64_t{given.threads}})
-    if (limit < 0) refuse(function, ": 'options': expected limits from 0 on, got ", limit);
-  if (given.threads > moonlet::kMaxThreads)
+  check_limits(given, function);
+  if (given.threads < 0 || given.threads > moonlet::kMaxThreads)
     refuse(function, ": 'threads': expected 0 to ", moonlet::kMaxThreads, ", got ", given.threads);
   moonlet::InterpreterOptions out;
   out.libraries = libraries_without(given.without, function);
@@ -60,6 +75,9 @@ moonlet::InterpreterOptions interpreter_options(const moonlet_options& given,
   out.instructions = given.instructions;
   out.wall_time = std::chrono::nanoseconds(given.wall_time);
   out.threads = given.threads;
+  out.collector = collector_in(given, function);
+  if (given.collector_pause != 0)
+    out.collector_pause = std::chrono::microseconds(given.collector_pause);
   if (given.output != nullptr)
     out.output = [write = given.output, user = given.user](moonlet::Stream stream,
                                                            std::string_view text) {
@@ -149,6 +167,18 @@ moonlet_status moonlet_call(moonlet_interpreter lua, const char* path,
   });
 }
 
+moonlet_status moonlet_call_within(moonlet_interpreter lua, int64_t nanoseconds, const char* path,
+                                   const moonlet_value* arguments, size_t argument_count,
+                                   moonlet_value* results, size_t capacity, size_t* count) {
+  const char* function = __func__;
+  return give_results(lua, function, results, capacity, count, [&](Interpreter& to) {
+    const Arguments given(arguments, argument_count, function);
+    return to.call_values_within(std::chrono::nanoseconds(nanoseconds),
+                                 std::string(text_in(path, function, "path")), given.data(),
+                                 given.size());
+  });
+}
+
 moonlet_status moonlet_get(moonlet_interpreter lua, const char* path, moonlet_value* value) {
   const char* function = __func__;
   return run_inside(lua, function, [&](Interpreter& to, Shared& shared) {
@@ -200,9 +230,7 @@ moonlet_status moonlet_interrupt(moonlet_interpreter lua) {
 }
 
 moonlet_status moonlet_collect(moonlet_interpreter lua) {
-  return run_inside(lua, __func__, [&](Interpreter& to, Shared&) {
-    session_of(to).protect([](lua_State* L) { lua_gc(L, LUA_GCCOLLECT); });
-  });
+  return run_inside(lua, __func__, [&](Interpreter& to, Shared&) { to.collect(); });
 }
 
 moonlet_status moonlet_collect_step(moonlet_interpreter lua, int32_t kilobytes, int32_t* done) {
@@ -212,6 +240,27 @@ moonlet_status moonlet_collect_step(moonlet_interpreter lua, int32_t kilobytes, 
     int ended = 0;
     session_of(to).protect([&](lua_State* L) { ended = lua_gc(L, LUA_GCSTEP, kilobytes); });
     give(done, ended);
+  });
+}
+
+moonlet_status moonlet_collect_for(moonlet_interpreter lua, int64_t microseconds, int32_t* done) {
+  const char* function = __func__;
+  return run_inside(lua, function, [&](Interpreter& to, Shared&) {
+    if (microseconds < 0)
+      refuse(function, ": 'microseconds': expected 0 or more, got ", microseconds);
+    give(done, to.collect_for(std::chrono::microseconds(microseconds)) ? 1 : 0);
+  });
+}
+
+moonlet_status moonlet_set_limits(moonlet_interpreter lua, const moonlet_options* limits) {
+  const char* function = __func__;
+  return run_inside(lua, function, [&](Interpreter& to, Shared&) {
+    const moonlet_options given = options_in(&not_null(limits, function, "limits"), function);
+    check_limits(given, function);
+    to.set_limits({.lua_bytes = given.lua_bytes,
+                   .tensor_bytes = given.tensor_bytes,
+                   .instructions = given.instructions,
+                   .wall_time = std::chrono::nanoseconds(given.wall_time)});
   });
 }
 

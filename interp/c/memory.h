@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <utility>
 
 #include "interp/c/calls.h"
 
@@ -12,9 +13,22 @@ namespace moonlet::c {
 // On this thread memory is given back that was refused: its owner is not told.
 inline constinit thread_local bool failing = false;
 
+// While a tensor is made of memory: if that fails, the memory is still the caller's.
+class Unfinished {
+ public:
+  Unfinished() : before_(std::exchange(failing, true)) {}
+  ~Unfinished() { failing = before_; }
+  Unfinished(const Unfinished&) = delete;
+  Unfinished& operator=(const Unfinished&) = delete;
+
+ private:
+  const bool before_;
+};
+
 struct Memory {
   void* data = nullptr;
-  Dims sizes, strides;  // in elements
+  Dims sizes;
+  OptionalDims strides;  // in elements; not given: row-major
   DType dtype = DType::Float32;
   Device device{};
   bool read_only = false;

@@ -49,8 +49,11 @@ Dims dims_in(const int64_t* sizes, int32_t rank, const char* function, const cha
   return Dims(sizes, rank);
 }
 
-Tensor tensor_on(const Memory& memory, std::function<void()> release, const char* function) {
-  const int64_t count = numel_of(memory.sizes, function);
+namespace {
+
+// How many elements lie between the first and the end of the last.
+int64_t extent_of(const Memory& memory, int64_t count, const char* function) {
+  if (!memory.strides.given()) return count;
   int64_t extent = count == 0 ? 0 : 1;
   for (int i = 0; i < memory.sizes.size(); ++i) {
     if (memory.strides[i] < 0)
@@ -59,37 +62,44 @@ Tensor tensor_on(const Memory& memory, std::function<void()> release, const char
       extent = checked_add(extent, checked_mul(memory.sizes[i] - 1, memory.strides[i], function),
                            function);
   }
+  return extent;
+}
+
+}  // namespace
+
+Tensor tensor_on(const Memory& memory, std::function<void()> release, const char* function) {
   const auto element = static_cast<int64_t>(size_of(memory.dtype));
-  const int64_t bytes = checked_mul(extent, element, function);
+  const int64_t count = numel_of(memory.sizes, function);
+  const int64_t bytes = checked_mul(extent_of(memory, count, function), element, function);
   if (memory.data == nullptr && bytes > 0) refuse_null(function, "data");
   if (reinterpret_cast<uintptr_t>(memory.data) % std::min<int64_t>(element, 8) != 0)
     refuse(function, ": 'data': expected memory aligned to elements of ", memory.dtype,
            ", got an odd address");
+  const Unfinished unfinished;
+  if (!memory.strides.given() && memory.device.is_cpu()) {
+    Tensor out = from_blob(memory.data, memory.sizes, memory.dtype, std::move(release));
+    if (memory.read_only) out.storage().make_read_only();
+    return out;
+  }
   Storage* storage =
       Storage::foreign(memory.data, static_cast<size_t>(bytes), memory.device, std::move(release));
   if (memory.read_only) storage->make_read_only();
+  const Dims& strides = memory.strides;
   try {
-    Tensor out = view_of(*storage, memory.sizes, memory.strides, 0, memory.dtype, function);
+    Tensor out = view_of(*storage, memory.sizes,
+                         memory.strides.given() ? strides : contiguous_strides(memory.sizes), 0,
+                         memory.dtype, function);
     storage->release();
     return out;
   } catch (...) {
-    failing = true;
     storage->release();
-    failing = false;
     throw;
   }
 }
 
 moonlet_tensor lend(const Memory& memory, std::function<void()> release, const char* function) {
-  Tensor made = tensor_on(memory, std::move(release), function);
-  try {
-    return handle_of(std::move(made));
-  } catch (...) {
-    failing = true;
-    made = {};
-    failing = false;
-    throw;
-  }
+  const Unfinished unfinished;
+  return handle_of(tensor_on(memory, std::move(release), function));
 }
 
 }  // namespace moonlet::c
@@ -125,7 +135,7 @@ void check_bytes(const Tensor& x, size_t bytes, const char* function) {
 Tensor borrowed(const void* data, const Dims& sizes, DType dtype, const char* function) {
   return tensor_on({.data = const_cast<void*>(data),
                     .sizes = sizes,
-                    .strides = moonlet::contiguous_strides(sizes),
+                    .strides = {},
                     .dtype = dtype,
                     .read_only = true},
                    {}, function);
@@ -182,8 +192,7 @@ moonlet_status moonlet_tensor_from_memory(void* data, const int64_t* sizes, cons
                   .sizes = dims_in(sizes, rank, function, "sizes"),
                   .strides = {},
                   .dtype = dtype_in(dtype, function)};
-    memory.strides = strides != nullptr ? dims_in(strides, rank, function, "strides")
-                                        : moonlet::contiguous_strides(memory.sizes);
+    if (strides != nullptr) memory.strides = dims_in(strides, rank, function, "strides");
     *tensor = lend(memory, releasing(deleter, user), function);
   });
 }

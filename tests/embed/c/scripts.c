@@ -143,9 +143,29 @@ static void test_functions(moonlet_interpreter lua) {
   CHECK(freed == 2);
   int32_t done = 0;
   OK(moonlet_collect_step(lua, 10, &done));
+  done = 0;
+  OK(moonlet_collect_for(lua, 1000000, &done));
+  CHECK(done == 1);
   int64_t bytes = 0;
   OK(moonlet_lua_bytes(lua, &bytes));
   CHECK(bytes > 10000);
+}
+
+static void test_next_limits(moonlet_interpreter lua) {
+  moonlet_options limits = {.size = sizeof limits};
+  moonlet_value five = {0};
+  limits.wall_time = 20000000; /* another kind of limit from now on */
+  OK(moonlet_set_limits(lua, &limits));
+  FAILS(MOONLET_LIMIT, "", run(lua, "while true do end"));
+  CHECK(moonlet_error_limit() == MOONLET_LIMIT_WALL_TIME);
+  limits.wall_time = -1;
+  FAILS(MOONLET_INVALID, "got -1", moonlet_set_limits(lua, &limits));
+  limits.wall_time = 0;
+  OK(moonlet_set_limits(lua, &limits));
+  OK(run(lua, "function f() for i = 1, 200000 do end return 5 end function g() while true do end end"));
+  OK(moonlet_call_within(lua, 10000000000, "f", NULL, 0, &five, 1, NULL));
+  CHECK(five.as.integer == 5);
+  FAILS(MOONLET_LIMIT, "", moonlet_call_within(lua, 1000000, "g", NULL, 0, NULL, 0, NULL));
 }
 
 static void test_limits(void) {
@@ -167,7 +187,14 @@ static void test_limits(void) {
   CHECK(threads == 2);
   OK(moonlet_set_threads(lua, 1));
   FAILS(MOONLET_ERROR, "from 1", moonlet_set_threads(lua, 0));
+  test_next_limits(lua);
   OK(moonlet_close(lua));
+
+  options.collector = MOONLET_COLLECT_MANUAL;
+  OK(moonlet_open(&options, &lua));
+  OK(moonlet_close(lua));
+  options.collector = 3;
+  FAILS(MOONLET_INVALID, "MOONLET_COLLECT", moonlet_open(&options, &lua));
 
   options.size = offsetof(moonlet_options, lua_bytes); /* as an older header had it */
   options.without = 0;
