@@ -46,11 +46,11 @@ void Arena::give_back(int64_t offset, int64_t bytes) {
 
 namespace {
 
-// Beyond so many blocks they are placed in the order of their steps alone.
+// Beyond so many blocks they are laid out in the order of their steps alone.
 constexpr size_t kMostBySize = 4096;
 
 // In the order of their steps.
-int64_t place_by_step(std::span<ArenaBlock> blocks) {
+int64_t lay_out_by_step(std::span<ArenaBlock> blocks) {
   std::vector<size_t> begins(blocks.size()), ends;
   std::iota(begins.begin(), begins.end(), size_t{0});
   ends = begins;
@@ -69,7 +69,7 @@ int64_t place_by_step(std::span<ArenaBlock> blocks) {
 }
 
 // The large ones first, each in the smallest gap that it fits between those that live with it.
-int64_t place_by_size(std::span<ArenaBlock> blocks) {
+int64_t lay_out_by_size(std::span<ArenaBlock> blocks) {
   std::vector<size_t> order(blocks.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -105,11 +105,11 @@ int64_t place_by_size(std::span<ArenaBlock> blocks) {
 
 }  // namespace
 
-int64_t place(std::span<ArenaBlock> blocks) {
-  const int64_t by_step = place_by_step(blocks);
+int64_t lay_out(std::span<ArenaBlock> blocks) {
+  const int64_t by_step = lay_out_by_step(blocks);
   if (blocks.size() > kMostBySize) return by_step;
   std::vector<ArenaBlock> others(blocks.begin(), blocks.end());
-  const int64_t by_size = place_by_size(others);
+  const int64_t by_size = lay_out_by_size(others);
   if (by_size >= by_step) return by_step;
   std::copy(others.begin(), others.end(), blocks.begin());
   return by_size;

@@ -34,6 +34,6 @@ struct ArenaBlock {
 };
 
 // Gives each an offset, so that no two share memory in one step, and returns what all need.
-int64_t place(std::span<ArenaBlock> blocks);
+int64_t lay_out(std::span<ArenaBlock> blocks);
 
 }  // namespace moonlet::program

@@ -255,7 +255,7 @@ void Plan::allocate_buffers() {
       }
     }
   }
-  arena_bytes_ = place(blocks);
+  arena_bytes_ = lay_out(blocks);
   for (size_t b = 0; b < count; ++b)
     if (allocations_[b].kind == Kind::Arena) allocations_[b].offset = blocks[block_of[b]].offset;
 }

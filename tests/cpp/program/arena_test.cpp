@@ -10,7 +10,7 @@
 
 using moonlet::program::Arena;
 using moonlet::program::ArenaBlock;
-using moonlet::program::place;
+using moonlet::program::lay_out;
 
 namespace {
 
@@ -38,8 +38,8 @@ bool apart(const ArenaBlock& a, const ArenaBlock& b) {
 
 TEST_CASE("a small block does not keep a large one from memory that is free") {
   std::vector<ArenaBlock> blocks = {{4 * kUnit, 0, 1}, {kUnit, 1, 5}, {5 * kUnit, 2, 3}};
-  CHECK(place(blocks) == 6 * kUnit);
-  CHECK(place({}) == 0);
+  CHECK(lay_out(blocks) == 6 * kUnit);
+  CHECK(lay_out({}) == 0);
 }
 
 TEST_CASE("blocks that live at once lie apart") {
@@ -53,7 +53,7 @@ TEST_CASE("blocks that live at once lie apart") {
       each.first = static_cast<int>(random() % kSteps);
       each.last = std::min<int>(each.first + static_cast<int>(random() % 12), kSteps - 1);
     }
-    const int64_t bytes = place(blocks);
+    const int64_t bytes = lay_out(blocks);
     for (size_t i = 0; i < blocks.size(); ++i) {
       CHECK(blocks[i].offset % kUnit == 0);
       CHECK(blocks[i].offset + blocks[i].bytes <= bytes);

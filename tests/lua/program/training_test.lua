@@ -196,22 +196,22 @@ test("a gradient that nobody has taken is replaced where it lies", function()
   local net = mlp()
   local plain = stepper(function(p) return optim.SGD(p, { lr = 0.1 }) end)(net)
   local step = ml.compile(plain)
-  local function next_place()
+  local function next_position()
     collectgarbage()  -- what the script has seen of a gradient holds it
     step(ml.randn(8, 4), ml.randint(3, { 8 }))
     return net[1].weight.grad:data_ptr()
   end
-  for _ = 1, 5 do next_place() end
+  for _ = 1, 5 do next_position() end
   case.expect_runs(step, 1)
-  local place = next_place()
-  expect.equal(next_place(), place)
+  local position = next_position()
+  expect.equal(next_position(), position)
   local taken = net[1].weight.grad
   local copy = taken:clone()
-  expect.falsy(next_place() == place)
+  expect.falsy(next_position() == position)
   expect.truthy(taken:equal(copy))
   local view = net[1].weight.grad:view(-1)
   copy = view:clone()
-  next_place()
+  next_position()
   expect.truthy(view:equal(copy))
 end)
 
