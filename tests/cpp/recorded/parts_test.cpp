@@ -116,8 +116,7 @@ TEST_CASE("tensors outlive the function and the tree") {
   Tensor y;
   {
     const auto trace = std::make_shared<Trace>();
-    for (int i = 0; i < 3; ++i)
-      y = by_parts(trace, [&] { return mul(full({4}, i), 3.0); });
+    for (int i = 0; i < 3; ++i) y = by_parts(trace, [&] { return mul(full({4}, i), 3.0); });
   }
   CHECK(first(y) == 6.0F);
 }
