@@ -447,18 +447,28 @@ void Engine::run() {
   const GradModeGuard mode(create_);
   const RunningEngine running(this);
   const Observers observers;
+  const auto run_task = [&](Task& task) {
+    const Observers::Scope told(observers, *task.node);
+    const NodeStreams::Scope in_stream(streams_, *task.node);
+    if (anomaly_mode == Anomaly::Ignore) [[likely]]
+      finish(task);
+    else
+      finish_and_explain(task);
+  };
+  // Of a backward that is captured. How old the nodes of leaves are depends on whether an earlier
+  // graph is alive, which is no matter of the function.
+  std::vector<std::unique_ptr<Task>> leaves;
   while (!heap_.empty()) {
     std::pop_heap(heap_.begin(), heap_.end(), recorded_before);
-    const std::unique_ptr<Task> task = std::move(heap_.back());
+    std::unique_ptr<Task> task = std::move(heap_.back());
     heap_.pop_back();
     tasks_.erase(task->node.get());
-    const Observers::Scope told(observers, *task->node);
-    const NodeStreams::Scope in_stream(streams_, *task->node);
-    if (anomaly_mode == Anomaly::Ignore) [[likely]]
-      finish(*task);
+    if (execution.capture != nullptr && task->node->variable().defined()) [[unlikely]]
+      leaves.push_back(std::move(task));
     else
-      finish_and_explain(*task);
+      run_task(*task);
   }
+  for (const auto& task : leaves) run_task(*task);
   streams_.join();
 }
 

@@ -46,7 +46,7 @@ done
 
 cp scripts/gpu_check/*.lua scripts/gpu_check/*.py "$work/check/"
 for test in cuda cuda_kernels cuda_sorted cuda_graph cuda_graphed cuda_layers cuda_linalg cuda_fft \
-  cuda_conv cuda_attention; do
+  cuda_conv cuda_attention cuda_loops; do
   cp "tests/lua/cuda/${test}_test.lua" "$work/tests/lua/cuda/"
 done
 cp tests/lua/harness.lua tests/lua/device_checks.lua tests/lua/test_device.lua tests/lua/op_*.lua \

@@ -20,7 +20,7 @@ local compile = {}
 local MOST_FAILURES, MOST_UNUSED = 3, 16
 -- How many of the last reasons are kept.
 local MOST_NOTES = 8
--- After so many sizes `explain` says that they vary.
+-- After so many sizes the graphs of others are foretold.
 local MANY_SIZES = 3
 
 local logs = os.getenv "MOONLET_COMPILE" == "log"
@@ -73,15 +73,22 @@ function happened.compiled(state)
   note(state, "compiled")
 end
 
+function happened.sized(state)
+  state.failures = 0
+  state.sized = true
+  note(state, "compiled for other sizes, as foretold")
+end
+
 function happened.eager(state, _, reason)
   note(state, "runs eager under these guards: " .. reason)
   require_whole(state, reason)
 end
 
--- Whether a function that is not captured for that reason runs by parts: up to where it reads a value
--- its ops run from a plan, and Lua decides what follows.
+-- Whether a function that is not captured for that reason runs by parts: up to where it reads a
+-- value its ops run from a plan, and Lua decides what follows.
 local function is_read(reason)
-  return reason:find " reads values" or reason:find " depends on values" or reason:find "^it calls print,"
+  return reason:find " reads values" or reason:find " depends on values"
+    or reason:find "^it calls print,"
 end
 
 function happened.failed(state, _, reason)
@@ -135,7 +142,7 @@ local function took(state, which, start, ...)
   if which == "by_parts" and state.calls >= FIRST_TIMED + TIMED_CALLS - 1 then
     state.timed = true
     if state.by_parts > state.as_it_is then
-      leave_eager(state, ("its ops are too small to gain by parts: %.1f us, %.1f us as it is"):format(
+      leave_eager(state, ("its ops gain nothing by parts: %.1f us, %.1f us as it is"):format(
         1e6 * state.by_parts, 1e6 * state.as_it_is))
     end
   end
@@ -208,7 +215,8 @@ end
 local function part_text(i, part)
   local how = part.steps and ("%s in %s, %d bytes"):format(plural(part.ops, "op"),
     plural(part.steps, "step"), part.bytes) or plural(part.ops, "op")
-  return ("    part %d: %s, run %s, ends where %s"):format(i, how, plural(part.runs, "time"), part.reason)
+  return ("    part %d: %s, run %s, ends where %s"):format(i, how, plural(part.runs, "time"),
+    part.reason)
 end
 
 local function add_parts(lines, state)
@@ -222,15 +230,20 @@ local function explain(object)
   local state = states[object]
   local lines = { "compiled " .. state.title }
   if state.eager then lines[#lines + 1] = "  stays eager: " .. state.eager end
-  for i, entry in ipairs(compiled.info(state.core)) do
+  local entries, why = compiled.info(state.core)
+  for i, entry in ipairs(entries) do
     lines[#lines + 1] = entry_text(i, entry)
     for _, text in ipairs(entry.fused or {}) do lines[#lines + 1] = "    fused: " .. text end
     for _, text in ipairs(entry.apart or {}) do lines[#lines + 1] = "    not fused: " .. text end
   end
   if state.parts then add_parts(lines, state) end
-  if state.dynamic ~= false and state.sizes >= MANY_SIZES then
-    lines[#lines + 1] = ("  sizes vary: each is compiled for itself, the last %d are kept")
-      :format(compiled.most)
+  if state.sized then
+    lines[#lines + 1] = ("  sizes vary: the first call of each is compared with what the graphs of "
+      .. "others foretell, the last %d are kept"):format(compiled.most_sized)
+  end
+  if state.sizes >= MANY_SIZES and (state.dynamic == false or why ~= "") then
+    lines[#lines + 1] = ("  sizes vary: each is compiled for itself, the last %d are kept%s")
+      :format(compiled.most, why ~= "" and ", as " .. why or "")
   end
   for _, text in ipairs(state.notes) do lines[#lines + 1] = "  " .. text end
   return table.concat(lines, "\n")
@@ -273,7 +286,8 @@ local function title_of(f)
 end
 
 local function new_state(f, given)
-  return { f = f, core = compiled.new { f, everywhere.hooks }, title = title_of(f),
+  local least = given.dynamic == nil and MANY_SIZES or given.dynamic and 2 or 0
+  return { f = f, core = compiled.new({ f, everywhere.hooks }, least), title = title_of(f),
     fullgraph = given.fullgraph, dynamic = given.dynamic, notes = {}, captures = 0, unused = 0,
     failures = 0, sizes = 0, collects = false }
 end
@@ -322,8 +336,9 @@ local read = signature('compile(any f, bool? dynamic=nil, bool fullgraph=false, 
 --- > fast:explain():match "%d ops"
 ---   3 ops
 ---@param f fun(...): ... the function, or a module
----@param dynamic? boolean sizes that vary are compiled each for itself, eight at a time; unless
----   false, `explain` says so after three
+---@param dynamic? boolean after three sizes (with true after two) the graph for another one is
+---   foretold from theirs: its first call runs the function and is compared, the next one is quick;
+---   with false, or where numbers do not follow the sizes, each size is captured twice
 ---@param fullgraph? boolean makes an error of what would run `f` as it is
 ---@param backend? string "default", or "eager" to call `f`
 ---@return table fast is called as `f`

@@ -74,6 +74,14 @@ local function text_of_storage(s)
     layout.entry(index.by_name.Storage))
 end
 
+-- A class that a C++ host has bound, or an object of it, says itself what it is.
+local function text_of_host_class(subject)
+  local meta = getmetatable(subject)
+  if type(subject) == "userdata" then meta = type(meta) == "table" and getmetatable(meta) end
+  local text = type(meta) == "table" and rawget(meta, "__help")
+  return text and text(subject)
+end
+
 --- The text that `help` prints.
 --- > print(ml.help.text("inf"))
 ---   inf (constant)
@@ -92,6 +100,8 @@ function help.text(subject)
   if command then return ("%s%s\n\n  %s"):format(command.name, command.arguments, command.text) end
   if type(subject) == "function" then return "a function of which there is no text" end
   if class.is_class(subject) then return text_of_own_class(subject) end
+  local host = text_of_host_class(subject)
+  if host then return host end
   return text_of_object(subject, getmetatable(subject))
 end
 

@@ -409,6 +409,18 @@ local function parameter_names(f)
   return names
 end
 
+-- A module that was meant to be exported for inference changes nothing.
+local function warn_of_training(f, handle)
+  if type(f) ~= "table" or not f.training then return end
+  local names = {}
+  for name in pairs(handle:state()) do names[#names + 1] = name end
+  table.sort(names)
+  if #names > 0 then
+    warn(("export: the module is in training mode, and calls of the program change '%s'; "
+      .. "for inference call eval() before"):format(table.concat(names, "', '")))
+  end
+end
+
 local read_export = signature("export(any f, table inputs, bool|table? dynamic=nil, "
   .. "table? names=nil, bool gradients=false)")
 
@@ -482,6 +494,7 @@ function program.export(...)
     input_names = names_of(names.inputs, #tensors, "input"),
     output_names = names_of(names.outputs, count, "output"),
     notes = { arguments = json.encode(arguments), results = json.encode(templates[1]) } })
+  if not gradients then warn_of_training(f, handle) end
   return Program(handle, arguments, templates[1])
 end
 

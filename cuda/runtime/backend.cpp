@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include "cuda/libraries/cudnn_conv.h"
+#include "cuda/loops/compiler.h"
 #include "cuda/memory/allocator.h"
 #include "cuda/memory/pinned.h"
 #include "cuda/runtime/device.h"
@@ -91,6 +92,7 @@ class CudaBackend final : public Backend {
   PinnedMemory* pinned_memory() noexcept override { return &pinned_; }
   DeviceMemoryReports* memory_reports() noexcept override { return &reports_; }
   DeferredErrors* deferred_errors() noexcept override { return &faults_; }
+  LoopCompiler* loop_compiler() noexcept override { return loops::compiler(); }
 
   std::vector<Property> device_properties(int index) override;
 

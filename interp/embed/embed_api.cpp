@@ -1,50 +1,15 @@
 // interp/embed/embed_api.cpp: the interpreters, tables, functions and errors of the embedding API.
-#include <algorithm>
 #include <utility>
 
+#include "interp/embed/path.h"
 #include "interp/embed/session.h"
 #include "interp/state/chunks.h"
 
 namespace moonlet {
 
+using detail::push_path;
+using detail::push_position;
 using detail::Session;
-
-namespace {
-
-// The part of a path before the first dot, which is taken off.
-std::string_view first_name(std::string_view& path) {
-  const size_t dot = std::min(path.find('.'), path.size());
-  const std::string_view name = path.substr(0, dot);
-  path.remove_prefix(std::min(dot + 1, path.size()));
-  return name;
-}
-
-// Pushes what stands before the last dot of a path, from the globals on, and the name behind it.
-// `op` and the path are for messages.
-void push_position(lua_State* L, std::string_view path, const char* op) {
-  const std::string_view whole = path;
-  lua_pushglobaltable(L);
-  std::string_view name = first_name(path);
-  while (name.data() + name.size() != whole.data() + whole.size()) {
-    lua_pushlstring(L, name.data(), name.size());
-    lua_gettable(L, -2);
-    lua_remove(L, -2);
-    if (lua_isnil(L, -1))
-      fail(op, ": there is no '", whole.substr(0, name.data() + name.size() - whole.data()),
-           "' for '", whole, "'");
-    name = first_name(path);
-  }
-  lua_pushlstring(L, name.data(), name.size());
-}
-
-// Pushes what a path such as "model.layers" leads to.
-void push_path(lua_State* L, std::string_view path, const char* op) {
-  push_position(L, path, op);
-  lua_gettable(L, -2);
-  lua_remove(L, -2);
-}
-
-}  // namespace
 
 ScriptError::ScriptError(const std::string& message, std::string traceback, Value value)
     : Error(message),

@@ -5,6 +5,7 @@
 #include <new>
 #include <typeinfo>
 
+#include "interp/embed/class_record.h"
 #include "interp/embed/session.h"
 #include "interp/state/guard.h"
 #include "tensor/runtime/stack.h"
@@ -15,6 +16,7 @@ namespace moonlet::detail {
 // has run.
 struct HostCell {
   HostFunction function;
+  std::unique_ptr<FunctionSet> typed;  // in its stead
   int running = 0;
   bool seen_dead = false;
   bool released = false;
@@ -86,13 +88,6 @@ int run_cell(lua_State* L, Session& session) {
   return static_cast<int>(results.size());
 }
 
-// Whether the exception that is being handled is one that no handler may keep: Lua's own, which
-// carries an error or a yield through C++ frames and has no public name, or a thread's end.
-bool must_pass() {
-  const std::type_info* type = abi::__cxa_current_exception_type();
-  return type == nullptr || std::strstr(type->name(), "lua_longjmp") != nullptr;
-}
-
 int call_host_function(lua_State* L) {
   // What a host's own frames take is its affair.
   if (stack_is_short()) return luaL_error(L, "C stack overflow");
@@ -106,6 +101,14 @@ int call_host_function(lua_State* L) {
     session.push_current_exception(L);
   }
   return lua_error(L);
+}
+
+int call_typed_function(lua_State* L) {
+  HostCell** slot = cell_at(L, lua_upvalueindex(1));
+  if (slot == nullptr || *slot == nullptr)
+    return luaL_error(L, "the host function has been released");
+  const Running running(**slot);
+  return call_set(L, *(*slot)->typed);
 }
 
 void push_metatable(lua_State* L) {
@@ -125,18 +128,37 @@ void push_metatable(lua_State* L) {
 
 }  // namespace
 
-void push_host_function(lua_State* L, HostFunction function) {
+bool must_pass() {
+  const std::type_info* type = abi::__cxa_current_exception_type();
+  return type == nullptr || std::strstr(type->name(), "lua_longjmp") != nullptr;
+}
+
+namespace {
+// Leaves the userdata of a new cell on the stack.
+HostCell& push_new_cell(lua_State* L) {
   Session& session = Session::of(L);
   auto** slot = static_cast<HostCell**>(lua_newuserdatauv(L, sizeof(void*), 0));
   *slot = nullptr;
   push_metatable(L);
   lua_setmetatable(L, -2);
-  auto* cell = new HostCell{std::move(function)};
+  auto* cell = new HostCell{};
   cell->next = session.cells;
   cell->link = &session.cells;
   if (cell->next != nullptr) cell->next->link = &cell->next;
   session.cells = *slot = cell;
+  return *cell;
+}
+}  // namespace
+
+void push_host_function(lua_State* L, HostFunction function) {
+  push_new_cell(L).function = std::move(function);
   lua_pushcclosure(L, call_host_function, 1);
+}
+
+void push_function_set(lua_State* L, FunctionSet set) {
+  luaL_checkstack(L, 6, "too many functions");
+  push_new_cell(L).typed = std::make_unique<FunctionSet>(std::move(set));
+  lua_pushcclosure(L, call_typed_function, 1);
 }
 
 void free_host_functions(Session& session) noexcept {

@@ -27,6 +27,7 @@ struct lua_State;
 namespace moonlet::detail {
 struct Session;
 struct Reference;
+struct Access;
 }  // namespace moonlet::detail
 
 // What follows is what the libraries export of the interpreter.
@@ -37,6 +38,8 @@ namespace moonlet {
 class Function;
 class Table;
 class Value;
+template <class T, class Overriding = void>
+class Class;  // moonlet/class.h
 
 // What calls take and return: Lua values in order.
 using Values = std::vector<Value>;
@@ -55,8 +58,18 @@ class Table {
   // All keys with their values, in no order, without metamethods: what `next` gives.
   Entries entries() const;
 
+  // With C++ types and without metamethods: `t.get<double>("rate")`, `t.set("names", vector)`.
+  // Both need moonlet/typed.h. Throws ConversionError, which names the key.
+  template <class T>
+  T get(std::string_view key) const;
+  template <class T>
+  T get(int64_t key) const;
+  template <class T, class Enable = std::enable_if_t<!std::is_convertible_v<T&&, Value>>>
+  void set(const Value& key, T&& value) const;
+
  private:
   friend struct detail::Session;
+  friend struct detail::Access;
   explicit Table(std::shared_ptr<detail::Reference> reference) : reference_(std::move(reference)) {}
   std::shared_ptr<detail::Reference> reference_;
 };
@@ -73,6 +86,7 @@ class Function {
 
  private:
   friend struct detail::Session;
+  friend struct detail::Access;
   explicit Function(std::shared_ptr<detail::Reference> reference)
       : reference_(std::move(reference)) {}
   std::shared_ptr<detail::Reference> reference_;
@@ -83,6 +97,7 @@ class Function {
 class Object {
  private:
   friend struct detail::Session;
+  friend struct detail::Access;
   explicit Object(std::shared_ptr<detail::Reference> reference)
       : reference_(std::move(reference)) {}
   std::shared_ptr<detail::Reference> reference_;
@@ -240,6 +255,13 @@ class Interpreter {
   void set(const std::string& path, const Value& value);
   Table new_table();
 
+  // The same with C++ types: `lua.get<std::vector<double>>("weights")`, `lua.set("synth", &synth)`.
+  // What does not fit is a ConversionError. They need moonlet/typed.h.
+  template <class T>
+  T get(const std::string& path);
+  template <class T, class Enable = std::enable_if_t<!std::is_convertible_v<T&&, Value>>>
+  void set(const std::string& path, T&& value);
+
   // Calls a function found as `get` finds it, or one that is held. Throws ScriptError.
   template <class... Arguments>
   Values call(const std::string& path, Arguments&&... arguments) {
@@ -279,6 +301,16 @@ class Interpreter {
 
   // Makes `function` a global of that name, or what the path leads to.
   void register_function(const std::string& path, HostFunction function);
+  // One with parameters and a result of its own, or several: overload(f, g). Needs moonlet/typed.h.
+  template <class F, class Enable = std::enable_if_t<!std::is_convertible_v<F&&, HostFunction>>>
+  void register_function(const std::string& path, F&& function);
+
+  // Makes a class of the host known to scripts, as a global of that name; another form takes one
+  // whose virtual methods scripts may override. Needs moonlet/class.h.
+  template <class T>
+  Class<T> bind(const std::string& name);
+  template <class T, class Overriding>
+  Class<T, Overriding> bind(const std::string& name);
   // A function value for tables and arguments.
   Function make_function(HostFunction function);
 
@@ -313,6 +345,7 @@ class Interpreter {
   static int resume(lua_State* from, lua_State* co, int arguments, int* results);
 
  private:
+  friend struct detail::Access;
   struct Closer {
     void operator()(detail::Session* session) const noexcept;
   };

@@ -6,58 +6,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "interp/embed/class_record.h"
+#include "interp/embed/visit.h"
 #include "interp/state/blame.h"
 #include "interp/state/guard.h"
-#include "interp/state/interrupt.h"
 #include "interp/state/libraries.h"
 #include "interp/workers/pool.h"
 
 namespace moonlet::detail {
-
-// A call into the session that is under way. The innermost member ends last: the outermost call
-// closes what was abandoned, after it has left the interpreter.
-class Visit {
-  struct Count {
-    Session& session;
-    explicit Count(Session& s) : session(s) { ++s.depth; }
-    Count(const Count&) = delete;
-    Count& operator=(const Count&) = delete;
-    ~Count() {
-      if (--session.depth == 0) session.end_run();
-    }
-  };
-
- public:
-  explicit Visit(Session& session)
-      : count_(session),
-        entry_(state_data(session.L())),
-        // A host function that calls back runs in the coroutine that called it.
-        L(state_data(session.L()).running),
-        top(lua_gettop(L)) {
-    if (session.depth == 1) session.begin_run(entry_.thread_id());
-    // A request may have come before the interpreter was entered.
-    StateData& data = state_data(L);
-    if (data.stop.requested()) [[unlikely]]
-      stop_soon(data);
-  }
-  ~Visit() { lua_settop(L, top); }
-  Visit(const Visit&) = delete;
-  Visit& operator=(const Visit&) = delete;
-
-  void reserve(size_t count) const {
-    constexpr size_t kMax = 1'000'000;  // Lua's own bound
-    if (count > kMax || lua_checkstack(L, static_cast<int>(count)) == 0)
-      throw Error("too many values, or nested calls between host and script");
-  }
-
- private:
-  Count count_;
-  EntryScope entry_;
-
- public:
-  lua_State* const L;
-  const int top;
-};
 
 Session& Reference::open() const {
   Session* session = control->session.load(std::memory_order_acquire);
@@ -96,6 +52,7 @@ Session::~Session() {
   state.reset();
   control->session = nullptr;
   free_host_functions(*this);
+  classes.reset();
 }
 
 void Session::end(Session* session) noexcept {
@@ -224,8 +181,12 @@ int Session::handle_error(lua_State* L) {
     size = lua_rawlen(L, -1);
   }
   session.error_message.assign(text, size);
-  luaL_traceback(L, L, nullptr, 1);
-  session.error_traceback = lua_tostring(L, -1);
+  if (session.coroutine_traceback.empty()) {
+    luaL_traceback(L, L, nullptr, 1);
+    session.error_traceback = lua_tostring(L, -1);
+  } else {
+    session.error_traceback = std::exchange(session.coroutine_traceback, {});
+  }
   lua_settop(L, 1);
   return 1;
 }

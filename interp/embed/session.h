@@ -12,7 +12,13 @@
 #include "interp/embed/moonlet.h"
 #include "interp/state/state.h"
 
+namespace moonlet {
+class Overrides;
+}
+
 namespace moonlet::detail {
+
+struct ClassRecord;
 
 // The control block that the handles of a session share: they find it here until it ends.
 struct SessionControl {
@@ -38,6 +44,7 @@ struct Reference {
 };
 
 struct HostCell;
+struct Classes;
 
 struct Session {
   explicit Session(InterpreterOptions options);
@@ -68,6 +75,8 @@ struct Session {
   Value take(lua_State* L, int index);
   Values take_from(lua_State* L, int first);
   std::shared_ptr<Reference> refer(lua_State* L, int index);
+  // A function, or what has `__call`.
+  Function hold_function(lua_State* L, int index) { return Function(refer(L, index)); }
   // Calls the function on top of the stack.
   Values call_top(lua_State* L, const Value* arguments, size_t count);
 
@@ -89,6 +98,19 @@ struct Session {
   HostCell* cells = nullptr;   // the host functions that scripts may reach
   const void* cell_metatable = nullptr;   // of the userdata that hold them
   std::chrono::nanoseconds call_time{0};  // of the next run (CallTime); 0: no bound
+  std::unique_ptr<Classes> classes;       // of the host that scripts know
+  std::string coroutine_traceback;        // of the error that a coroutine of the host ends with
+
+  // Throws for the error value on top of the stack: the host's exception that it stands for, or
+  // ScriptError.
+  [[noreturn]] void throw_error(lua_State* L, int status);
+  // The message handler of calls whose errors throw_error gets.
+  static int handle_error(lua_State* L);
+  // After a call that has succeeded: a run that is to end does not go on because it caught that.
+  void check_stopped(lua_State* L) {
+    if (state_data(L).stop.requested()) [[unlikely]]
+      throw_stopped(requested_stop(state_data(L)), {}, {});
+  }
 
  private:
   friend class Visit;
@@ -98,18 +120,9 @@ struct Session {
   void end_run() noexcept;
   void end_run_at(Instant end, int thread);
   void run_protected(void (*body)(lua_State*, void*), void* data);
-  // Throws for the error value on top of the stack: the host's exception that it stands for, or
-  // ScriptError.
-  [[noreturn]] void throw_error(lua_State* L, int status);
   // Throws for a request to stop the run.
   [[noreturn]] void throw_stopped(StopCause cause, std::string message, std::string traceback);
-  // After a call that has succeeded: a run that is to end does not go on because it caught that.
-  void check_stopped(lua_State* L) {
-    if (state_data(L).stop.requested()) [[unlikely]]
-      throw_stopped(requested_stop(state_data(L)), {}, {});
-  }
   Values take_protected(lua_State* L, int first);
-  static int handle_error(lua_State* L);
 
   bool wake_was_blocked = false;               // on the thread of the run, before it
   std::string error_message, error_traceback;  // of the last error that reached handle_error
@@ -131,8 +144,27 @@ class CallTime {
   Instant end_ = kNever;                           // of the run under way, before
 };
 
+// What public headers keep to themselves.
+struct Access {
+  static Session& session(Interpreter& interpreter) { return interpreter.session(); }
+  template <class Handle>
+  static const std::shared_ptr<Reference>& reference(const Handle& handle) {
+    return handle.reference_;
+  }
+  // What Overrides keeps of its object in a script (script_class.cpp).
+  static std::weak_ptr<const void> link(Overrides& overrides, Session& session,
+                                        const ClassRecord& record, void* object);
+  static void hold(Overrides& overrides, std::shared_ptr<Reference> value);
+  // Makes `name` the method that the script calls of the host's class; returns what was before.
+  static const char* set_base_call(Overrides& overrides, const char* name);
+  static void push_self(lua_State* L, const Overrides& overrides);
+};
+
 // Pushes a C function that calls `function`, which ends when no script can reach it any more.
 void push_host_function(lua_State* L, HostFunction function);
+// Whether the exception that is being handled is one that no handler may keep: Lua's own, which
+// carries an error or a yield through C++ frames and has no public name, or a thread's end.
+bool must_pass();
 // Ends those that are left when the Lua state is closed.
 void free_host_functions(Session& session) noexcept;
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 
 namespace moonlet::program {
 
@@ -16,13 +17,23 @@ class Arena {
   void give_back(int64_t offset, int64_t bytes);
   // What all blocks need.
   int64_t bytes() const { return end_; }
-
- private:
   static int64_t rounded(int64_t bytes) {
     return (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
+
+ private:
   std::map<int64_t, int64_t> free_;  // offset to bytes; neighbours are joined
   int64_t end_ = 0;
 };
+
+// What needs `bytes` from the step `first` to the step `last`, and where it lies then.
+struct ArenaBlock {
+  int64_t bytes = 0;
+  int first = 0, last = 0;
+  int64_t offset = 0;
+};
+
+// Gives each an offset, so that no two share memory in one step, and returns what all need.
+int64_t place(std::span<ArenaBlock> blocks);
 
 }  // namespace moonlet::program

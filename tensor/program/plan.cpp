@@ -2,10 +2,13 @@
 // used.
 #include "tensor/program/plan.h"
 
+#include <omp.h>
+
 #include <algorithm>
 
 #include "tensor/core/error.h"
 #include "tensor/program/arena.h"
+#include "tensor/program/fusion/block_sizes.h"
 #include "tensor/program/fusion/cluster.h"
 #include "tensor/program/passes/passes.h"
 
@@ -91,13 +94,19 @@ BufferId reusable(const Graph& graph, const Step& step, const std::vector<Life>&
   return found;
 }
 
+// For as many threads as share the rows of one strip.
+int64_t bytes_of_strips() {
+  return thresholds::fusion::kStripBytes *
+         std::min(omp_get_max_threads(), thresholds::fusion::kStripThreads);
+}
+
 }  // namespace
 
 std::shared_ptr<const Plan> Plan::make(Graph graph, const PlanOptions& options) {
   std::shared_ptr<Plan> plan(new Plan);
   plan->graph_ = std::move(graph);
   if (options.optimize) run_passes(plan->graph_);
-  plan->choose_steps(options.optimize);
+  plan->choose_steps(options);
   plan->allocate_buffers();
   plan->find_reaches();
   return plan;
@@ -122,14 +131,18 @@ void Plan::find_reaches() {
   }
 }
 
-void Plan::choose_steps(bool optimize) {
-  bool fuse = optimize;
-  for (const Buffer& buffer : graph_.buffers) fuse = fuse && has_executor(buffer.device.type);
+void Plan::choose_steps(const PlanOptions& options) {
+  bool fuse = options.optimize, on_host = true;
+  for (const Buffer& buffer : graph_.buffers) {
+    fuse = fuse && has_executor(buffer.device.type);
+    on_host = on_host && buffer.device.is_cpu();
+  }
   if (fuse) {
     const GraphUses uses(graph_);
+    const int64_t bytes = options.strip_bytes > 0 ? options.strip_bytes : bytes_of_strips();
     std::vector<Group> groups = group(uses);
     for (size_t i = 0; i < groups.size(); ++i) {
-      Strip strip = find_strip(graph_, uses, groups, i);
+      Strip strip = on_host ? find_strip(graph_, uses, groups, i, bytes) : Strip();
       if (strip.parts.empty()) {
         add_step(std::move(groups[i]));
         continue;
@@ -165,9 +178,12 @@ void Plan::add_strip(Strip strip) {
 void Plan::add_step(Group group) {
   const int32_t first = group.nodes.front();
   for (const int32_t node : group.nodes) note_written(node);
-  if (!group.loop) return steps_.push_back({kind_of(graph_, graph_.nodes[first]), first});
+  auto executor = group.loop ? make_executor(*group.loop) : nullptr;
+  if (!executor) {
+    for (const int32_t i : group.nodes) steps_.push_back({kind_of(graph_, graph_.nodes[i]), i});
+    return;
+  }
   steps_.push_back({Step::Kind::Loop, first, static_cast<int32_t>(loops_.size())});
-  auto executor = make_executor(*group.loop);
   loops_.push_back({std::move(group), std::move(executor)});
 }
 
@@ -220,22 +236,28 @@ void Plan::allocate_buffers() {
   for (size_t b = 0; b < count; ++b) bytes[b] = graph_.buffers[b].bytes;
   for (const Strip& strip : strips_)
     for (const Strip::Local& local : strip.local) bytes[local.buffer] = local.bytes;
-  Arena arena;
+  // What an op writes in place of what it reads is one block with that.
+  std::vector<ArenaBlock> blocks;
+  std::vector<size_t> block_of(count);
   for (int s = 0; s < static_cast<int>(steps_.size()); ++s) {
     auto& ended = end_at[s];
     for (const BufferId made : begin_at[s]) {
       const BufferId taken = reusable(graph_, steps_[s], lives, s);
       const auto ends = std::find(ended.begin(), ended.end(), taken);
       if (ends == ended.end()) {
-        allocations_[made].offset = arena.take(bytes[made]);
+        block_of[made] = blocks.size();
+        blocks.push_back({bytes[made], s, lives[made].end});
       } else {
-        allocations_[made].offset = allocations_[taken].offset;
+        ArenaBlock& block = blocks[block_of[made] = block_of[taken]];
+        block.last = lives[made].end;
+        block.bytes = std::max(block.bytes, bytes[made]);
         ended.erase(ends);
       }
     }
-    for (const BufferId b : ended) arena.give_back(allocations_[b].offset, bytes[b]);
   }
-  arena_bytes_ = arena.bytes();
+  arena_bytes_ = place(blocks);
+  for (size_t b = 0; b < count; ++b)
+    if (allocations_[b].kind == Kind::Arena) allocations_[b].offset = blocks[block_of[b]].offset;
 }
 
 }  // namespace moonlet::program

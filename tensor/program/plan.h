@@ -53,7 +53,9 @@ struct LoopStep {
 
 // How a plan is made.
 struct PlanOptions {
-  bool optimize = true;  // passes over the graph, and loops of several nodes
+  bool optimize = true;  // passes over the graph, loops of several nodes, and strips
+  // What rows that run at once read and write; 0: what fits the caches of the threads.
+  int64_t strip_bytes = 0;
 };
 
 class Plan {
@@ -75,7 +77,7 @@ class Plan {
 
  private:
   Plan() = default;
-  void choose_steps(bool optimize);
+  void choose_steps(const PlanOptions& options);
   void add_step(Group group);
   void add_strip(Strip strip);
   void note_written(int32_t node);

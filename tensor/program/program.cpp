@@ -309,7 +309,7 @@ Runner& Program::Context::State::runner_for(std::span<const Tensor> inputs) {
     return runners.front().second;
   }
   runners.emplace_front(std::piecewise_construct, std::forward_as_tuple(sizes),
-                        std::forward_as_tuple(shared->plan_for(sizes)));
+                        std::forward_as_tuple(shared->plan_for(sizes), true));
   for (size_t i = 0; i < own_state.size(); ++i)
     runners.front().second.set_parameter(shared->state[i], own_state[i]);
   if (runners.size() > kMostPlans) runners.pop_back();

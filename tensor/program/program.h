@@ -71,6 +71,8 @@ class Program {
 
   using NamedTensor = std::pair<std::string, Tensor>;
   // Its parameters by name. Those without a name are constants and not among them, nor is state.
+  // Ops may change them in place; what a host writes to their memory itself is seen after
+  // set_parameter.
   std::vector<NamedTensor> parameters() const;
   // What a new context's state is.
   std::vector<NamedTensor> initial_state() const;

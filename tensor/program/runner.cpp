@@ -6,6 +6,7 @@
 #include "tensor/core/dispatch.h"
 #include "tensor/core/plain_copy.h"
 #include "tensor/program/arena.h"
+#include "tensor/program/reclaim.h"
 #include "tensor/runtime/interrupt.h"
 
 namespace moonlet::program {
@@ -52,7 +53,7 @@ class Runner::Unbind {
     for (const BufferId b : runner_.loose_) {
       OnBuffer& on = runner_.on_[b];
       if (on.storage == nullptr) continue;
-      if (on.idle) {
+      if (!on.tensors.empty()) {
         runner_.bind(b, *on.idle, 0);
       } else {
         on.storage->release();
@@ -67,7 +68,7 @@ class Runner::Unbind {
   Runner& runner_;
 };
 
-Runner::Runner(std::shared_ptr<const Plan> plan)
+Runner::Runner(std::shared_ptr<const Plan> plan, bool prepares)
     : plan_(std::move(plan)),
       tensors_(plan_->graph().values.size()),
       on_(plan_->graph().buffers.size()),
@@ -88,6 +89,18 @@ Runner::Runner(std::shared_ptr<const Plan> plan)
     if (source != kNone) numbered_.emplace_back(source, static_cast<int32_t>(s));
   }
   note_outputs();
+  if (prepares) allow_prepared();
+}
+
+// Parameters that no run writes keep what kernels make of them.
+void Runner::allow_prepared() {
+  const Graph& graph = plan_->graph();
+  const std::vector<BufferId>& written = plan_->written();
+  for (const Parameter& p : graph.parameters) {
+    const BufferId buffer = graph.values[p.value].buffer;
+    if (std::find(written.begin(), written.end(), buffer) == written.end())
+      prepared_operands_.allow(p.tensor.storage());
+  }
 }
 
 void Runner::note_outputs() {
@@ -148,11 +161,11 @@ void Runner::check_apart(std::span<const Tensor> inputs) const {
           " shares memory with a tensor that the program changes, which it did not when captured");
 }
 
-// The buffer lies in that storage from now on.
-void Runner::bind(BufferId buffer, Storage& storage, int64_t shift) {
+// The buffer lies in that storage from now on. `given`: it takes over one reference.
+void Runner::bind(BufferId buffer, Storage& storage, int64_t shift, bool given) {
   OnBuffer& on = on_[buffer];
   if (on.storage != &storage) {
-    storage.retain();
+    if (!given) storage.retain();
     if (on.storage) on.storage->release();
     on.storage = &storage;
   } else if (on.shift == shift &&
@@ -212,8 +225,7 @@ void Runner::bind_outputs(std::span<const Tensor> inputs, std::span<const Tensor
     if (on.storage != nullptr && on.storage != on.idle) continue;
     const Buffer& buffer = graph.buffers[b];
     Storage* const made = Storage::allocate(static_cast<size_t>(buffer.bytes), buffer.device);
-    bind(b, *made, 0);
-    made->release();
+    bind(b, *made, 0, true);
   }
 }
 
@@ -262,19 +274,25 @@ Tensor Runner::make_tensor(ValueId id) {
   return t;
 }
 
+// On the memory that the buffer lies in now.
+Tensor Runner::placed(ValueId id) {
+  Tensor t = make_tensor(id);
+  const Value& v = plan_->graph().values[id];
+  const OnBuffer& on = on_[v.buffer];
+  if (!on.storage) return t;
+  on.storage->retain();
+  t.impl()->storage->release();
+  t.impl()->storage = on.storage;
+  t.impl()->offset = (byte_offset(v) + on.shift) / static_cast<int64_t>(size_of(v.dtype));
+  return t;
+}
+
+// One that is placed anew at each run.
 const Tensor& Runner::tensor(ValueId id) {
   Tensor& t = tensors_[id];
   if (t.defined()) return t;
-  t = make_tensor(id);
-  const Value& v = plan_->graph().values[id];
-  OnBuffer& on = on_[v.buffer];
-  on.tensors.push_back(id);
-  Storage& storage = on.storage ? *on.storage : *on.idle;
-  storage.retain();
-  t.impl()->storage->release();
-  t.impl()->storage = &storage;
-  t.impl()->offset =
-      on.storage ? (byte_offset(v) + on.shift) / static_cast<int64_t>(size_of(v.dtype)) : 0;
+  t = placed(id);
+  on_[plan_->graph().values[id].buffer].tensors.push_back(id);
   return t;
 }
 
@@ -293,11 +311,13 @@ bool Runner::prepare_pointwise_call(int step) {
   const Graph& graph = plan_->graph();
   const Node& node = graph.nodes[plan_->steps()[step].node];
   auto call = std::make_unique<PointwiseCall>();
+  // The layout is that of tensors as they lie now; later only addresses follow.
+  std::vector<Operand> operands;
   std::vector<ValueId> read;
   for (size_t i = 0; i < node.arguments.size(); ++i) {
     const auto* one = std::get_if<ValueRef>(&node.arguments[i]);
     if (one) {
-      call->operands.emplace_back(tensor(one->id));
+      operands.emplace_back(placed(one->id));
       read.push_back(one->id);
       continue;
     }
@@ -305,17 +325,20 @@ bool Runner::prepare_pointwise_call(int step) {
     Scalar number;
     if (!value || !scalar_of(*value, number)) return false;
     if ((node.op->tensors >> i & 1u) != 0) {
-      call->operands.emplace_back(number);
+      operands.emplace_back(number);
       read.push_back(kNone);
     } else {
       call->params.push_back(number);
     }
   }
   const ValueId made = std::get<ValueRef>(node.results[0]).id;
-  std::vector<const Operand*> operands;
-  for (const Operand& each : call->operands) operands.push_back(&each);
+  std::vector<const Operand*> all;
+  for (const Operand& each : operands) {
+    all.push_back(&each);
+    call->numbers.push_back(each.scalar());
+  }
   PreparedPointwise& prepared = call->prepared;
-  if (!prepare_pointwise(*node.op->pointwise, operands, call->params, tensor(made), prepared))
+  if (!prepare_pointwise(*node.op->pointwise, all, call->params, placed(made), prepared))
     return false;
   const auto patch = [&](char** where, ValueId id) {
     const Value& v = graph.values[id];
@@ -323,8 +346,12 @@ bool Runner::prepare_pointwise_call(int step) {
   };
   if (prepared.kernel) {
     patch(&prepared.plan.out.data, made);
-    for (size_t i = 0; i < read.size(); ++i)
-      if (read[i] != kNone) patch(&prepared.plan.in[i].data, read[i]);
+    for (size_t i = 0; i < read.size(); ++i) {
+      if (read[i] != kNone)
+        patch(&prepared.plan.in[i].data, read[i]);
+      else
+        prepared.plan.in[i].scalar = &call->numbers[i];
+    }
   }
   if (graph.buffers[graph.values[made].buffer].kind != Buffer::Kind::Internal)
     call->changed = tensor(made);
@@ -551,17 +578,21 @@ void Runner::give_outputs(std::span<const Tensor> inputs, std::vector<Tensor>& o
 void Runner::run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) {
   at_ = kNone;
   const Unbind at_end(*this);
-  bind_all(inputs, outputs);
+  with_memory([&] { bind_all(inputs, outputs); });
   if (!prepared_) {
-    bind_arena();
-    prepare();
+    with_memory([&] {
+      bind_arena();
+      prepare();
+    });
     // The layouts have addresses from now on.
     for (size_t b = 0; b < on_.size(); ++b)
       if (on_[b].storage)
         for (const Patch& patch : on_[b].patches)
           *patch.where = on_[b].storage->data() + on_[b].shift + patch.offset;
   }
-  for (int s = 0; s < static_cast<int>(plan_->steps().size()); ++s) run_step(s);
+  const cpu::PreparedScope scope(prepared_operands_.empty() ? nullptr : &prepared_operands_);
+  for (int s = 0; s < static_cast<int>(plan_->steps().size()); ++s)
+    with_memory([&] { run_step(s); });
   give_outputs(inputs, outputs);
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tensor/cpu/common/prepared_operands.h"
 #include "tensor/pointwise/run.h"
 #include "tensor/program/plan.h"
 #include "tensor/program/strip_call.h"
@@ -15,7 +16,9 @@ namespace moonlet::program {
 
 class Runner {
  public:
-  explicit Runner(std::shared_ptr<const Plan> plan);
+  // `prepares`: what kernels make of parameters that the program does not write, such as another
+  // layout, is kept from run to run.
+  explicit Runner(std::shared_ptr<const Plan> plan, bool prepares = false);
   ~Runner();
   Runner(const Runner&) = delete;
   Runner& operator=(const Runner&) = delete;
@@ -32,11 +35,12 @@ class Runner {
   // "train.lua:12": the script's line of the op that ran last, or "".
   const std::string& line() const;
   const Plan& plan() const { return *plan_; }
+  const cpu::PreparedOperands& prepared_operands() const { return prepared_operands_; }
 
  private:
   // A pointwise op, with what its layout refers to.
   struct PointwiseCall {
-    std::vector<Operand> operands;
+    std::vector<Scalar> numbers;  // by operand
     std::vector<Scalar> params;
     PreparedPointwise prepared;
     Tensor changed;  // what scripts may see change; undefined where nobody does
@@ -89,9 +93,10 @@ class Runner {
   class Unbind;
 
   void note_outputs();
+  void allow_prepared();
   void check_inputs(std::span<const Tensor> inputs) const;
   void check_apart(std::span<const Tensor> inputs) const;
-  void bind(BufferId buffer, Storage& storage, int64_t shift);
+  void bind(BufferId buffer, Storage& storage, int64_t shift, bool given = false);
   void bind_all(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   void bind_outputs(std::span<const Tensor> inputs, std::span<const Tensor> outputs);
   void bind_arena();
@@ -103,6 +108,7 @@ class Runner {
   bool prepare_pointwise_call(int step);
   BoxedValue boxed(const Argument& argument);
   const Tensor& tensor(ValueId id);
+  Tensor placed(ValueId id);
   Tensor make_tensor(ValueId id);
   void run_loop(const LoopStep& loop, LoopCall& call);
   void run_strip(const Strip& strip, OfStrip& own);
@@ -115,7 +121,8 @@ class Runner {
   void give_outputs(std::span<const Tensor> inputs, std::vector<Tensor>& outputs);
 
   const std::shared_ptr<const Plan> plan_;
-  std::vector<Tensor> parameters_;                         // by position in the graph
+  std::vector<Tensor> parameters_;  // by position in the graph
+  cpu::PreparedOperands prepared_operands_;
   std::vector<Tensor> tensors_;                            // by value: those that calls take
   std::vector<OnBuffer> on_;                               // by buffer
   std::vector<std::unique_ptr<PointwiseCall>> pointwise_;  // by step

@@ -91,6 +91,18 @@ class DeferredErrors {
   virtual void interpreter_closed(const StopFlag* flag) noexcept = 0;
 };
 
+// Makes what runs the loops of programs (tensor/program/fusion/loop.h) on devices.
+namespace program {
+struct Loop;
+class LoopExecutor;
+}  // namespace program
+class LoopCompiler {
+ public:
+  virtual ~LoopCompiler() = default;
+  // Null for a loop whose ops are to run one by one. Thread-safe.
+  virtual std::unique_ptr<const program::LoopExecutor> compile(const program::Loop& loop) = 0;
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -113,6 +125,7 @@ class Backend {
   virtual PinnedMemory* pinned_memory() noexcept { return nullptr; }
   virtual DeviceMemoryReports* memory_reports() noexcept { return nullptr; }
   virtual DeferredErrors* deferred_errors() noexcept { return nullptr; }
+  virtual LoopCompiler* loop_compiler() noexcept { return nullptr; }
 
   // What is known of a device besides its name, as numbers by PyTorch's names for them.
   using Property = std::pair<const char*, int64_t>;
@@ -175,7 +188,7 @@ inline constexpr const char* kPluginInfo = "moonlet_plugin_info";
 inline constexpr char kPluginMagic[16] = "moonlet plugin";
 // Goes up when what program and plugin share changes in another way than the rows tell: Backend,
 // Tensor, how kernels are called.
-inline constexpr uint64_t kPluginVersion = 5;
+inline constexpr uint64_t kPluginVersion = 6;
 
 // The plugin's one exported function, as BackendInfo::open.
 using BackendEntry = Backend* (*)(DeviceType type, std::string* reason);

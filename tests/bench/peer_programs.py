@@ -75,7 +75,7 @@ def token():
     return Token(), (torch.zeros(1, 1, dtype=torch.int64), torch.randn(8, 1, 4, 63, 32))
 
 
-def best(f, seconds=0.02, rounds=20):
+def best(f, seconds=0.002, rounds=100):
     f()
     least = float("inf")
     for _ in range(rounds):

@@ -106,11 +106,14 @@ end
 local COLUMNS = 4
 
 -- The calls: most as the one before, so that programs are compiled.
+-- Every fourth program meets many sizes.
 local function calls(random)
+  local many = random(4) == 1
   local out, rows, dtype, grad, needs_grad = {}, 1 + random(4), "float32", random(2) == 1, random(2) == 1
-  for i = 1, 5 + random(7) do
+  for i = 1, many and 40 or 5 + random(7) do
     local change
-    if i > 3 and random(3) == 1 then
+    if many and random(2) == 1 then rows = 1 + random(7) end
+    if i > 3 and random(many and 12 or 3) == 1 then
       change = ({ "s", "k", "flag", "weight", "scale", "new", "rows", "dtype", "grad", "layout", "refill" })[random(11)]
       if change == "rows" then rows = 1 + random(5) end
       if change == "grad" then grad = not grad end
@@ -119,7 +122,7 @@ local function calls(random)
     out[i] = { change = change, value = random(3), rows = rows, dtype = dtype, grad = grad, seed = random(1000),
       needs_grad = needs_grad, transposed = change == "layout", data = random(1 << 20), same = random(20) == 1 }
   end
-  return out
+  return out, many
 end
 
 --- A program: its `source`, two equal sides of it, its calls, and what changes before one.
@@ -128,7 +131,8 @@ end
 function functions.program(seed)
   local random = generator(seed)
   for _ = 1, 8 do random(10) end
-  local program = { source = statements(random), calls = calls(random) }
+  local program = { source = statements(random) }
+  program.calls, program.many = calls(random)
   local text = HEAD:gsub("%%s", function() return program.source end)
   local weights = random(1 << 20)
   local learns = random(2) == 1

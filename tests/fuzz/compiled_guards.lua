@@ -137,12 +137,13 @@ local CHANGES = {
   function() fuzz_scale = (fuzz_scale or 1) + 1 end,
 }
 
-local function new_arguments(draw, scale)
-  local rows, extra = 1 + draw(2), draw(3)
-  local base = (ml.arange(1, 24):to(ml.float32) * scale):reshape(8, 3)
+-- With `alike`, a number, all but the sizes is the same in each call.
+local function new_arguments(draw, scale, alike)
+  local rows, extra = 1 + draw(alike and 9 or 2), alike and alike % 4 + 1 or draw(3)
+  local base = (ml.arange(1, 60):to(ml.float32) * scale):reshape(20, 3)
   local at = draw(4)
   local x = base[{ { at, at + rows - 1 } }]
-  local how = draw(5)
+  local how = alike and alike % 5 + 1 or draw(5)
   local y = how == 1 and x or how == 2 and base[{ { at + 1, at + rows } }] or x:clone() + 0.5
   return { x, y, extra == 1 and 2 or extra == 2 and 0.5 or nil, n = 3 }, base
 end
@@ -172,24 +173,29 @@ local function state_of(env)
   return { env.weight, env.linear.weight, env.norm.running_mean, env.norm.num_batches_tracked:float() }
 end
 
-local runs = 0
+local runs, foretold = 0, 0
 
+-- Every third program meets many sizes, which are foretold after a few.
 local function check_program(number)
+  local many = number % 3 == 0
   local function side(compiled)
     local draw = new_draw(number)
     local steps, env = new_program(draw), new_environment(draw)
     local f = new_function(steps, env)
-    return { f = compiled and ml.compile(f) or f, env = env, draw = draw, steps = steps }
+    local options = many and { dynamic = number % 2 == 0 or nil } or nil
+    return { f = compiled and ml.compile(f, options) or f, env = env, draw = draw, steps = steps }
   end
+  ml._compiled.leave_out(number % 2 * 1000000)
   local left, right = side(true), side(false)
-  for i = 1, 24 do
+  for i = 1, many and 80 or 24 do
     local got = {}
     local global = fuzz_scale
     for k, s in ipairs { left, right } do
       fuzz_scale = global
-      if s.draw(6) == 1 then CHANGES[s.draw(#CHANGES)](s.env) end
-      local arguments, base = new_arguments(new_draw(number * 7 + s.draw(2)), i / 7)
-      local mode = s.draw(10)
+      if s.draw(many and 30 or 6) == 1 then CHANGES[s.draw(#CHANGES)](s.env) end
+      local arguments, base = new_arguments(new_draw(number * 7 + s.draw(many and 9 or 2)), i / 7,
+        many and number)
+      local mode = s.draw(many and 60 or 10)
       local results, rng = call(s.f, arguments, mode, number * 100 + i)
       got[k] = { results, base, state_of(s.env), rng, s.env.flag, results.n }
     end
@@ -203,17 +209,20 @@ local function check_program(number)
       return false
     end
   end
-  for n in left.f:explain():gmatch "run (%d+) time" do runs = runs + math.tointeger(n) end
+  local text = left.f:explain()
+  for n in text:gmatch "run (%d+) time" do runs = runs + math.tointeger(n) end
+  if text:find "as foretold" then foretold = foretold + 1 end
   fuzz_scale = nil
   return true
 end
 
 warn "@off"
-ml._compiled.leave_out(0)
 local failed = 0
 for number = seed, seed + count - 1 do
   if not check_program(number) then failed = failed + 1 end
 end
-print(("%d programs, %d calls by plans, %d with differences"):format(count, runs, failed))
+print(("%d programs, %d calls by plans, %d with foretold sizes, %d with differences"):format(count,
+  runs, foretold, failed))
+assert(foretold > count / 10, "too few sizes were foretold")
 assert(runs > count, "too few plans ran")
 os.exit(failed == 0 and 0 or 1)

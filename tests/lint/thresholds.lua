@@ -13,6 +13,7 @@ local NO_THRESHOLDS = {
   ["common/abandonable.cpp"] = "kLook",                 -- how often a thread asks
   ["common/columns.h"] = "kSlack",                      -- what OpenBLAS reads behind the end
   ["common/dense_copy.h"] = "kPage",                    -- the hardware's
+  ["common/prepared_operands.h"] = "kMostBytes",        -- what a program may hold
   ["conv/conv.h"] = "kAxes",
   ["conv/conv_parts.cpp"] = "kVector",                  -- what libraries pad channels to
   ["copy/copy.cpp"] = "kLine",                          -- a cache line

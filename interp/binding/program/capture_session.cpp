@@ -8,6 +8,7 @@
 #include "tensor/program/capture.h"
 #include "tensor/program/overwritten.h"
 #include "tensor/program/same.h"
+#include "tensor/program/shapes/foretell.h"
 
 namespace moonlet::binding {
 namespace {
@@ -32,7 +33,9 @@ struct Session {
   lua_State* const L;
   Compiled& compiled;
   std::shared_ptr<Entry> made;  // of a first capture
-  int again = 0;                // of a second one: the entry's id
+  // Of that: the entries with plans that have its guards but for sizes.
+  std::vector<std::shared_ptr<Entry>> alike;
+  int again = 0;  // of a second one: the entry's id
   std::vector<Tensor> inputs;
   std::unique_ptr<program::Capture> capture;
   std::unique_ptr<CallWatch> watch;
@@ -55,6 +58,7 @@ struct Session {
   void drop() {
     capture.reset();
     made.reset();
+    alike.clear();
     inputs = std::vector<Tensor>();
   }
   // In the coroutine in which it began.
@@ -235,6 +239,21 @@ Reason watch_unreached(Entry& entry, const program::Graph& graph) {
   return {};
 }
 
+// The entries that hold now for arguments of other sizes than those of a new one.
+std::vector<std::shared_ptr<Entry>> find_alike(lua_State* L, Compiled& self, const Entry& made) {
+  std::vector<std::shared_ptr<Entry>> out;
+  if (self.least_sizes == 0 || self.unused_sizes >= Compiled::kMostUnused) return out;
+  for (const auto& each : self.entries) {
+    if (each->state != Entry::State::Ready || each->graph.values.empty() ||
+        !each->circumstances.hold() || !each->arguments.same_but_sizes(made.arguments))
+      continue;
+    push_anchors(L, 1, *each);
+    if (each->snapshot.holds(L, -1)) out.push_back(each);
+    lua_pop(L, 1);
+  }
+  return out;
+}
+
 struct Report {
   const char* outcome;
   Failure failure;
@@ -246,8 +265,21 @@ struct Stack {
   int compiled, anchors, first, count;
 };
 
-Report keep_first(lua_State* L, Session& session, const Stack& at) {
+void add_entry(lua_State* L, Session& session, const Stack& at) {
   Compiled& self = session.compiled;
+  Entry& entry = *session.made;
+  entry.arguments.release();
+  entry.id = self.next_id++;
+  entry.used = ++self.calls;
+  self.make_room(L, at.compiled, entry.sized);
+  lua_getiuservalue(L, at.compiled, 1);
+  lua_pushvalue(L, at.anchors);
+  lua_rawseti(L, -2, entry.id);
+  lua_pop(L, 1);
+  self.entries.push_back(session.made);
+}
+
+Report keep_first(lua_State* L, Session& session, const Stack& at) {
   Entry& entry = *session.made;
   entry.ops = session.capture->graph().nodes.size();
   entry.graph = session.capture->take();
@@ -255,15 +287,7 @@ Report keep_first(lua_State* L, Session& session, const Stack& at) {
   program::normalize_inputs(entry.graph, [&](size_t i) {
     if (i < inputs) entry.arguments.pin_offset(i);
   });
-  entry.arguments.release();
-  entry.id = self.next_id++;
-  if (self.entries.size() == Compiled::kMostEntries)
-    self.forget(L, at.compiled, self.entries.front()->id);
-  lua_getiuservalue(L, at.compiled, 1);
-  lua_pushvalue(L, at.anchors);
-  lua_rawseti(L, -2, entry.id);
-  lua_pop(L, 1);
-  self.entries.push_back(session.made);
+  add_entry(L, session, at);
   return {"captured", {}};
 }
 
@@ -310,10 +334,44 @@ Report make_plan(lua_State* L, Session& session, Entry& entry, ResultTree result
   }
   results.tensors().clear();
   entry.results = std::move(results);
-  entry.graph = {};
+  if (session.compiled.least_sizes == 0) entry.graph = {};
   entry.adopted.clear();
   entry.state = Entry::State::Ready;
   return {"compiled", {}};
+}
+
+// A first capture that is what the graphs of other sizes foretell needs no second one.
+std::optional<Report> keep_foretold(lua_State* L, Session& session, const ResultTree& results,
+                                    const std::vector<program::LeafGradientChange>& gradients,
+                                    const Stack& at) {
+  Entry& entry = *session.made;
+  if (session.alike.empty() || !entry.adopted.empty()) return {};
+  const Entry& like = *session.alike.back();
+  if (!(results == like.results) || !(gradients == like.gradients)) return {};
+  program::Graph graph = session.capture->graph();
+  bool pinned = false;
+  program::normalize_inputs(graph, [&](size_t) { pinned = true; });
+  if (pinned) return {};
+  std::vector<const program::Graph*> known;
+  for (const auto& each : session.alike) known.push_back(&each->graph);
+  Compiled& self = session.compiled;
+  auto foretold = program::foretell(known, graph, self.least_sizes, self.why_sized_apart);
+  if (!foretold) return {};
+  if (const auto found = program::difference(*foretold, graph)) {
+    self.why_sized_apart = found->what;
+    return {};
+  }
+  self.why_sized_apart.clear();
+  entry.ops = graph.nodes.size();
+  entry.graph = *std::move(foretold);
+  entry.results = like.results;
+  entry.gradients = like.gradients;
+  entry.sized = true;
+  ++self.unused_sizes;
+  add_entry(L, session, at);
+  Report report = make_plan(L, session, entry, results, gradients, at);
+  if (std::string_view(report.outcome) == "compiled") report.outcome = "sized";
+  return report;
 }
 
 // Memory that the function itself takes and fills is the plan's. False when another call has met it
@@ -353,6 +411,7 @@ Report finish(lua_State* L, Session& session, Entry& entry, const Stack& at) {
   if (session.caught && acts_outside(capture.graph()))
     return {"failed", {"it catches errors, and changes tensors in place or draws numbers", ""}};
   if (!session.made) return make_plan(L, session, entry, std::move(tree), std::move(gradients), at);
+  if (auto report = keep_foretold(L, session, tree, gradients, at)) return *std::move(report);
   tree.tensors().clear();
   entry.results = std::move(tree);
   entry.gradients = std::move(gradients);
@@ -389,6 +448,7 @@ int l_begin_capture(lua_State* L) {
     return 2;
   };
   if (const char* reason = Circumstances::refusal(L)) return refuse(reason);
+  if (self.is_running) return refuse("it is called while its plan runs");
   const std::shared_ptr<Entry> known = self.matched;
   if (known != nullptr && known->state == Entry::State::Eager) return refuse(known->reason);
   // What a tensor that no guard reaches holds was changed.
@@ -419,6 +479,7 @@ int l_begin_capture(lua_State* L) {
     if (!note_guards(L, *session.made, count))
       return refuse(text("it reaches more than ", Snapshot::kMostValues, " values"));
     session.inputs = session.made->arguments.tensors();
+    session.alike = find_alike(L, self, *session.made);
     lua_setiuservalue(L, position, 3);
   }
   lua_pushvalue(L, position);

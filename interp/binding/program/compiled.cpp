@@ -7,8 +7,10 @@
 
 #include "autograd/tape.h"
 #include "interp/binding/program/program_module.h"
+#include "interp/state/gc_pacer.h"
 #include "tensor/program/apart.h"
 #include "tensor/program/parts/deferred_call.h"
+#include "tensor/program/reclaim.h"
 #include "tensor/program/same.h"
 
 namespace moonlet::binding {
@@ -66,6 +68,17 @@ std::shared_ptr<Entry> Compiled::find(lua_State* L, int self, int first, int cou
   return nullptr;
 }
 
+void Compiled::make_room(lua_State* L, int self, bool sized) {
+  size_t count = 0;
+  const Entry* oldest = nullptr;
+  for (const auto& each : entries) {
+    if (each->sized != sized) continue;
+    ++count;
+    if (oldest == nullptr || each->used < oldest->used) oldest = each.get();
+  }
+  if (count >= (sized ? kMostSized : kMostEntries)) forget(L, self, oldest->id);
+}
+
 void Compiled::forget(lua_State* L, int self, int id) {
   lua_getiuservalue(L, self, 1);
   lua_pushnil(L);
@@ -83,11 +96,14 @@ int l_collect(lua_State* L) {
   return 0;
 }
 
-// new(roots) -> compiled. `roots`: an array of what the function is and hangs on.
+// new(roots, least) -> compiled. `roots`: an array of what the function is and hangs on; `least`:
+// Compiled::least_sizes.
 int l_new(lua_State* L) {
   luaL_checktype(L, 1, LUA_TTABLE);
+  const lua_Integer least = luaL_checkinteger(L, 2);
   lua_settop(L, 1);
-  new (lua_newuserdatauv(L, sizeof(Compiled), 2)) Compiled;
+  auto* compiled = new (lua_newuserdatauv(L, sizeof(Compiled), 2)) Compiled;
+  compiled->least_sizes = static_cast<size_t>(std::max<lua_Integer>(least, 0));
   if (luaL_newmetatable(L, Compiled::kName) != 0) {
     lua_pushcfunction(L, guard<l_collect>);
     lua_setfield(L, -2, "__gc");
@@ -154,7 +170,23 @@ void tell_sources(lua_State* L, int anchors, const Entry& entry) {
   lua_pop(L, 1);
 }
 
-void run_program(Compiled& self, Entry& entry) {
+// A plan that runs out of memory has the garbage of scripts collected. Finalizers run then, and may
+// call the function again, which is not compiled code until the plan has ended.
+class CollectsGarbage final : public program::Reclaimer {
+ public:
+  CollectsGarbage(lua_State* L, Compiled& compiled) : L_(L), compiled_(compiled) {
+    compiled_.is_running = true;
+  }
+  ~CollectsGarbage() override { compiled_.is_running = false; }
+  void reclaim() override { gc::collect(L_); }
+
+ private:
+  lua_State* const L_;
+  Compiled& compiled_;
+};
+
+void run_program(lua_State* L, Compiled& self, Entry& entry) {
+  const CollectsGarbage where_memory_is_short(L, self);
   self.outputs.clear();
   if (entry.recorded) {
     entry.recorded->run(self.inputs, self.outputs, entry.numbers);
@@ -164,6 +196,8 @@ void run_program(Compiled& self, Entry& entry) {
   }
   program::set_leaf_gradients(entry.gradients, self.outputs);
   ++entry.runs;
+  entry.used = ++self.calls;
+  self.unused_sizes = 0;
 }
 
 // Runs the plan. Returns the message of an error, which has the line of the op in the function. One
@@ -172,7 +206,7 @@ enum class Outcome : uint8_t { Ran, Undone, Failed };
 Outcome run_plan(lua_State* L, Compiled& self, Entry& entry, std::string& message) {
   program::run_deferred();  // of a function by parts that calls this one
   try {
-    run_program(self, entry);
+    run_program(L, self, entry);
     return Outcome::Ran;
   } catch (const Interrupted&) {
     throw;
@@ -201,11 +235,17 @@ bool prepare_run(lua_State* L, Compiled& self, Entry& entry, int anchors) {
 // Pushes the results of the plan that has run, with the arguments of the call from `first` on.
 int give_results(lua_State* L, Compiled& self, const Entry& entry, int anchors, int first,
                  int count) {
-  const std::vector<Tensor> inputs = std::exchange(self.inputs, {});
+  std::vector<Tensor> inputs = std::exchange(self.inputs, {});
   std::vector<Tensor> outputs = std::exchange(self.outputs, {});
   const program::Graph* const graph = entry.recorded ? nullptr : &entry.plan()->graph();
   try {
-    return entry.results.push(L, anchors, first, count, inputs, graph, outputs);
+    const int given = entry.results.push(L, anchors, first, count, inputs, graph, outputs);
+    // The next call is to find room for its own.
+    inputs.clear();
+    outputs.clear();
+    if (self.inputs.empty()) self.inputs.swap(inputs);
+    if (self.outputs.empty()) self.outputs.swap(outputs);
+    return given;
   } catch (const std::exception& e) {
     // Where memory runs out, a call is run again; but what others see must not be done twice.
     if (entry.repeatable) throw;
@@ -237,8 +277,9 @@ int call_missed(lua_State* L, int count, bool eager) {
 
 int l_call(lua_State* L) {
   Compiled& self = compiled_at(L, kCore);
-  self.matched.reset();
   const int count = lua_gettop(L) - 1;
+  if (self.is_running) return call_missed(L, count, true);
+  self.matched.reset();
   if (self.entries.empty() || Circumstances::refusal(L) != nullptr)
     return call_missed(L, count, false);
   // Held, as functions and finalizers that run meanwhile may call the function again.
@@ -295,13 +336,14 @@ void set_integer(lua_State* L, const char* key, size_t value) {
 }
 
 // info(compiled) -> an array of tables, an entry each: state, reason, ops, steps, runs, guards,
-// graph as text; of a plan `fused` and `apart`, lines about what was fused and what was not.
+// sized, graph as text; of a plan `fused` and `apart`, lines about what was fused and what was not.
+// Then why the last new sizes were not as foretold, or "".
 int l_info(lua_State* L) {
   const Compiled& self = compiled_at(L, 1);
   lua_createtable(L, static_cast<int>(self.entries.size()), 0);
   for (size_t i = 0; i < self.entries.size(); ++i) {
     const Entry& entry = *self.entries[i];
-    lua_createtable(L, 0, 8);
+    lua_createtable(L, 0, 9);
     push_string(L, name(entry.state));
     lua_setfield(L, -2, "state");
     push_string(L, entry.reason);
@@ -309,6 +351,8 @@ int l_info(lua_State* L) {
     set_integer(L, "ops", entry.ops);
     set_integer(L, "runs", static_cast<size_t>(entry.runs));
     set_integer(L, "guards", entry.snapshot.size());
+    lua_pushboolean(L, entry.sized);
+    lua_setfield(L, -2, "sized");
     const program::Plan* const plan = entry.plan();
     if (plan != nullptr) {
       set_integer(L, "steps", plan->steps().size());
@@ -322,7 +366,8 @@ int l_info(lua_State* L) {
     lua_setfield(L, -2, "graph");
     lua_rawseti(L, -2, static_cast<lua_Integer>(i) + 1);
   }
-  return 1;
+  push_string(L, self.why_sized_apart);
+  return 2;
 }
 
 // is_capturing() -> whether a function is captured now.
@@ -355,6 +400,8 @@ void register_programs(lua_State* L) {
   register_parts(L);
   lua_pushinteger(L, static_cast<lua_Integer>(Compiled::kMostEntries));
   lua_setfield(L, -2, "most");
+  lua_pushinteger(L, static_cast<lua_Integer>(Compiled::kMostSized));
+  lua_setfield(L, -2, "most_sized");
   lua_setfield(L, -3, "_compiled");
 }
 

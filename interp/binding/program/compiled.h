@@ -37,7 +37,8 @@ struct Entry {
   Circumstances circumstances;
   ArgumentTree arguments;
   Snapshot snapshot;
-  program::Graph graph;  // of the first capture, until there is a plan
+  // Of the first capture. It stays where sizes may vary, to foretell those of other sizes.
+  program::Graph graph;
   ResultTree results;
   std::unique_ptr<program::Runner> runner;
   // Instead of the runner, where results require grad.
@@ -54,6 +55,8 @@ struct Entry {
   std::vector<Tensor> held;
   bool repeatable = false;  // writes nothing outside, draws no numbers
   int64_t runs = 0;
+  int64_t used = 0;    // Compiled::calls when it was used last
+  bool sized = false;  // captured once, as graphs of other sizes foretold
   size_t ops = 0;
 
   bool watched_hold() const;
@@ -70,7 +73,10 @@ struct Entry {
 struct Compiled {
   static constexpr const char* kName = "moonlet.compiled";
   static constexpr uint64_t kMark = 0x6d6c2d636f6d7069;
-  static constexpr size_t kMostEntries = 8;
+  // Of those that were captured twice, and of those of other sizes beside them.
+  static constexpr size_t kMostEntries = 8, kMostSized = 32;
+  // So many new sizes in a row that no plan has run for are captured as if each were the first.
+  static constexpr int kMostUnused = 16;
 
   // First, so that a userdata is known as one without a look for its metatable.
   uint64_t mark = kMark;
@@ -78,12 +84,20 @@ struct Compiled {
   std::vector<std::shared_ptr<Entry>> entries;  // the oldest first
   std::shared_ptr<Entry> matched;               // by the last call
   int next_id = 1;
+  int64_t calls = 0;
+  int unused_sizes = 0;  // in a row
+  // How many sizes must be known before others are foretold; 0: none are.
+  size_t least_sizes = 0;
+  std::string why_sized_apart;          // why the last new sizes were not as foretold, or ""
   std::vector<Tensor> inputs, outputs;  // of the call that runs
+  bool is_running = false;              // a plan
 
   // The newest whose guards hold, or null; `inputs` has the tensors of the arguments then. Pushes
   // its anchors, or nil.
   std::shared_ptr<Entry> find(lua_State* L, int self, int first, int count);
   void forget(lua_State* L, int self, int id);
+  // Forgets the one that was not used for longest, when there are too many for another.
+  void make_room(lua_State* L, int self, bool sized);
 };
 
 Compiled& compiled_at(lua_State* L, int index);
@@ -92,8 +106,8 @@ void push_anchors(lua_State* L, int self, const Entry& entry);
 
 // begin(compiled, ...) -> session, or nil and a reason; also why older guards did not hold.
 int l_begin_capture(lua_State* L);
-// finish(session, results...) -> "captured", "compiled", "eager", "different" or "failed", reason,
-// line.
+// finish(session, results...) -> "captured", "compiled", "sized", "eager", "different" or "failed",
+// reason, line.
 int l_finish_capture(lua_State* L);
 // vary(f, states, names, group): while a step of an optimiser is captured: the op that ran last
 // gets its numbers from f() before each run of the program, and f(true) is called after it; the

@@ -8,6 +8,7 @@
 #include "interp/binding/program/program_module.h"
 #include "interp/binding/program/purity.h"
 #include "interp/binding/tensor/tensor_userdata.h"
+#include "interp/state/gc_pacer.h"
 #include "tensor/program/parts/deferral.h"
 
 namespace moonlet::binding {
@@ -59,6 +60,15 @@ std::string running_function(lua_State* L) {
   return info.name == nullptr ? std::string() : std::string(info.name);
 }
 
+// What is new, where the collector works in generations.
+void collect_garbage(lua_State* L) {
+  if (lua_gc(L, LUA_GCISRUNNING) == 0) return;
+  if (gc::pacer(L).generational)
+    lua_gc(L, LUA_GCSTEP, 0);
+  else
+    gc::collect(L);
+}
+
 int l_close(lua_State* L) {
   auto& scope = *static_cast<Scope*>(luaL_checkudata(L, 1, kScopeName));
   if (scope.is_entered) collect_dropped(L);
@@ -66,7 +76,7 @@ int l_close(lua_State* L) {
   Deferral& deferral = Deferral::of_thread();
   deferral.leave();
   // What scripts have dropped, and was never computed, costs its collector nothing.
-  if (deferral.has_many_groups() && lua_gc(L, LUA_GCISRUNNING) != 0) lua_gc(L, LUA_GCCOLLECT);
+  if (deferral.has_many_groups()) collect_garbage(L);
   return 0;
 }
 
@@ -159,16 +169,19 @@ int l_parts_info(lua_State* L) {
   return 3;
 }
 
-// leave_out(bytes): from how many bytes on results that nobody asks for are not computed; for
-// tests.
+constinit thread_local bool runs_always = false;
+
+// leave_out(bytes): from how many bytes on results that nobody asks for are not computed; from now
+// on functions run by parts where they gain nothing, too. For tests.
 int l_leave_out(lua_State* L) {
   Deferral::least_left_out = static_cast<size_t>(luaL_checkinteger(L, 1));
+  runs_always = true;
   return 0;
 }
 
-// always_parts() -> whether functions run by parts where they gain nothing, too; for tests.
+// always_parts() -> whether leave_out was called.
 int l_always_parts(lua_State* L) {
-  lua_pushboolean(L, Deferral::least_left_out == 0);
+  lua_pushboolean(L, runs_always);
   return 1;
 }
 
@@ -186,9 +199,12 @@ void collect_dropped(lua_State* L) {
   if (!program::any_deferred || Deferral::least_left_out == 0) return;
   // About 0.15 us for each KiB of a script, beside 0.17 ns for each byte of results.
   constexpr size_t kBytesPerKibibyte = 2000;
-  const size_t waiting = Deferral::of_thread().waiting_bytes();
+  Deferral& deferral = Deferral::of_thread();
+  const size_t waiting = deferral.waiting_bytes();
   if (waiting <= static_cast<size_t>(lua_gc(L, LUA_GCCOUNT)) * kBytesPerKibibyte) return;
-  if (lua_gc(L, LUA_GCISRUNNING) != 0) lua_gc(L, LUA_GCCOLLECT);
+  if (!deferral.may_collect()) return;
+  collect_garbage(L);
+  deferral.note_collected(waiting);
 }
 
 void register_parts(lua_State* L) {

@@ -319,6 +319,14 @@ void check_gradients(const ProgramCell& cell) {
             text("'", graphs.forward.parameters[i].name, "'"));
 }
 
+// An input in memory as in the example, recorded; where that was contiguous.
+Tensor laid_out(const Tensor& x, const Dims& strides) {
+  if (x.strides() == strides || !is_contiguous(x.sizes(), strides)) return x;
+  const Tensor rows = contiguous(x);
+  // Sizes of 1 have any stride.
+  return rows.strides() == strides ? rows : clone(rows, MemoryFormat::Contiguous);
+}
+
 // On the tape.
 void run_recorded(ProgramCell& cell) {
   if (execution.vmap != 0)
@@ -331,8 +339,7 @@ void run_recorded(ProgramCell& cell) {
   cell.context.check(cell.inputs);
   const program::Graph& graph = cell.recorded->graphs().forward;
   for (size_t i = 0; i < cell.inputs.size(); ++i)
-    if (is_contiguous(cell.inputs[i].sizes(), graph.values[graph.inputs[i]].strides))
-      cell.inputs[i] = contiguous(cell.inputs[i]);
+    cell.inputs[i] = laid_out(cell.inputs[i], graph.values[graph.inputs[i]].strides);
   cell.recorded->run(cell.inputs, cell.outputs);
 }
 

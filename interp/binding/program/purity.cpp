@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <initializer_list>
 #include <string_view>
+#include <utility>
 
 #include "interp/binding/program/library_tables.h"
 #include "interp/binding/registry.h"
@@ -31,13 +32,17 @@ constexpr std::initializer_list<const char*> kModule = {"_address",
                                                         "_autocast_dtype",
                                                         "_autocast_state",
                                                         "_device_types",
+                                                        "_differentiation_input",
                                                         "_differentiated_outside",
                                                         "_filled_as",
                                                         "_forward_level",
+                                                        "_forward_tangents",
+                                                        "_make_dual",
                                                         "_needs_graph",
                                                         "_same_padding",
                                                         "_stripped",
                                                         "_suspend_forward",
+                                                        "_unpack_dual",
                                                         "_vmap_batch",
                                                         "_vmap_enclosing",
                                                         "_vmap_level",
@@ -302,6 +307,12 @@ void PureFunctions::add_tensors(lua_State* L) {
   if (lua_istable(L, -1)) {
     add_from(L, -1, kMethods);
     for (const DeviceType type : device_types()) add_from(L, -1, {name(type)});
+    for (const auto& [name, to] : {std::pair{"register_hook", &register_hook_}, {"free", &free_}}) {
+      lua_pushstring(L, name);
+      lua_rawget(L, -2);
+      *to = lua_tocfunction(L, -1);
+      lua_pop(L, 1);
+    }
   }
   lua_pop(L, 1);
   lua_rawgeti(L, LUA_REGISTRYINDEX, state.metatable_ref);
@@ -345,6 +356,22 @@ bool CallWatch::end() noexcept {
   return whole_;
 }
 
+// Whether the first argument is a tensor that the function has made: a hook on it ends with it, or
+// is found on the tape of the results, and nobody else has it who could miss it.
+bool CallWatch::is_of_own(lua_State* L, lua_Debug* event) const {
+  if (lua_getlocal(L, event, 1) == nullptr) return false;
+  const Tensor* const t = tensor_cell(L, -1);
+  // No vmap was begun before.
+  bool own = t != nullptr && t->defined() && t->device().is_batched();
+  if (t != nullptr && t->defined() && capture_.knows(*t)) {
+    const program::Graph& graph = capture_.graph();
+    const program::Value& value = graph.values[capture_.value_of(*t)];
+    own = graph.buffers[value.buffer].kind == program::Buffer::Kind::Internal;
+  }
+  lua_pop(L, 1);
+  return own;
+}
+
 void CallWatch::meet(lua_State* L, lua_Debug* event) {
   if (current != nullptr && current->L_ == L)
     current->look(L, event);
@@ -366,6 +393,7 @@ void CallWatch::look(lua_State* L, lua_Debug* event) {
   if (pure_.catches(f)) caught_ = caught_ || !called_by_library(L);
   if (pure_.contains(f) || ends_mode(L, event, f)) return;
   if (pure_.requires_module(f) && is_loaded(L, event)) return;
+  if (pure_.is_for_own(f) && is_of_own(L, event)) return;
   // The library compiles what reads its arguments at first use.
   if (pure_.loads(f) && called_by_library(L)) return;
   if (!pure_.assigns(f)) return stop(L, event, false);

@@ -26,6 +26,8 @@ class PureFunctions {
   bool catches(lua_CFunction f) const { return f == pcall_ || f == xpcall_; }
   bool loads(lua_CFunction f) const { return f == load_; }
   bool requires_module(lua_CFunction f) const { return f == require_; }
+  // Whether it may be called on tensors that the function has made itself.
+  bool is_for_own(lua_CFunction f) const { return f == register_hook_ || f == free_; }
   // `x.name = v` and `x[i] = v`: the second is.
   bool assigns(lua_CFunction f) const { return f == tensor_newindex_; }
 
@@ -41,7 +43,7 @@ class PureFunctions {
 
   std::unordered_set<lua_CFunction> functions_;
   lua_CFunction tensor_newindex_ = nullptr, pcall_ = nullptr, xpcall_ = nullptr, load_ = nullptr,
-                require_ = nullptr;
+                require_ = nullptr, register_hook_ = nullptr, free_ = nullptr;
 };
 
 // A debug hook beside the one that the coroutine has. When it meets another C function, it ends the
@@ -62,6 +64,7 @@ class CallWatch {
   static void meet(lua_State* L, lua_Debug* event);
   void look(lua_State* L, lua_Debug* event);
   void stop(lua_State* L, lua_Debug* event, bool assigns);
+  bool is_of_own(lua_State* L, lua_Debug* event) const;
 
   lua_State* const L_;
   program::Capture& capture_;

@@ -203,6 +203,12 @@ bool ResultTree::has_numbers() const {
   });
 }
 
+// Whether there is nothing but a tensor of memory of its own, as most functions return.
+bool ResultTree::is_one_tensor() const {
+  return items_.size() == 1 && items_[0].kind == Item::Kind::Output && outputs_.size() == 1 &&
+         !outputs_[0].copied && outputs_[0].base == Output::Base::None;
+}
+
 // --- back ----------------------------------------------------------------------------------------
 
 struct ResultTree::Pushing {
@@ -218,6 +224,7 @@ int ResultTree::push(lua_State* L, int anchors, int first, int count,
                      std::vector<Tensor>& outputs) const {
   anchors = lua_absindex(L, anchors);
   luaL_checkstack(L, count_ + 2 * kMostDepth + 8, "too many results");
+  if (is_one_tensor()) return push_result(L, std::move(outputs[outputs_[0].output]));
   std::vector<Tensor> tensors(outputs_.size());
   for (size_t i = 0; i < outputs_.size(); ++i) {
     Tensor& made = outputs[outputs_[i].output];

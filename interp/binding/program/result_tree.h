@@ -58,6 +58,7 @@ class ResultTree {
     int32_t base_index = 0;
     bool operator==(const Output&) const = default;
   };
+  bool is_one_tensor() const;
   struct Recording;
   std::optional<std::string> record_value(Recording& recording, int depth);
   std::optional<std::string> record_table(Recording& recording, int depth);

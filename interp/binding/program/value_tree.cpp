@@ -195,6 +195,19 @@ bool ArgumentTree::matches(lua_State* L, int first, int count, const Snapshot& s
   return true;
 }
 
+bool ArgumentTree::same_but_sizes(const ArgumentTree& other) const {
+  if (count_ != other.count_ || items_ != other.items_ || inputs_.size() != other.inputs_.size())
+    return false;
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const Input &a = inputs_[i], &b = other.inputs_[i];
+    if (a.dtype != b.dtype || a.device != b.device || a.requires_grad != b.requires_grad ||
+        a.has_gradient != b.has_gradient || a.shares != b.shares || a.pinned != b.pinned ||
+        a.fixed_offset || b.fixed_offset || a.sizes.size() != b.sizes.size())
+      return false;
+  }
+  return true;
+}
+
 std::string ArgumentTree::different() const {
   if (at_argument_ > 0) return text("argument ", at_argument_);
   return count_ >= 0 ? "the arguments" : "";

@@ -28,6 +28,10 @@ class ArgumentTree {
   // Whether sizes alone were different.
   bool only_sizes() const { return only_sizes_; }
 
+  // Whether it is another but for the sizes and strides of tensors, none of which must be a certain
+  // one or lie at a certain position.
+  bool same_but_sizes(const ArgumentTree& other) const;
+
   // The tensors, each once, in the order in which `matches` finds them.
   const std::vector<Tensor>& tensors() const { return tensors_; }
   // Drops them.
@@ -40,6 +44,7 @@ class ArgumentTree {
     PlainValue value;
     enum class Kind : uint8_t { Plain, Tensor, Table, TableAgain, End } kind = Kind::Plain;
     int32_t index = 0;  // of a tensor into inputs_, of a table again into the tables so far
+    bool operator==(const Item&) const = default;
   };
   struct Input {
     DType dtype;

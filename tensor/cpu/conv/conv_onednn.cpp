@@ -4,6 +4,7 @@
 // (gemm_onednn.cpp).
 #include "moonlet_config.h"
 #include "tensor/cpu/common/parallel.h"
+#include "tensor/cpu/common/prepared_operands.h"
 #include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/conv/conv_parts.h"
 #include "tensor/cpu/gemm/gemm_onednn.h"
@@ -245,6 +246,25 @@ memory plain_memory(const memory::desc& desc, const Tensor& t) {
   return memory(desc, engine(), t.raw());
 }
 
+// An input in the layout that the primitive wants; in `holder`, but for weights of programs, which
+// are reordered once.
+memory reordered(const std::shared_ptr<const Plan>& plan, const Slot& in, const Tensor& given,
+                 memory plain, Tensor& holder) {
+  if (prepared_operands != nullptr && in.argument == DNNL_ARG_WEIGHTS) {
+    const size_t bytes = in.wanted.get_size();
+    const Tensor* const kept =
+        prepared_operands->get(given.raw(), {{}, plan}, bytes, [&](Tensor& to) {
+          memory wanted = plain_memory(in.wanted, to);
+          in.reorder.execute(stream(), plain, wanted);
+          stream().wait();
+        });
+    if (kept != nullptr) return plain_memory(in.wanted, *kept);
+  }
+  memory wanted = scratch(in.wanted, holder);
+  in.reorder.execute(stream(), plain, wanted);
+  return wanted;
+}
+
 bool run(ConvPass pass, const ConvShape& s, const ConvTensors& t) {
   thread_local PlanCache cache;
   const TeamLimit team;
@@ -261,11 +281,7 @@ bool run(ConvPass pass, const ConvShape& s, const ConvTensors& t) {
     for (int i = 0; i < 2; ++i) {
       const Slot& in = plan->inputs[i];
       memory plain = plain_memory(in.plain, *given[i]);
-      if (!in.same) {
-        memory wanted = scratch(in.wanted, holders[i]);
-        in.reorder.execute(stream(), plain, wanted);
-        plain = wanted;
-      }
+      if (!in.same) plain = reordered(plan, in, *given[i], plain, holders[i]);
       arguments.emplace(in.argument, plain);
     }
     const Slot& out = plan->output;

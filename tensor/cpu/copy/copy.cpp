@@ -268,6 +268,12 @@ void copy(Tensor& x, const Tensor& source) {
 void fill(Tensor& x, Scalar value) {
   visit<dtypes::any>(x.dtype(), [&]<class T>() {
     T one = value.to<T>();
+    const auto bytes = static_cast<size_t>(x.numel()) * sizeof(T);
+    // Less than the plan of a copy takes.
+    if (x.is_contiguous() && bytes <= thresholds::pointwise::kSmallPieceBytes) {
+      std::fill_n(x.elements<T>(), x.numel(), one);
+      return;
+    }
     const Tensor source = from_blob(&one, {}, x.dtype());
     copy_into(x, source);
   });

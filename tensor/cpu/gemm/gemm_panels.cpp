@@ -13,6 +13,7 @@
 
 #include "hwy/highway.h"
 #include "tensor/cpu/common/parallel.h"
+#include "tensor/cpu/common/prepared_operands.h"
 #include "tensor/cpu/gemm/gemm_panels.h"
 #include "tensor/cpu/gemm/gemm_tiles.h"
 
@@ -195,17 +196,39 @@ bool lies_well(int64_t m, int64_t k, Rows<const T> b) {
   return b.col == 1 && (m <= kRowsOfTile || k * b.row * int64_t{sizeof(T)} <= kBytes);
 }
 
-// c (m, n) = alpha a b + beta c for at most kDepth terms; c lies row by row. `room` takes a panel.
-template <class T>
-void product(int64_t m, int64_t n, int64_t k, const Scale<T>& scale, Rows<const T> a,
-             Rows<const T> b, Rows<T> c, T* room) {
+// Calls f(j, cols, width) for each panel of n columns: its first, how many and how many it has room
+// for.
+template <class T, class F>
+HWY_INLINE void each_panel(int64_t n, F&& f) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
-  const bool in_place = lies_well(m, k, b);
   for (int64_t j = 0; j < n; j += kTileVectors * lanes) {
     const int64_t cols = std::min(kTileVectors * lanes, n - j);
-    const int64_t width = cols > lanes ? kTileVectors * lanes : lanes;
+    f(j, cols, cols > lanes ? kTileVectors * lanes : lanes);
+  }
+}
+
+// The panels of a b that was packed before, with room for kDepth rows each: those of the first
+// kDepth rows, then the next ones. No data: there are none.
+template <class T>
+struct Packed {
+  static constexpr int64_t kPanel =
+      thresholds::gemm::kPanelDepth * kTileVectors * hn::MaxLanes(hn::ScalableTag<T>());
+  const T* data = nullptr;
+  int64_t panels = 0;  // of all columns
+};
+
+// c (m, n) = alpha a b + beta c for at most kDepth terms; c lies row by row. `room` takes a panel,
+// where `packed` has none.
+template <class T>
+void product(int64_t m, int64_t n, int64_t k, const Scale<T>& scale, Rows<const T> a,
+             Rows<const T> b, Rows<T> c, T* room, const T* packed) {
+  const auto lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  const bool in_place = lies_well(m, k, b);
+  each_panel<T>(n, [&](int64_t j, int64_t cols, int64_t width) HWY_ATTR {
     Rows<const T> panel = b.at(0, j);
-    if (!in_place || cols != width) {
+    if (packed != nullptr) {
+      panel = {packed + j / (kTileVectors * lanes) * Packed<T>::kPanel, width};
+    } else if (!in_place || cols != width) {
       pack(k, cols, panel, width, room);
       panel = {room, width};
     }
@@ -213,40 +236,58 @@ void product(int64_t m, int64_t n, int64_t k, const Scale<T>& scale, Rows<const 
       tiles<1>(m, a, k, panel.data, panel.row, scale, c.at(0, j), cols);
     else
       tiles<kTileVectors>(m, a, k, panel.data, panel.row, scale, c.at(0, j), cols);
-  }
+  });
 }
 
 // The same for any number of terms, by blocks of a that stay in the cache.
 template <class T>
 void blocks_of(int64_t m, int64_t n, int64_t k, Scale<T> scale, Rows<const T> a, Rows<const T> b,
-               Rows<T> c, T* room) {
+               Rows<T> c, T* room, const Packed<T>& packed) {
   constexpr int64_t kDepth = thresholds::gemm::kPanelDepth, kHigh = thresholds::gemm::kPanelHigh;
-  for (int64_t p = 0; p < k; p += kDepth, scale.beta = T(1))
+  const T* panels = packed.data;
+  for (int64_t p = 0; p < k; p += kDepth, scale.beta = T(1)) {
     for (int64_t i = 0; i < m; i += kHigh)
       product<T>(std::min(kHigh, m - i), n, std::min(kDepth, k - p), scale, a.at(i, p), b.at(p, 0),
-                 c.at(i, 0), room);
+                 c.at(i, 0), room, panels);
+    if (panels != nullptr) panels += packed.panels * Packed<T>::kPanel;
+  }
 }
 
 template <class T>
 void products(int64_t count, T alpha, const Matrices& a, const Matrices& b, T beta,
-              const Matrices& c) {
+              const Matrices& c, const PackedPanels& packed) {
   constexpr int64_t kWidth = kTileVectors * hn::MaxLanes(hn::ScalableTag<T>());
   HWY_ALIGN T room[thresholds::gemm::kPanelDepth * kWidth];
   for (int64_t e = 0; e < count; ++e)
     blocks_of<T>(c.first.rows, c.first.cols, a.first.cols, {alpha, beta}, entry<const T>(a, e),
-                 entry<const T>(b, e), entry<T>(c, e), room);
+                 entry<const T>(b, e), entry<T>(c, e), room,
+                 {static_cast<const T*>(packed.data), packed.panels});
+}
+
+// All panels of b.
+template <class T>
+void pack_all(const Matrices& b, T* to) {
+  constexpr int64_t kDepth = thresholds::gemm::kPanelDepth;
+  const int64_t k = b.first.rows, n = b.first.cols;
+  for (int64_t p = 0; p < k; p += kDepth)
+    each_panel<T>(n, [&](int64_t j, int64_t cols, int64_t width) {
+      pack(std::min(kDepth, k - p), cols, entry<const T>(b, 0).at(p, j), width, to);
+      to += Packed<T>::kPanel;
+    });
 }
 
 }  // namespace panels
 
 void panel_products_f32(int64_t count, float alpha, const Matrices& a, const Matrices& b,
-                        float beta, const Matrices& c) {
-  panels::products(count, alpha, a, b, beta, c);
+                        float beta, const Matrices& c, const PackedPanels& packed) {
+  panels::products(count, alpha, a, b, beta, c, packed);
 }
 void panel_products_f64(int64_t count, double alpha, const Matrices& a, const Matrices& b,
-                        double beta, const Matrices& c) {
-  panels::products(count, alpha, a, b, beta, c);
+                        double beta, const Matrices& c, const PackedPanels& packed) {
+  panels::products(count, alpha, a, b, beta, c, packed);
 }
+void pack_panels_f32(const Matrices& b, float* to) { panels::pack_all(b, to); }
+void pack_panels_f64(const Matrices& b, double* to) { panels::pack_all(b, to); }
 
 int64_t panel_vector_bytes() { return static_cast<int64_t>(hn::Lanes(hn::ScalableTag<uint8_t>())); }
 
@@ -259,6 +300,8 @@ namespace moonlet::cpu {
 
 HWY_EXPORT(panel_products_f32);
 HWY_EXPORT(panel_products_f64);
+HWY_EXPORT(pack_panels_f32);
+HWY_EXPORT(pack_panels_f64);
 HWY_EXPORT(panel_vector_bytes);
 
 namespace {
@@ -295,11 +338,53 @@ Matrices part(const Matrices& m, DType dtype, int64_t row, int64_t col, int64_t 
 }
 
 void compute(DType dtype, int64_t count, const Scalar& alpha, const Matrices& a, const Matrices& b,
-             const Scalar& beta, const Matrices& c) {
+             const Scalar& beta, const Matrices& c, const PackedPanels& packed = {}) {
   if (dtype == DType::Float64)
     return HWY_DYNAMIC_DISPATCH(panel_products_f64)(count, alpha.to_double(), a, b,
-                                                    beta.to_double(), c);
-  HWY_DYNAMIC_DISPATCH(panel_products_f32)(count, alpha.to<float>(), a, b, beta.to<float>(), c);
+                                                    beta.to_double(), c, packed);
+  HWY_DYNAMIC_DISPATCH(panel_products_f32)
+  (count, alpha.to<float>(), a, b, beta.to<float>(), c, packed);
+}
+
+// Columns and bytes of a panel.
+int64_t panel_columns(DType dtype) {
+  return thresholds::gemm::kPanelTileVectors * HWY_DYNAMIC_DISPATCH(panel_vector_bytes)() /
+         static_cast<int64_t>(size_of(dtype));
+}
+int64_t panel_bytes(DType dtype) {
+  return bytes_of(dtype, thresholds::gemm::kPanelDepth * panel_columns(dtype));
+}
+
+// Those of columns from `from` to before `to` of n, where these are whole panels.
+PackedPanels packed_part(PackedPanels all, DType dtype, int64_t from, int64_t to, int64_t n) {
+  const int64_t columns = panel_columns(dtype);
+  if (all.data == nullptr || from % columns != 0 || (to % columns != 0 && to != n)) return {};
+  all.data = static_cast<const char*>(all.data) + from / columns * panel_bytes(dtype);
+  return all;
+}
+
+// The panels of a b that stays the same from run to run of a program, packed once.
+PackedPanels packed_panels(DType dtype, const Matrices& b) {
+  // One that lies row by row is read in place by most products.
+  if (prepared_operands == nullptr || b.first.col_stride == 1) return {};
+  static const std::shared_ptr<const void> layouts[] = {std::make_shared<int>(32),
+                                                        std::make_shared<int>(64)};
+  constexpr int64_t kDepth = thresholds::gemm::kPanelDepth;
+  const int64_t k = b.first.rows, n = b.first.cols;
+  PackedPanels out;
+  out.panels = (n + panel_columns(dtype) - 1) / panel_columns(dtype);
+  const int64_t bytes = (k + kDepth - 1) / kDepth * out.panels * panel_bytes(dtype);
+  const PreparedOperands::Form form = {{k, n, b.first.row_stride, b.first.col_stride},
+                                       layouts[dtype == DType::Float64]};
+  const Tensor* const kept =
+      prepared_operands->get(b.first.data, form, static_cast<size_t>(bytes), [&](Tensor& to) {
+        if (dtype == DType::Float64)
+          HWY_DYNAMIC_DISPATCH(pack_panels_f64)(b, reinterpret_cast<double*>(to.raw()));
+        else
+          HWY_DYNAMIC_DISPATCH(pack_panels_f32)(b, reinterpret_cast<float*>(to.raw()));
+      });
+  if (kept != nullptr) out.data = kept->raw();
+  return out;
 }
 
 // One product, whose rows or columns are shared among the threads; each of the result's elements is
@@ -308,17 +393,18 @@ void compute_shared(DType dtype, const Scalar& alpha, const Matrices& a, const M
                     const Scalar& beta, const Matrices& c) {
   const int64_t m = c.first.rows, n = c.first.cols, k = a.first.cols;
   const int threads = thread_count(m * n * k, thresholds::gemm::kPanelGrain);
-  if (threads == 1) return compute(dtype, 1, alpha, a, b, beta, c);
+  const PackedPanels packed = packed_panels(dtype, b);
+  if (threads == 1) return compute(dtype, 1, alpha, a, b, beta, c, packed);
   const bool by_rows = m >= n;
   const int64_t size = by_rows ? share(m, threads, kTileRows) : share(n, threads, kTileCols);
   parallel_for(((by_rows ? m : n) + size - 1) / size, 1, [&](int64_t begin, int64_t end) {
     const int64_t from = begin * size, to = std::min(by_rows ? m : n, end * size);
     if (by_rows)
       compute(dtype, 1, alpha, part(a, dtype, from, 0, to - from, k), b, beta,
-              part(c, dtype, from, 0, to - from, n));
+              part(c, dtype, from, 0, to - from, n), packed);
     else
       compute(dtype, 1, alpha, a, part(b, dtype, 0, from, k, to - from), beta,
-              part(c, dtype, 0, from, m, to - from));
+              part(c, dtype, 0, from, m, to - from), packed_part(packed, dtype, from, to, n));
   });
 }
 

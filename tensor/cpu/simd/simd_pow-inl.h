@@ -136,13 +136,11 @@ HWY_INLINE Vec<double> cube(Vec<double> x) {
   return select(vabs(product) < Vec<double>(HUGE_VAL), product + missed, product);
 }
 template <class T>
-HWY_INLINE Vec<T> vpow(Vec<T> x, Vec<T> y) {
-  // The most common powers, all but cubes exact to rounding either way.
-  if (!any(y != Vec<T>(2))) return x * x;
-  if (!any(y != Vec<T>(-1))) return Vec<T>(1) / x;
-  if (!any(y != Vec<T>(3))) return cube(x);
-  if (!any(y != Vec<T>(0.5)))
-    return select(vabs(x) == Vec<T>(HUGE_VAL), vabs(x), vsqrt(x + Vec<T>(0)));
+HWY_INLINE Vec<T> root(Vec<T> x) {
+  return select(vabs(x) == Vec<T>(HUGE_VAL), vabs(x), vsqrt(x + Vec<T>(0)));
+}
+template <class T>
+HWY_INLINE Vec<T> any_power(Vec<T> x, Vec<T> y) {
   if constexpr (sizeof(T) == 4)
     return power_by_sign(x, y,
                          in_double([](auto a, auto b) HWY_ATTR { return wide_power(a, b); }, x, y));
@@ -151,6 +149,22 @@ HWY_INLINE Vec<T> vpow(Vec<T> x, Vec<T> y) {
     return pow_by_vectors(x, y);
   else
     return each_lane([](T a, T b) -> T { return fn::vpow(a, b); }, x, y);
+}
+template <class T>
+HWY_INLINE Vec<T> vpow(Vec<T> x, Vec<T> y) {
+  // The most common powers, all but cubes exact to rounding either way.
+  const Mask<T> is_square = y == Vec<T>(2), is_inverse = y == Vec<T>(-1), is_cube = y == Vec<T>(3),
+                is_root = y == Vec<T>(0.5);
+  if (!any(!is_square)) return x * x;
+  if (!any(!is_inverse)) return Vec<T>(1) / x;
+  if (!any(!is_cube)) return cube(x);
+  if (!any(!is_root)) return root(x);
+  // Those among others are computed in the same way, so that no value depends on what stands beside
+  // it.
+  const Vec<T> power = any_power(x, y);
+  if (!any(is_square || is_inverse || is_cube || is_root)) return power;
+  const Vec<T> rest = select(is_cube, cube(x), select(is_root, root(x), power));
+  return select(is_square, x * x, select(is_inverse, Vec<T>(1) / x, rest));
 }
 
 }  // namespace HWY_NAMESPACE

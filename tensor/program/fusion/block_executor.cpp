@@ -9,6 +9,7 @@
 #include "tensor/program/fusion/block_compiler.h"
 #include "tensor/program/fusion/block_sizes.h"
 #include "tensor/program/jit/compile.h"
+#include "tensor/runtime/backend.h"
 
 namespace moonlet::program {
 
@@ -111,19 +112,20 @@ void BlockExecutor::run(char* const* addresses) const {
                     [&](int64_t begin, int64_t end) { run_blocks(addresses, begin, end); });
 }
 
-bool has_executor(DeviceType type) { return type == DeviceType::CPU; }
+// That of a device other than the CPU, where its backend is open, as it is where tensors lie there.
+static LoopCompiler* compiler_of(DeviceType type) {
+  Backend* const backend = opened_backend(type);
+  return backend ? backend->loop_compiler() : nullptr;
+}
 
-// Machine code of float64 has other last bits than the kernels in rare chains, so it is for tests
-// alone.
-static bool computes_in(const Loop& loop, DType dtype) {
-  return std::any_of(loop.ops.begin(), loop.ops.end(),
-                     [&](const Loop::Op& op) { return op.compute == dtype; });
+bool has_executor(DeviceType type) {
+  return type == DeviceType::CPU || compiler_of(type) != nullptr;
 }
 
 std::unique_ptr<const LoopExecutor> make_executor(const Loop& loop) {
   if (!has_executor(loop.device.type)) fail("program: no loops on ", loop.device);
-  if (!computes_in(loop, DType::Float64))
-    if (auto compiled = compile_jit(loop)) return compiled;
+  if (loop.device.type != DeviceType::CPU) return compiler_of(loop.device.type)->compile(loop);
+  if (auto compiled = compile_jit(loop)) return compiled;
   return std::make_unique<const BlockExecutor>(loop);
 }
 

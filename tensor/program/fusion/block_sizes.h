@@ -15,5 +15,7 @@ inline constexpr int64_t kBlockElements = 1024;
 
 // Bytes that a thread's rows of a strip read and write: they fit the second cache.
 inline constexpr int64_t kStripBytes = 1 << 19;
+// The most threads that strips are made larger for. Not measured.
+inline constexpr int kStripThreads = 16;
 
 }  // namespace moonlet::thresholds::fusion

@@ -18,7 +18,8 @@ class LoopExecutor {
   virtual bool is_compiled() const { return false; }
 };
 
-// The best executor for the loop on its device. Throws where a device has none.
+// The best executor for the loop on its device. Null where a device has none for this loop, whose
+// nodes then run one by one; throws where it has none at all.
 std::unique_ptr<const LoopExecutor> make_executor(const Loop& loop);
 // Whether loops can run on such devices; where not, the nodes run one by one.
 bool has_executor(DeviceType type);

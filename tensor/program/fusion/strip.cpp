@@ -2,13 +2,10 @@
 // which no part reads before it is written, or writes while another still needs it.
 #include "tensor/program/fusion/strip.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <numeric>
 
 #include "tensor/core/geometry.h"
-#include "tensor/program/fusion/block_sizes.h"
 #include "tensor/program/fusion/loop_builder.h"
 #include "tensor/program/fusion/strip_rows.h"
 
@@ -31,8 +28,9 @@ bool agree(const RowAccess& a, const RowAccess& b, int64_t rows) {
 
 class StripFinder {
  public:
-  StripFinder(const Graph& graph, const GraphUses& uses, std::vector<Group>& groups, size_t first)
-      : graph_(graph), uses_(uses), groups_(groups), first_(first) {}
+  StripFinder(const Graph& graph, const GraphUses& uses, std::vector<Group>& groups, size_t first,
+              int64_t bytes)
+      : graph_(graph), uses_(uses), groups_(groups), first_(first), bytes_(bytes) {}
 
   Strip find() {
     Strip out;
@@ -58,7 +56,7 @@ class StripFinder {
     Group& group = groups_[first_ + members_.size()];
     if (!as_loop(group)) return false;
     std::optional<RowGroup> is = row_group(graph_, group);
-    if (!is || (members_.empty() && is->elements < kLeastElements)) return false;
+    if (!is || (members_.empty() && is->elements < least_elements())) return false;
     if (!may_raise(*is, group)) return false;
     members_.push_back({*std::move(is), {}});
     if (members_.size() == 1) return true;
@@ -71,7 +69,7 @@ class StripFinder {
   bool as_loop(Group& group) const {
     const auto& node = uses_.loop_nodes[group.nodes.front()];
     if (group.loop || !node) return true;
-    if (members_.empty() && node->extent.numel() < kLeastElements) return false;
+    if (members_.empty() && node->extent.numel() < least_elements()) return false;
     std::vector<BufferId> slots;
     Loop loop = build_loop(uses_, group.nodes, node->extent, slots);
     if (loop.numel == 0) return false;
@@ -79,6 +77,9 @@ class StripFinder {
     group.slots = std::move(slots);
     return true;
   }
+
+  // Smaller groups fit the caches whole.
+  int64_t least_elements() const { return bytes_ / 64; }
 
   // Of single nodes that no strip has taken.
   void forget_loops(size_t from) {
@@ -145,7 +146,7 @@ class StripFinder {
   }
 
   // Rows at once: as many as a cache holds; 0 where that is not possible or all fit.
-  static int64_t step_of(const std::vector<RowPlan>& plans, int64_t rows) {
+  int64_t step_of(const std::vector<RowPlan>& plans, int64_t rows) const {
     std::vector<std::pair<BufferId, int64_t>> buffers;
     int64_t multiple = 1, divides = 0;
     for (const RowPlan& plan : plans) {
@@ -158,13 +159,12 @@ class StripFinder {
     }
     int64_t row = 0;
     for (const auto& [buffer, stride] : buffers) row += stride;
-    const int64_t bytes = thresholds::fusion::kStripBytes * std::max(1, omp_get_max_threads());
-    int64_t step = bytes / std::max<int64_t>(row, 1) / multiple * multiple;
-    if (step == 0 && multiple * row <= 4 * bytes) step = multiple;
+    int64_t step = bytes_ / std::max<int64_t>(row, 1) / multiple * multiple;
+    if (step == 0 && multiple * row <= 4 * bytes_) step = multiple;
     if (divides > 0) {
       step = std::min(step, divides / multiple * multiple);
       while (step > 0 && divides % step != 0) step -= multiple;
-      if (4 * step * row < bytes) return 0;  // too few to pay for the calls
+      if (4 * step * row < bytes_) return 0;  // too few to pay for the calls
     }
     return step >= rows ? 0 : step;
   }
@@ -265,13 +265,11 @@ class StripFinder {
     return bytes;
   }
 
-  // Smaller groups fit the caches whole.
-  static constexpr int64_t kLeastElements = thresholds::fusion::kStripBytes / 64;
-
   const Graph& graph_;
   const GraphUses& uses_;
   std::vector<Group>& groups_;
   const size_t first_;
+  const int64_t bytes_;
   std::vector<Member> members_;
   int64_t rows_ = 0, step_ = 0;
   bool checks_ = false, changes_ = false;
@@ -284,8 +282,8 @@ bool Strip::is_local(BufferId buffer) const {
 }
 
 Strip find_strip(const Graph& graph, const GraphUses& uses, std::vector<Group>& groups,
-                 size_t first) {
-  return StripFinder(graph, uses, groups, first).find();
+                 size_t first, int64_t bytes) {
+  return StripFinder(graph, uses, groups, first, bytes).find();
 }
 
 }  // namespace moonlet::program

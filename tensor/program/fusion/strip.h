@@ -72,8 +72,9 @@ struct Strip {
 int leading_dims(const Dims& sizes, int64_t rows);
 
 // The strip that begins with the first of the groups, and takes as many of them as it has parts;
-// without parts where the first runs by itself. Takes loops from the groups.
+// without parts where the first runs by itself. Its rows at once read and write about so many
+// bytes. Takes loops from the groups.
 Strip find_strip(const Graph& graph, const GraphUses& uses, std::vector<Group>& groups,
-                 size_t first);
+                 size_t first, int64_t bytes);
 
 }  // namespace moonlet::program

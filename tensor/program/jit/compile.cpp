@@ -50,6 +50,9 @@ class CompiledCode {
 };
 using SharedCode = std::shared_ptr<const CompiledCode>;
 
+// The elements of rows from which on two vectors at once leave few lanes empty.
+constexpr int64_t kLongRow = 128;
+
 // What the code depends on.
 template <class T>
 void append(std::string& key, const T& value) {
@@ -69,9 +72,11 @@ void append_number(std::string& key, const Scalar& number) {
   else
     append(key, number.to<int64_t>());
 }
+bool has_long_rows(const Loop& loop) { return loop.sizes[0] >= kLongRow; }
 std::string key_of(const Loop& loop, Target target) {
   std::string key;
   append(key, target);
+  append(key, has_long_rows(loop));
   for (const Loop::Memory& load : loop.loads) append_memory(key, loop, load);
   key += '|';
   for (const Loop::Op& op : loop.ops) {
@@ -98,6 +103,7 @@ std::string key_of(const Loop& loop, Target target) {
 SharedCode compile(const Loop& loop, Target target) {
   Body body;
   if (!trace_loop(loop, target, body)) return nullptr;
+  body.long_rows = has_long_rows(loop);
   asmjit::CodeHolder code;
   if (code.init(runtime().environment()) != asmjit::kErrorOk) return nullptr;
   Emitter emitter(body, code);

@@ -21,6 +21,7 @@ struct Body {
   Trace trace;
   std::vector<Operand> loads, stores;
   Target target = Target::Avx512;
+  bool long_rows = false;  // rows of many vectors, of which two may be computed side by side
   int lanes() const;
 };
 
@@ -59,6 +60,10 @@ class Emitter {
   void load_broadcast(int i);
   void emit_loop();
   void emit_nodes(bool masked);
+  bool is_dense() const;
+  int most_alive() const;
+  int vectors_at_once() const;
+  void turn_to(int vector);
   void end_row();
 
   // Of a node: its register, which a constant gets on the spot; that or memory.
@@ -70,6 +75,7 @@ class Emitter {
 
   void emit_node(int i);
   void emit_binary(int i, Id ps, Id pd);
+  void emit_copy_sign(int i);
   void emit_product(int i);
   void emit_fma(int i);
   void emit_round(int i);
@@ -104,12 +110,15 @@ class Emitter {
   asmjit::x86::Compiler cc_;
   int lanes_ = 16;
   bool refused_ = false;
-  std::vector<Registers> registers_;
+  // Vectors that are computed side by side, so that one goes on while the other waits for what it
+  // needs; which of them, and what the other one has in the place of registers_ and tail_.
+  int vectors_ = 1, vector_ = 0;
+  std::vector<Registers> registers_, other_registers_;
   std::vector<int> last_use_;
   std::vector<Gp> bases_, gathers_;  // by operand
   std::vector<std::pair<int64_t, Vec>> offsets_;
   Gp addresses_, columns_, rows_, at_;
-  KReg tail_;                 // lanes that are computed
+  KReg tail_, other_tail_;    // lanes that are computed
   Vec tail4_, tail8_, ones_;  // the same on AVX2, and lanes all of ones
   Mem scratch_;
 };

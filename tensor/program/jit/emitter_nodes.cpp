@@ -19,6 +19,7 @@ void Emitter::emit_node(int i) {
     case Code::Or: return emit_binary(i, Inst::kIdVorps, Inst::kIdVorpd);
     case Code::Xor: return emit_binary(i, Inst::kIdVxorps, Inst::kIdVxorpd);
     case Code::AndNot: return emit_binary(i, Inst::kIdVandnps, Inst::kIdVandnpd);
+    case Code::CopySign: return emit_copy_sign(i);
     case Code::IntAdd: return emit_binary(i, Inst::kIdVpaddd, Inst::kIdVpaddq);
     case Code::IntSub: return emit_binary(i, Inst::kIdVpsubd, Inst::kIdVpsubq);
     case Code::IntMul:
@@ -65,6 +66,29 @@ void Emitter::emit_binary(int i, Id ps, Id pd) {
   const asmjit::Operand second = reg_or_memory(b);
   registers_[i].v = vec(n.size);
   cc_.emit(by_size(n.size, ps, pd), registers_[i].v, first, second);
+}
+
+void Emitter::emit_copy_sign(int i) {
+  const Node& n = body_.trace[i];
+  const uint64_t sign = uint64_t{1} << (8 * n.size - 1);
+  const Vec size = reg(n.in[0]), from = reg(n.in[1]);
+  Vec to = vec(n.size);
+  if (wide()) {
+    if (dies(n.in[0], i) && n.in[0] != n.in[1])
+      to = size;
+    else
+      cc_.emit(Inst::kIdVmovaps, to, size);
+    // Bits of `from` where the last operand has ones.
+    cc_.emit(by_size(n.size, Inst::kIdVpternlogd, Inst::kIdVpternlogq), to, from,
+             constant_memory(n.size, sign), imm(0xd8));
+  } else {
+    const Vec signs = vec(n.size), others = vec(n.size);
+    cc_.emit(Inst::kIdVmovaps, signs, constant_memory(n.size, sign));
+    cc_.emit(Inst::kIdVandnps, others, signs, size);
+    cc_.emit(Inst::kIdVandps, signs, signs, from);
+    cc_.emit(Inst::kIdVorps, to, signs, others);
+  }
+  registers_[i].v = to;
 }
 
 // A product of 64-bit integers of those of their halves.

@@ -152,8 +152,8 @@ Traced<T> Abs(Traced<T> a) {
 }
 template <class T>
 Traced<T> CopySign(Traced<T> a, Traced<T> sign) {
-  const int size = node<T>(Code::AndNot, sign_bit<T>(), a.raw.id).raw.id;
-  return node<T>(Code::Or, size, node<T>(Code::And, sign.raw.id, sign_bit<T>()).raw.id);
+  static_assert(std::is_floating_point_v<T>);
+  return node<T>(Code::CopySign, a.raw.id, sign.raw.id);
 }
 template <class T>
 Traced<T> Min(Traced<T> a, Traced<T> b) {

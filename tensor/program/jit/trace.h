@@ -28,6 +28,7 @@ enum class Code : uint8_t {
   Or,
   Xor,
   AndNot,     // ~a & b
+  CopySign,   // a with the sign of b
   ShiftLeft,  // by `imm`
   ShiftRight,
   IntAdd,

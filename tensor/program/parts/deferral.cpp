@@ -38,7 +38,7 @@ const Value& first_value(const TraceStep& last, BufferId buffer) {
   fail("program: a part does not know a buffer of its own");
 }
 
-// `t`, as memory that nobody else holds and where the value has its place.
+// `t`, as memory that nobody else holds, where the value lies in it.
 Storage* own_storage(Tensor& t, const Value& v, size_t bytes) {
   Storage& storage = t.storage();
   const bool own = t.impl()->references.load() == 1 && storage.sole_owner() &&
@@ -156,6 +156,16 @@ size_t Deferral::waiting_bytes() const {
   for (const Bound& bound : open_->buffers)
     if (bound.storage != nullptr && !bound.is_external) out += bound.storage->bytes();
   return out;
+}
+
+bool Deferral::may_collect() const {
+  constexpr int kMostInVain = 3;
+  return at_ != nullptr && (at_->end == nullptr || at_->end->collected_in_vain < kMostInVain);
+}
+
+void Deferral::note_collected(size_t before) {
+  if (at_ != nullptr && at_->end != nullptr && waiting_bytes() > before - before / 8)
+    ++at_->end->collected_in_vain;
 }
 
 // --- contents that are asked for -----------------------------------------------------------------

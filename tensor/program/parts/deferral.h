@@ -55,6 +55,10 @@ class Deferral {
   void end_part(const std::string& reason);
   // Of the tensors whose ops wait in the part that is open.
   size_t waiting_bytes() const;
+  // Whether a collection of the script's garbage may shorten what waits there; afterwards, with
+  // how many bytes waited before.
+  bool may_collect() const;
+  void note_collected(size_t before);
   // Whether so many parts are kept for what they left out that a script should collect its garbage.
   bool has_many_groups() const { return groups_.size() >= kManyGroups; }
   // Made memory is left out where there are as many bytes of it; below, to compute it costs less
@@ -83,7 +87,7 @@ class Deferral {
   struct Bound {
     Storage* storage = nullptr;  // counted where it is external; null when nobody has it any more
     bool is_external = false, is_changed = false;
-    int64_t shift = 0;  // in bytes, of an external one: how far behind the place in the trace it is
+    int64_t shift = 0;  // in bytes, of an external one: how far behind where the trace has it
   };
   // Ops that were put off, or that ran while they were written down.
   struct Group {

@@ -156,8 +156,9 @@ void Deferral::meet(DeferredCall& call) {
   const RawOp* const raw = find_raw_op(op.row->name);
   if (raw == nullptr || raw->form(op.form) == nullptr)
     return close(ends("is no op that programs know"));
-  if (trace_->steps >= Trace::kMostSteps || at_->next.size() >= Trace::kMostWays)
-    return close(ends("is seldom called alike"));
+  const bool is_full = trace_->steps >= Trace::kMostSteps || at_->next.size() >= Trace::kMostWays;
+  recorded_ = recorded_ || is_full;
+  if (is_full) return close(ends("is seldom called alike"));
   record(call, *raw);
 }
 

@@ -79,7 +79,10 @@ void TraceStep::work_out() {
   each_written(node, [&](ValueId id) { written.push_back(id); });
   bool takes_tensors = false;
   each_argument(node, [&](ValueId) { takes_tensors = true; });
-  may_vary = takes_tensors && (op->pointwise != nullptr || results.empty());
+  // Integer dtypes do not hold every number: some are errors.
+  const bool real =
+      std::all_of(tensors.begin(), tensors.end(), [](const Value& v) { return is_real(v.dtype); });
+  may_vary = takes_tensors && real && (op->pointwise != nullptr || results.empty());
   // The gradient of an op meets positions that the op itself has met.
   may_raise = op->checks && !(row->internal &&
                               std::string_view(op->name).find("_grad") != std::string_view::npos);

@@ -27,6 +27,7 @@ struct PartEnd {
   // All that is alive is computed: what was left undone was computed too often after all.
   bool keeps_all = false;
   int wasted = 0;
+  int collected_in_vain = 0;  // how often a collection before the end found no garbage
   // The plan, the buffers that are its outputs, and for which tree it was made.
   std::unique_ptr<Runner> runner;
   std::vector<BufferId> inputs, outputs;

@@ -22,9 +22,13 @@ std::vector<int64_t> sizes_of(const ProgramData& data, std::span<const Dims> inp
 Graph with_sizes(const ProgramData& data, const std::vector<int64_t>& sizes);
 
 // Finds what follows the sizes: `graphs[i]` is of the same function at `sizes[i]` for all symbols;
-// the first are `data`'s own. Throws naming the op where the graphs are not alike, or an argument
-// is no sum of multiples of the sizes.
+// the first are `data`'s own. Those of the first graphs, one more than there are symbols, must be
+// independent; the others show whether what these give holds. Throws naming the op where the graphs
+// are not alike, or an argument is no sum of multiples of the sizes.
 void fit_dynamic(ProgramData& data, const std::vector<Graph>& graphs,
                  const std::vector<std::vector<int64_t>>& sizes);
+
+// Whether none of the sizes lies where sums of multiples of the others, 1 in all, lie.
+bool are_independent(const std::vector<std::vector<int64_t>>& sizes);
 
 }  // namespace moonlet::program

@@ -1,4 +1,7 @@
 // tensor/program/shapes/dynamic_fit.cpp: compares the graphs of one function at several sizes.
+#include <cmath>
+#include <utility>
+
 #include "tensor/core/error.h"
 #include "tensor/io/bytes.h"
 #include "tensor/program/shapes/dynamic.h"
@@ -49,8 +52,46 @@ void check_alike(const Graph& first, const Graph& other, const char* again) {
           "anew, and of more than numbers");
 }
 
-// The argument as constant + factors * sizes. The sizes of graph k + 1 are those of the first but
-// for symbol k; the last graph has others for all, and shows whether it holds.
+// Elimination. Gives the number of rows that do not depend on those above; the last `columns` are
+// right sides, which become solutions where the square part has full rank.
+size_t eliminate(std::vector<std::vector<long double>>& rows, size_t columns) {
+  const size_t width = rows.empty() ? 0 : rows[0].size() - columns;
+  constexpr long double kNothing = 1e-9L;
+  size_t rank = 0;
+  for (size_t c = 0; c < width && rank < rows.size(); ++c) {
+    size_t best = rank;
+    for (size_t r = rank; r < rows.size(); ++r)
+      if (std::abs(rows[r][c]) > std::abs(rows[best][c])) best = r;
+    if (std::abs(rows[best][c]) < kNothing) continue;
+    std::swap(rows[rank], rows[best]);
+    for (size_t r = 0; r < rows.size(); ++r) {
+      if (r == rank) continue;
+      const long double by = rows[r][c] / rows[rank][c];
+      for (size_t k = c; k < width + columns; ++k) rows[r][k] -= by * rows[rank][k];
+    }
+    const long double pivot = rows[rank][c];
+    for (size_t k = c; k < width + columns; ++k) rows[rank][k] /= pivot;
+    ++rank;
+  }
+  return rank;
+}
+
+// The integers next to the factors by which `seen` follows the first sizes.
+std::vector<int64_t> factors_of(const Sizes& sizes, const std::vector<int64_t>& seen) {
+  std::vector<std::vector<long double>> rows;
+  for (size_t i = 1; i <= sizes[0].size(); ++i) {
+    auto& row = rows.emplace_back();
+    for (size_t k = 0; k < sizes[0].size(); ++k)
+      row.push_back(static_cast<long double>(sizes[i][k] - sizes[0][k]));
+    row.push_back(static_cast<long double>(seen[i] - seen[0]));
+  }
+  eliminate(rows, 1);
+  std::vector<int64_t> out;
+  for (const auto& row : rows) out.push_back(std::llround(row.back()));
+  return out;
+}
+
+// The argument as constant + factors * sizes.
 class Fit {
  public:
   Fit(const std::vector<Graph>& graphs, const Sizes& sizes) : graphs_(graphs), sizes_(sizes) {}
@@ -62,15 +103,9 @@ class Fit {
       seen.push_back(node == kNone ? graph.values[argument].sizes[element]
                                    : *integer_in(graph.nodes[node].arguments[argument], element));
     if (std::equal(seen.begin() + 1, seen.end(), seen.begin())) return {};
-    DynamicArgument out{node, argument, element, {}, seen[0]};
+    DynamicArgument out{node, argument, element, factors_of(sizes_, seen), seen[0]};
     bool fits = true;
-    for (size_t k = 0; k < sizes_[0].size(); ++k) {
-      const int64_t step = sizes_[k + 1][k] - sizes_[0][k];
-      const int64_t rise = seen[k + 1] - seen[0];
-      fits = fits && rise % step == 0;
-      out.factors.push_back(rise / step);
-      out.constant -= out.factors[k] * sizes_[0][k];
-    }
+    for (size_t k = 0; k < sizes_[0].size(); ++k) out.constant -= out.factors[k] * sizes_[0][k];
     for (size_t i = 0; i < graphs_.size(); ++i) fits = fits && value_of(out, sizes_[i]) == seen[i];
     if (!fits) refuse(node, argument, seen);
     return out;
@@ -102,6 +137,8 @@ bool has_integers(const std::vector<Graph>& graphs, int32_t node, int32_t argume
 void fit_argument(const std::vector<Graph>& graphs, const Fit& fit, int32_t node, int32_t argument,
                   Dynamic& dynamic) {
   const Argument& first = graphs[0].nodes[node].arguments[argument];
+  // Given anew before each run.
+  if (graphs[0].nodes[node].numbers != kNone && is_number(first)) return;
   const int32_t count = element_count(first);
   const auto one = [&](int32_t element) {
     if (auto found = fit.of(node, argument, element)) dynamic.arguments.push_back(*found);
@@ -141,6 +178,16 @@ void fit_made(const std::vector<Graph>& graphs, const Fit& fit, Dynamic& dynamic
 }
 
 }  // namespace
+
+bool are_independent(const Sizes& sizes) {
+  std::vector<std::vector<long double>> rows;
+  for (size_t i = 1; i < sizes.size(); ++i) {
+    auto& row = rows.emplace_back();
+    for (size_t k = 0; k < sizes[0].size(); ++k)
+      row.push_back(static_cast<long double>(sizes[i][k] - sizes[0][k]));
+  }
+  return eliminate(rows, 0) == rows.size();
+}
 
 void fit_dynamic(ProgramData& data, const std::vector<Graph>& graphs, const Sizes& sizes) {
   const char* const again = sizes[0].empty() ? "at the second call " : "at other sizes ";

@@ -71,6 +71,15 @@ void check_dims(const SchemaArgument& argument, const BoxedValue& value, int ran
           ", which are no dims of rank ", rank);
 }
 
+// Throws where an argument is nothing that an op counts on. Of indices any may be missing.
+void check_given(const SchemaArgument& argument, const BoxedValue& value) {
+  if (argument.type.find('?') != argument.type.npos || argument.type == "Indices") return;
+  check(!std::holds_alternative<std::monostate>(value), argument.name, " is missing");
+  if (const auto* list = std::get_if<std::vector<Tensor>>(&value))
+    for (const Tensor& each : *list)
+      check(each.defined(), "a tensor of ", argument.name, " is missing");
+}
+
 bool is_dim(std::string_view type) { return type.starts_with("Dim") || type.starts_with("NewDim"); }
 
 // What the op of a node takes for granted of its arguments, since public ops check it.
@@ -80,8 +89,11 @@ void check_arguments(const Node& node, std::span<const BoxedValue> arguments) {
   const size_t outs = node.form == OpInfo::Form::Out ? static_cast<size_t>(schema.results) : 0;
   check(arguments.size() == schema.arguments.size() + outs, "it takes ",
         schema.arguments.size() + outs, " arguments, got ", arguments.size());
+  for (const BoxedValue& out : arguments.first(outs))
+    check(!std::holds_alternative<std::monostate>(out), "a tensor that it writes to is missing");
   const std::span<const BoxedValue> own = arguments.subspan(outs);
   const std::optional<int> rank = rank_for(schema, op.name, own);
+  for (size_t i = 0; i < own.size(); ++i) check_given(schema.arguments[i], own[i]);
   for (size_t i = 0; i < own.size(); ++i) {
     if (!is_dim(schema.arguments[i].type)) continue;
     check(rank.has_value(), schema.arguments[i].name, " needs a tensor");

@@ -308,7 +308,7 @@ TEST_CASE("no number of a file, however wrong, does harm") {
     size_t end = at;
     while (std::isdigit(static_cast<unsigned char>(json[end]))) ++end;
     for (const char* number :
-         {"0", "1", "2", "3", "5", "12", "255", "2147483647", "9223372036854775807",
+         {"-1", "0", "1", "2", "3", "5", "12", "255", "2147483647", "9223372036854775807",
           "4611686018427387904", "null", "\"x\"", "[]"}) {
       std::string changed = json;
       changed.replace(at, end - at, number);

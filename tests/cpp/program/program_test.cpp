@@ -4,7 +4,9 @@
 #include "autograd/host_value.h"
 #include "autograd/ops.h"
 #include "autograd/tape.h"
+#include "tensor/memory/budget.h"
 #include "tensor/program/capture.h"
+#include "tensor/program/reclaim.h"
 #include "tensor/program/runner.h"
 #include "tests/cpp/catch2.h"
 
@@ -163,4 +165,55 @@ TEST_CASE("a whole training step is captured with its backward") {
   std::vector<Tensor> got;
   runner.run(std::vector{y}, got);
   CHECK(same_bits(got[0], step({y})[0]));
+}
+
+namespace {
+
+// Lets go of a tensor.
+class LetsGo final : public Reclaimer {
+ public:
+  explicit LetsGo(Tensor& held) : held_(held) {}
+  void reclaim() override {
+    held_ = Tensor();
+    ++calls;
+  }
+  int calls = 0;
+
+ private:
+  Tensor& held_;
+};
+
+}  // namespace
+
+TEST_CASE("a run that finds no memory goes on when some was let go") {
+  constexpr int64_t kBytes = int64_t{1} << 20, kCount = kBytes / 4;
+  Tensor counter = zeros({1});
+  const Tensor x = range({kCount});
+  const auto f = [&](const std::vector<Tensor>& in) {
+    Tensor counted = counter;
+    add_(counted, 1.0);
+    return std::vector{cumsum(in[0], 0), std::get<0>(sort(in[0], 0, true))};
+  };
+  Runner runner(Plan::make(captured({x}, f)));
+  std::vector<Tensor> expected, found;
+  runner.run(std::vector{x}, expected);
+  Runner again(Plan::make(captured({x}, f)));
+  auto* const budget = new memory::Budget(5 * kBytes);
+  Tensor held;
+  memory::switch_account(budget, nullptr);
+  held = empty({3 * kCount + kCount / 2}, {DType::Float32, {}});
+  CHECK_THROWS_AS(runner.run(std::vector{x}, found), OutOfMemory);
+  found.clear();
+  {
+    // One that threw is not used again.
+    LetsGo reclaimer(held);
+    const float start = host_value<float>(counter);
+    again.run(std::vector{x}, found);
+    CHECK(reclaimer.calls == 1);
+    CHECK(host_value<float>(counter) == start + 1);
+  }
+  memory::switch_account(nullptr, nullptr);
+  for (size_t i = 0; i < found.size(); ++i) CHECK(same_bits(found[i], expected[i]));
+  found.clear();
+  budget->release();
 }

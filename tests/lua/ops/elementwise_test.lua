@@ -466,6 +466,24 @@ test("signs of 16-bit floats change as those of float32 do", function()
   expect.truthy(ml.allclose(parts:angle(), ml.atan2(parts.imag, parts.real)))
 end)
 
+test("a power does not depend on what stands beside it", function()
+  for _, dtype in ipairs { "float32", "float64" } do
+    local bits = dtype == "float64" and "int64" or "int32"
+    ml.manual_seed(4)
+    local x, ways = ml.randn { 40, dtype = dtype }:abs(), {}
+    local exponents = ml.tensor({ 2, -1, 3, 0.5, 1.7 }, { dtype = dtype }):index_select(1, ml.randint(5, { 40 }))
+    for _, exponent in ipairs { 2, -1, 3, 0.5, 1.7 } do
+      local whole = x:pow(exponent)
+      for n = 1, 40 do
+        expect.truthy(ml.equal(x[{ { 1, n } }]:pow(exponent):view(bits), whole[{ { 1, n } }]:view(bits)))
+      end
+      ways[#ways + 1] = ml.where(exponents:eq(exponent), whole, 0)
+    end
+    local all = ways[1] + ways[2] + ways[3] + ways[4] + ways[5]
+    expect.truthy(ml.equal(x:pow(exponents):view(bits), all:view(bits)))
+  end
+end)
+
 test("powers of float64 are the C library's but for the last bit", function()
   local bases, exponents = { table.unpack(EDGES) }, { 0.5, -0.5, 1 / 3, 3, -3, 1e19, -1e301, table.unpack(EDGES) }
   for i = 1, 100 do bases[#bases + 1], exponents[#exponents + 1] = 1.07 ^ i - 1, 10 - i / 3 end

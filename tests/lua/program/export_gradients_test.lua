@@ -145,6 +145,24 @@ test("gradients of inputs, several results, views and results without gradients"
   expect.truthy(same(input.grad, expected.grad))
 end)
 
+test("inputs that lie in memory in another way", function()
+  ml.manual_seed(5)
+  local net = nn.Linear(3, 2)
+  for _, sizes in ipairs { { 4, 3 }, { 1, 3 } } do
+    local example = ml.randn(sizes)
+    example.requires_grad = true
+    local program = ml.export(net, { example }, { gradients = true })
+    local gradients = {}
+    for i, f in ipairs { net, program } do
+      local x = ml.ones(sizes[2], sizes[1])
+      x.requires_grad = true
+      f(x:t()):pow(2):sum():backward()
+      gradients[i] = x.grad
+    end
+    expect.truthy(same(gradients[1], gradients[2]))
+  end
+end)
+
 test("second derivatives run the function again", function()
   ml.manual_seed(4)
   local net = nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 1))
@@ -297,6 +315,64 @@ test("files whose backward pass is damaged are refused", function()
     refused(function(t) pass(t).sums.graph.nodes[1][1] = 99 end, "nodes")
     refused(function(t) pass(t).sums.graph.values[1][2] = "float64" end, "")
     refused(function(t) pass(t).sums.graph.outputs[1] = 99 end, "output 99")
+  end)
+end)
+
+-- Calls f(list, key) for each number of a tree.
+local function each_number(tree, f)
+  for key, value in pairs(tree) do
+    if type(value) == "table" then
+      each_number(value, f)
+    elseif type(value) == "number" or type(value) == "boolean" then
+      f(tree, key)
+    end
+  end
+end
+
+test("no number of a backward pass, however wrong, does harm", function()
+  local net = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.Tanh())
+  local x = ml.ones(2, 2)
+  x.requires_grad = true
+  local program = ml.export(function(a) return net(a), (net(a) * a):t() end, { x }, { gradients = true })
+  local rounds = tonumber(os.getenv "MOONLET_FUZZ_ROUNDS") or 1
+  harness.with_temp_file(function(path)
+    program:save(path)
+    local file = assert(io.open(path, "rb"))
+    local bytes = file:read "a"
+    file:close()
+    local total = 0
+    with_gradients(bytes, function(tree) each_number(tree, function() total = total + 1 end) end)
+    expect.truthy(total > 500)
+    math.randomseed(1)
+    local read = 0
+    for _ = 1, 400 * rounds do
+      local wanted, at = math.random(total), 0
+      local out = assert(io.open(path, "wb"))
+      out:write(with_gradients(bytes, function(tree)
+        each_number(tree, function(list, key)
+          at = at + 1
+          if at ~= wanted then return end
+          local was = list[key]
+          if type(was) == "boolean" then
+            list[key] = not was
+          else
+            local others = { was + 1, was - 1, 0, -1, 7, 1 << 31, -(1 << 40), was * 3 }
+            list[key] = others[math.random(#others)]
+          end
+        end)
+      end))
+      out:close()
+      local ok, problem = pcall(function()
+        local loaded = ml.load(path)
+        read = read + 1
+        local a = ml.ones(2, 2)
+        a.requires_grad = true
+        local y, z = loaded(a)
+        ml.grad(y:sum() + z:sum(), { a }, { create_graph = math.random(2) == 1, allow_unused = true })
+      end)
+      expect.truthy(ok or not problem:find "attempt to " and not problem:find "bad argument", problem)
+    end
+    expect.truthy(read > 0)
   end)
 end)
 

@@ -23,6 +23,7 @@ end
 
 test("batch norm in training mode keeps its statistics in the program", function()
   ml.manual_seed(1)
+  warn "@off"  -- that it is in training mode
   local net = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4))
   local before = net[2].running_mean:clone()
   local program = ml.export(net, { ml.randn(5, 3) })
@@ -80,6 +81,20 @@ test("state that is a part of a larger memory stays there", function()
       expect.truthy(same(whole, all))
       expect.truthy(same(part, middle))
     end
+  end
+end)
+
+test("state goes on at other sizes", function()
+  local total = ml.zeros(1)
+  local program = ml.export(function(x)
+    total:add_(x:sum())
+    return x * total
+  end, { ml.ones(4, 2) }, { dynamic = true })
+  expect.equal(total:item(), 0)
+  for _, form in ipairs { program, again(program) } do
+    expect.equal(form(ml.ones(3, 2))[1]:tolist(), { 6, 6 })
+    expect.equal(form(ml.ones(5, 2))[1]:tolist(), { 16, 16 })
+    expect.equal(form(ml.ones(3, 2))[1]:tolist(), { 22, 22 })
   end
 end)
 

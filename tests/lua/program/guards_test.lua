@@ -246,7 +246,7 @@ test("two modes in turn keep a plan each, and old guards go", function()
     end
   end)
   case.expect_runs(fast, 8)
-  local each = ml.compile(function(x) return x + 1 end)
+  local each = ml.compile(function(x) return x + 1 end, { dynamic = false })
   for n = 1, 12 do for _ = 1, 3 do each(ml.ones(n)) end end
   local _, count = each:explain():gsub("guards %d+ %(", "")
   expect.equal(count, 8)

@@ -356,4 +356,57 @@ test("results go to workers and files as they are", function()
   os.remove(path)
 end)
 
+test("large results that nobody asks for", function()
+  ml._compiled.leave_out(1 << 20)
+  local n = 300000
+  local other = {}
+  local function f(x, keep)
+    local a = x * 2
+    local b = a + 1
+    local c = (b * b):relu()
+    if keep then other.a, other.b = a, b end
+    return c:sum():item()
+  end
+  local fast = ml.compile(f)
+  for i = 1, 40 do
+    local x = ml.arange(1, n):float() * (i / n)
+    expect.equal(fast(x, i % 5 == 0), f(x:clone()))
+    if i % 5 == 0 then
+      if i % 2 == 0 then x:zero_() end  -- after the call
+      local want = ml.arange(1, n):float() * (i / n) * 2
+      expect.truthy(other.a:equal(want))
+      expect.truthy(other.b:equal(want + 1))
+    end
+  end
+  -- Many that are kept, and looked at last.
+  local kept = {}
+  for i = 1, 80 do
+    fast(ml.full({ n }, i / 64), true)
+    kept[i] = other.b
+  end
+  for i = 1, 80 do expect.equal(kept[i][n]:item(), i / 32 + 1) end
+  expect_parts(fast, 20)
+  ml._compiled.leave_out(0)
+end)
+
+test("a function that gains nothing is left as it is, and gives the same", function()
+  local source = [[
+    local ml = require "moonlet"
+    local function f(x) local y = x * 2 + 1 return y:sum():item() end
+    local fast = ml.compile(f)
+    for i = 1, 40 do assert(fast(ml.full({ 3 }, i)) == f(ml.full({ 3 }, i))) end
+    return fast:explain()
+  ]]
+  local path = os.tmpname()
+  local file = assert(io.open(path, "w"))
+  file:write((source:gsub("return fast:explain%(%)", "print(fast:explain())")))
+  file:close()
+  local pipe = assert(io.popen(("'%s' '%s' 2>&1"):format(arg[-1], path)))
+  local text = pipe:read "a"
+  pipe:close()
+  os.remove(path)
+  expect.truthy(text:find "runs by parts: item reads values")
+  expect.truthy(text:find "by parts: run %d+ times")
+end)
+
 harness.run(arg[1])

@@ -133,7 +133,8 @@ end)
 test("a tape that is there at one capture and not at the next", function()
   local net = mlp()
   local step = stepper(function(p) return optim.SGD(p, { lr = 0.1 }) end)(net)
-  local fast, held = ml.compile(step), net(ml.ones(8, 4))
+  -- Of the last layer alone, so that its leaves are older than those before it.
+  local fast, held = ml.compile(step), net[3](ml.ones(8, 16))
   for i = 1, 8 do
     fast(ml.randn(8, 4), ml.randint(3, { 8 }))
     if i == 2 then
@@ -248,6 +249,36 @@ test("a step of one parameter that was counted apart", function()
   beside(mlp, stepper(function(p) return optim.Adam(p, { lr = 0.01 }) end), 12, function(side, i)
     if i == 8 then side.opt.state[side.net[1].weight].step = 1 end
   end)
+end)
+
+-- --- rows at a time --------------------------------------------------------------------------
+
+test("chains around reductions and dropout of many rows, with their gradients", function()
+  local threads = ml.get_num_threads()
+  ml.set_num_threads(1)
+  local w = ml.randn { 100, requires_grad = true }
+  local function step(x)
+    local y = ml.dropout((x * 2 + w):softmax(2) * w, 0.3, true)
+    local loss = ((y - x) * (y - x)):mean()
+    return loss:detach(), ml.grad(loss, { w })[1], (x * ml.rsqrt((x * x):mean(2, true) + 1e-6)):amax(2)
+  end
+  local fast = ml.compile(step)
+  case.compare(fast, step, function(i)
+    ml.manual_seed(i)
+    return ml.randn(3000, 100)
+  end, 6)
+  case.expect_runs(fast, 4)
+  expect.truthy(fast:explain():find "fused: [^\n]*softmax[^\n]* rows at once")
+  expect.truthy(fast:explain():find "fused: [^\n]*mean[^\n]* rows at once")
+  ml.set_num_threads(threads)
+end)
+
+test("explain says what was not fused, and why", function()
+  local fast = ml.compile(function(x) return ml.mm(x, x), x:sum(1) end)
+  for _ = 1, 3 do fast(ml.ones(4, 4)) end
+  local text = fast:explain()
+  expect.truthy(text:find("not fused: mm: a product, by a kernel of its own", 1, true))
+  expect.truthy(text:find "not fused: sum: over other than the last dimensions")
 end)
 
 harness.run(arg[1])
