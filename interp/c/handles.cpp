@@ -28,7 +28,6 @@ std::atomic<uint32_t> used{0};
 // The index on top, and above it a count of changes, against another thread's pop and push between
 // a look and an exchange.
 std::atomic<uint64_t> free_top{0};
-std::atomic<size_t> live{0};
 
 struct Position {
   int chunk;
@@ -120,7 +119,6 @@ void* new_handle(HandleKind kind, void* payload) {
   const auto generation =
       static_cast<uint32_t>((slot.tag.load(std::memory_order_relaxed) >> 8) + 1);
   slot.tag.store(tag_of(generation, kind), std::memory_order_release);
-  live.fetch_add(1, std::memory_order_relaxed);
   return reinterpret_cast<void*>(uintptr_t{generation} << 32 | index);
 }
 
@@ -142,7 +140,6 @@ void* release_handle(const void* handle, HandleKind kind) noexcept {
   if (!slot->tag.compare_exchange_strong(tag, tag_of(parts.generation, HandleKind::Free),
                                          std::memory_order_acq_rel))
     return nullptr;
-  live.fetch_sub(1, std::memory_order_relaxed);
   if (parts.generation != UINT32_MAX) give_back(parts.index, *slot);
   return payload;
 }
@@ -159,6 +156,13 @@ const char* describe_handle(const void* handle) noexcept {
   return name(kind);
 }
 
-size_t live_handles() noexcept { return live.load(std::memory_order_relaxed); }
+size_t live_handles() noexcept {
+  size_t live = 0;
+  for (uint32_t index = used.load(std::memory_order_relaxed); index > 0; --index) {
+    const Slot* slot = slot_at(index);
+    if (slot != nullptr && (slot->tag.load(std::memory_order_relaxed) & 0xff) != 0) ++live;
+  }
+  return live;
+}
 
 }  // namespace moonlet::c

@@ -32,6 +32,7 @@ void* payload_of(const void* handle, HandleKind kind) noexcept;
 void* release_handle(const void* handle, HandleKind kind) noexcept;
 // What a handle is that payload_of has refused, for messages: "a null handle".
 const char* describe_handle(const void* handle) noexcept;
+// Counted slot by slot: for diagnosis.
 size_t live_handles() noexcept;
 
 }  // namespace moonlet::c

@@ -251,8 +251,12 @@ moonlet_status moonlet_register(moonlet_interpreter lua, const char* path,
 moonlet_status moonlet_results_push(moonlet_results results, const moonlet_value* value) {
   const char* function = __func__;
   return guarded([&] {
-    not_null(results, function, "results")
-        .values.push_back(value_in(not_null(value, function, "value"), function, 0));
+    Values& values = not_null(results, function, "results").values;
+    const moonlet_value& given = not_null(value, function, "value");
+    if (given.kind == MOONLET_NUMBER) [[likely]]
+      values.emplace_back(given.as.number);
+    else
+      values.push_back(value_in(given, function, values.size()));
   });
 }
 
