@@ -10,9 +10,10 @@ local prefix = os.getenv "MESON_INSTALL_DESTDIR_PREFIX"
 if prefix and folder:sub(1, 1) ~= "/" then folder = prefix .. "/" .. folder end
 
 local roots = { "autograd/custom_function.h", "interp/embed/func.h", "interp/embed/moonlet.h",
-  "interp/embed/class.h", "interp/embed/coroutine.h", "interp/embed/io.h", "interp/embed/lua_api.h", "interp/embed/ops.h", "tensor/core/boxing.h",
-  "tensor/core/op_info.h", "tensor/core/typed_storage.h", "tensor/program/program.h",
-  "tensor/runtime/modes.h", "tensor/runtime/streams.h" }
+  "interp/embed/class.h", "interp/embed/coroutine.h", "interp/embed/io.h",
+  "interp/embed/lua_api.h", "interp/embed/ops.h", "tensor/core/boxing.h", "tensor/core/op_info.h",
+  "tensor/core/typed_storage.h", "tensor/program/program.h", "tensor/runtime/modes.h",
+  "tensor/runtime/streams.h" }
 
 local function read(path)
   for _, root in ipairs { source, build } do

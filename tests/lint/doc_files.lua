@@ -66,7 +66,7 @@ for _, document in ipairs(documents) do
   for at, folder, rest in text:gmatch "()%f[%w/._<-](%a+)(/[%w_./*-]*)" do
     if top[folder] then check(document, at, folder .. rest:gsub("[.-]+$", "")) end
   end
-  for at, target in text:gmatch "%]%(()([%w_:./-]+)" do
+  for at, target in text:gmatch "%]%(()([%w_:./-]+)[#)]" do
     if not target:find "^https?:" then
       local path, count = document.folder .. target
       repeat path, count = path:gsub("[^/]+/%.%./", "", 1) until count == 0
