@@ -48,7 +48,6 @@ Details make_details(D&&... details) {
   return all;
 }
 
-struct ClassRecord;
 // What a name of a class is.
 enum class MemberKind : uint8_t { Method, Static, Metamethod, Constructor, Index, NewIndex };
 
@@ -57,12 +56,12 @@ ClassRecord& make_class(Interpreter& interpreter, const std::string& name,
 // Objects of type `overriding` are of the class.
 void add_stand(ClassRecord& record, const std::type_info& overriding, void* (*upcast)(void*));
 void add_base(ClassRecord& record, const std::type_info& base, void* (*upcast)(void*));
-void add_overload(ClassRecord& record, MemberKind kind, const std::string& name, Overload overload,
+void add_overload(ClassRecord& record, MemberKind kind, std::string_view name, Overload overload,
                   const Details& details);
 // `set` has no form where the property cannot be set.
-void add_property(ClassRecord& record, const std::string& name, Overload get, Overload set,
+void add_property(ClassRecord& record, std::string_view name, Overload get, Overload set,
                   const Details& details);
-void add_constant(ClassRecord& record, const std::string& name, Push push, void* value);
+void add_constant(ClassRecord& record, std::string_view name, Push push, void* value);
 void set_class_text(ClassRecord& record, const char* text);
 
 // Puts a new object where the constructor was called to make it.
@@ -295,38 +294,38 @@ class Class {
 
   // A member function, or a function whose first parameter is the object, or overload(...) of some.
   template <class F, class... D>
-  Class& method(const std::string& name, F&& function, D&&... details) {
+  [[gnu::noinline]] Class& method(std::string_view name, F&& function, D&&... details) {
     return add(detail::MemberKind::Method, name, detail::method_of<T>(std::forward<F>(function)),
                std::forward<D>(details)...);
   }
   template <class... F, class... D>
-  Class& method(const std::string& name, Overloads<F...> functions, D&&... details) {
+  Class& method(std::string_view name, Overloads<F...> functions, D&&... details) {
     std::apply([&](auto&... each) { (method(name, each, details...), ...); }, functions.functions);
     return *this;
   }
 
   // `Synth.name(...)`, a function of the class.
   template <class F, class... D>
-  Class& function(const std::string& name, F&& function, D&&... details) {
+  Class& function(std::string_view name, F&& function, D&&... details) {
     return add(detail::MemberKind::Static, name, detail::make_overload(std::forward<F>(function)),
                std::forward<D>(details)...);
   }
   template <class... F, class... D>
-  Class& function(const std::string& name, Overloads<F...> functions, D&&... details) {
+  Class& function(std::string_view name, Overloads<F...> functions, D&&... details) {
     std::apply([&](auto&... each) { (function(name, each, details...), ...); },
                functions.functions);
     return *this;
   }
   // `Synth.NAME`.
   template <class V>
-  Class& constant(const std::string& name, V&& value) {
+  Class& constant(std::string_view name, V&& value) {
     detail::add_constant(*record_, name, &detail::Pushed<V&&>::push, detail::address(value));
     return *this;
   }
 
   // A data member, read and set; only read where it is const.
   template <class C, class V, class... D, class = std::enable_if_t<!std::is_function_v<V>>>
-  Class& property(const std::string& name, V C::*member, D&&... details) {
+  Class& property(std::string_view name, V C::*member, D&&... details) {
     using Data = detail::DataForm<T, V>;
     const auto held = detail::hold_member<V T::*>(member);
     detail::Overload set;
@@ -334,7 +333,7 @@ class Class {
     return add_property(name, {&Data::get, held}, std::move(set), std::forward<D>(details)...);
   }
   template <class C, class V, class... D>
-  Class& readonly(const std::string& name, V C::*member, D&&... details) {
+  Class& readonly(std::string_view name, V C::*member, D&&... details) {
     if constexpr (std::is_function_v<V>)
       return add_property(name, detail::method_of<T>(member), {}, std::forward<D>(details)...);
     else
@@ -342,14 +341,14 @@ class Class {
                           {}, std::forward<D>(details)...);
   }
   template <class F, class... D, class = std::enable_if_t<!std::is_member_pointer_v<F>>>
-  Class& readonly(const std::string& name, F getter, D&&... details) {
+  Class& readonly(std::string_view name, F getter, D&&... details) {
     return add_property(name, detail::method_of<T>(std::move(getter)), {},
                         std::forward<D>(details)...);
   }
   // By functions that get and set it.
   template <class G, class S, class... D,
             class = std::enable_if_t<!std::is_member_object_pointer_v<std::decay_t<G>>>>
-  Class& property(const std::string& name, G&& getter, S&& setter, D&&... details) {
+  Class& property(std::string_view name, G&& getter, S&& setter, D&&... details) {
     return add_property(name, detail::method_of<T>(std::forward<G>(getter)),
                         detail::method_of<T>(std::forward<S>(setter)), std::forward<D>(details)...);
   }
@@ -369,12 +368,12 @@ class Class {
   // A metamethod: `__add`, `__call`, `__tostring`, ... of a member function, or a function of its
   // operands, in their order. Several of one name are overloads.
   template <class F>
-  Class& metamethod(const std::string& name, F&& function) {
+  Class& metamethod(std::string_view name, F&& function) {
     return add(detail::MemberKind::Metamethod, name,
                detail::method_of<T>(std::forward<F>(function)));
   }
   template <class... F>
-  Class& metamethod(const std::string& name, Overloads<F...> functions) {
+  Class& metamethod(std::string_view name, Overloads<F...> functions) {
     std::apply([&](auto&... each) { (metamethod(name, each), ...); }, functions.functions);
     return *this;
   }
@@ -412,14 +411,14 @@ class Class {
 
  private:
   template <class... D>
-  Class& add(detail::MemberKind kind, const std::string& name, detail::Overload overload,
+  Class& add(detail::MemberKind kind, std::string_view name, detail::Overload overload,
              D&&... details) {
     detail::add_overload(*record_, kind, name, std::move(overload),
                          detail::make_details(std::forward<D>(details)...));
     return *this;
   }
   template <class... D>
-  Class& add_property(const std::string& name, detail::Overload get, detail::Overload set,
+  Class& add_property(std::string_view name, detail::Overload get, detail::Overload set,
                       D&&... details) {
     detail::add_property(*record_, name, std::move(get), std::move(set),
                          detail::make_details(std::forward<D>(details)...));

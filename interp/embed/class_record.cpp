@@ -199,8 +199,9 @@ void add_base(ClassRecord& record, const std::type_info& base, void* (*upcast)(v
   inherit_fallbacks(record);
 }
 
-void add_overload(ClassRecord& record, MemberKind kind, const std::string& name, Overload overload,
+void add_overload(ClassRecord& record, MemberKind kind, std::string_view given, Overload overload,
                   const Details& details) {
+  const std::string name(given);
   FunctionSet& set = set_of(record, kind, name);
   fill_overload(set, overload, details);
   if (!details.text.empty()) set.text = details.text;
@@ -221,8 +222,9 @@ void add_overload(ClassRecord& record, MemberKind kind, const std::string& name,
     for (ClassRecord* each : record.derived) inherit_fallbacks(*each);
 }
 
-void add_property(ClassRecord& record, const std::string& name, Overload get, Overload set,
+void add_property(ClassRecord& record, std::string_view given, Overload get, Overload set,
                   const Details& details) {
+  const std::string name(given);
   auto made = std::make_unique<Property>();
   made->record = &record;
   made->get.name = made->set.name = record.name + "." + name;
@@ -233,11 +235,11 @@ void add_property(ClassRecord& record, const std::string& name, Overload get, Ov
   set_property(record, name, *record.properties.back());
 }
 
-void add_constant(ClassRecord& record, const std::string& name, Push push, void* value) {
+void add_constant(ClassRecord& record, std::string_view name, Push push, void* value) {
   with_tables(record, [&](lua_State* L) {
     Stack stack(L);
     push(stack, value);
-    lua_setfield(L, 1, name.c_str());
+    lua_setfield(L, 1, std::string(name).c_str());
   });
 }
 

@@ -91,6 +91,8 @@ int call_set(lua_State* L, const FunctionSet& set, int target = 0);
 
 // The awaitable at an index, or null.
 Awaitable* awaitable_at(lua_State* L, int index);
+// "note(int32, number) -> number": for messages and help.
+std::string describe(const FunctionSet& set, const Overload& overload, bool method);
 // A value as messages and help show it.
 std::string text_of(const Value& value);
 

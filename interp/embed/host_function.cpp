@@ -155,7 +155,8 @@ void push_host_function(lua_State* L, HostFunction function) {
   lua_pushcclosure(L, call_host_function, 1);
 }
 
-void push_function_set(lua_State* L, FunctionSet set) {
+void push_function_set(Stack& stack, FunctionSet set) {
+  lua_State* L = stack.state();
   luaL_checkstack(L, 6, "too many functions");
   push_new_cell(L).typed = std::make_unique<FunctionSet>(std::move(set));
   lua_pushcclosure(L, call_typed_function, 1);

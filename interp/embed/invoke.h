@@ -314,11 +314,8 @@ template <class F>
 struct is_callable<F, std::void_t<typename signature_of<std::decay_t<F>>::type>> : std::true_type {
 };
 
-// "note(int32, number) -> number": for messages and help.
-std::string describe(const FunctionSet& set, const Overload& overload, bool method);
-
 // Pushes a Lua function that calls the set; it ends when no script can reach it any more.
-void push_function_set(lua_State* L, FunctionSet set);
+void push_function_set(Stack& stack, FunctionSet set);
 
 }  // namespace detail
 
@@ -358,7 +355,7 @@ struct Convert<F, std::enable_if_t<std::is_class_v<F> && detail::is_callable<F>:
   static void push(Stack& stack, G&& function) {
     detail::FunctionSet set{"host function"};
     set.overloads.push_back(detail::make_overload(std::forward<G>(function)));
-    detail::push_function_set(stack.state(), std::move(set));
+    detail::push_function_set(stack, std::move(set));
   }
 };
 

@@ -28,6 +28,7 @@ namespace moonlet::detail {
 struct Session;
 struct Reference;
 struct Access;
+struct ClassRecord;
 }  // namespace moonlet::detail
 
 // What follows is what the libraries export of the interpreter.

@@ -18,8 +18,6 @@ class Overrides;
 
 namespace moonlet::detail {
 
-struct ClassRecord;
-
 // The control block that the handles of a session share: they find it here until it ends.
 struct SessionControl {
   std::atomic<Session*> session{nullptr};

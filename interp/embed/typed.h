@@ -214,7 +214,7 @@ struct Convert<std::function<R(A...)>> {
   }
   static void push(Stack& stack, std::function<R(A...)> value) {
     if (value == nullptr) return stack.push_nil();
-    detail::push_function_set(stack.state(), detail::make_set("host function", std::move(value)));
+    detail::push_function_set(stack, detail::make_set("host function", std::move(value)));
   }
 };
 template <class R, class... A>
@@ -223,7 +223,7 @@ struct Convert<R (*)(A...)> {
   static Fit fit(Stack&, int) { return Fit::None; }
   static void push(Stack& stack, R (*value)(A...)) {
     if (value == nullptr) return stack.push_nil();
-    detail::push_function_set(stack.state(), detail::make_set("host function", value));
+    detail::push_function_set(stack, detail::make_set("host function", value));
   }
 };
 

@@ -126,7 +126,8 @@ void set_typed(const Table& table, const Value& key, Push push, void* value) {
 void register_typed(Interpreter& interpreter, const std::string& path, FunctionSet set) {
   Access::session(interpreter).protect([&](lua_State* L) {
     push_position(L, path, "register_function");
-    push_function_set(L, std::move(set));
+    Stack stack(L);
+    push_function_set(stack, std::move(set));
     lua_settable(L, -3);
   });
 }

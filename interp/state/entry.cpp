@@ -187,20 +187,42 @@ void stop_entered() noexcept {
 
 namespace {
 
-// Takes the state of this thread back into that of a coroutine, or out of it.
-void keep(CoroutineState& state) {
-  state.execution = execution;
-  state.devices = device_state;
-  state.cudnn = cudnn_settings;
-  state.anomaly = anomaly_mode;
+// The thread's variables that an entry looks at: to find each costs a call in a shared library, and
+// a host enters for each call.
+struct Variables {
+  ExecutionState* execution = nullptr;
+  DeviceState* devices = nullptr;
+  CudnnSettings* cudnn = nullptr;
+  Anomaly* anomaly = nullptr;
+  ModeEntry** passed = nullptr;
+  memory::Account* account = nullptr;
+};
+
+// The same in all of a function, which asks once.
+[[gnu::const, gnu::noinline]] const Variables& this_variables() noexcept {
+  static constinit thread_local Variables variables;
+  if (variables.execution == nullptr) [[unlikely]]
+    variables = {&execution,    &device_state, &cudnn_settings,
+                 &anomaly_mode, &passed_modes, &memory::account};
+  return variables;
 }
 
-void install(const CoroutineState& state) {
-  execution = state.execution;
-  device_state = state.devices;
-  cudnn_settings = state.cudnn;
-  anomaly_mode = state.anomaly;
+// Takes the state of this thread back into that of a coroutine, or out of it.
+void keep(CoroutineState& state, const Variables& from) {
+  state.execution = *from.execution;
+  state.devices = *from.devices;
+  state.cudnn = *from.cudnn;
+  state.anomaly = *from.anomaly;
 }
+void keep(CoroutineState& state) { keep(state, this_variables()); }
+
+void install(const CoroutineState& state, const Variables& to) {
+  *to.execution = state.execution;
+  *to.devices = state.devices;
+  *to.cudnn = state.cudnn;
+  *to.anomaly = state.anomaly;
+}
+void install(const CoroutineState& state) { install(state, this_variables()); }
 
 // What compiled functions have put off runs before another interpreter, thread or host may meet it.
 // What fails does so again, or says so, where its tensors are used.
@@ -221,13 +243,13 @@ void change(const ThreadSettings& from, const ThreadSettings& to) {
 EntryScope::EntryScope(StateData& data)
     : data_(data),
       thread_(this_thread()),
-      execution_(execution),
-      account_(memory::account),
+      execution_(*this_variables().execution),
+      account_(*this_variables().account),
       outer_(thread_.innermost),
       before_(execution_),
-      devices_before_(device_state),
-      cudnn_before_(cudnn_settings),
-      anomaly_before_(anomaly_mode),
+      devices_before_(*this_variables().devices),
+      cudnn_before_(*this_variables().cudnn),
+      anomaly_before_(*this_variables().anomaly),
       threads_before_{},
       passed_before_(nullptr),
       budget_before_(account_.budget),
@@ -240,14 +262,15 @@ EntryScope::EntryScope(StateData& data)
   ++data.level;
   if (outer_ != nullptr && &outer_->data_ == &data) return;
   settle_deferred();
+  const Variables& variables = this_variables();
   threads_before_ = thread_settings();
   if (outer_ != nullptr) {
-    keep(*outer_->data_.current);
+    keep(*outer_->data_.current, variables);
     outer_->data_.threads = threads_before_;
   }
-  install(*data.current);
+  install(*data.current, variables);
   change(threads_before_, data.threads);
-  passed_before_ = std::exchange(passed_modes, nullptr);
+  passed_before_ = std::exchange(*variables.passed, nullptr);
   files_before_ = io::exchange_file_systems(data.files.get());
   if (account_.budget != data.budget) memory::switch_account(data.budget, &data.pacer.debt);
 }
@@ -258,21 +281,22 @@ EntryScope::~EntryScope() {
   thread_.innermost = outer_;
   if (outer_ != nullptr && &outer_->data_ == &data_) return;
   settle_deferred();
-  keep(*data_.current);
+  const Variables& variables = this_variables();
+  keep(*data_.current, variables);
   data_.threads = thread_settings();
-  passed_modes = passed_before_;
+  *variables.passed = passed_before_;
   io::exchange_file_systems(files_before_);
   if (account_.budget != budget_before_) memory::switch_account(budget_before_, debt_before_);
   // The outer interpreter may have been entered again meanwhile, and its state have changed.
   if (outer_ != nullptr) {
-    install(*outer_->data_.current);
+    install(*outer_->data_.current, variables);
     change(data_.threads, outer_->data_.threads);
   } else {
     change(data_.threads, threads_before_);
     execution_ = before_;
-    device_state = devices_before_;
-    cudnn_settings = cudnn_before_;
-    anomaly_mode = anomaly_before_;
+    *variables.devices = devices_before_;
+    *variables.cudnn = cudnn_before_;
+    *variables.anomaly = anomaly_before_;
   }
 }
 

@@ -108,7 +108,7 @@ void measure_typed(moonlet::Interpreter& lua, double& sum) {
   const auto point = lua.get<TypedFunction<Point(double)>>("point");
   measure("typed result with three fields",
           [&](int64_t i) { sum += point(static_cast<double>(i)).y; });
-  const auto pass = lua.get<TypedFunction<void(const Tensor&)>>("same");
+  const auto pass = lua.get<TypedFunction<void(Tensor)>>("same");
   float data[4] = {1, 2, 3, 4};
   measure("new tensor handed over",
           [&](int64_t) { pass(moonlet::from_blob(data, {4}, moonlet::DType::Float32)); });

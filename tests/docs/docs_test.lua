@@ -195,9 +195,21 @@ test("the C program of docs/embedding-c.md", function()
     "60, and the host's own buffer: 30\nhost.lua:1: no luck\n")
 end)
 
+test("the C++ programs of docs/embedding/", function()
+  local calls = blocks(read(source .. "/docs/embedding/call.md"), "cpp")
+  expect.equal(#calls, 2)
+  expect.equal(run_cpp(calls[1].text, "-lmoonlet"),
+    "140 70 0.5 440\n77\nsong.lua:1: hertz: argument 1: expected int32, got 69.5\n")
+  expect.equal(run_cpp(calls[2].text, "-lmoonlet -pthread"), "who? text of a.txt, by Lua\n")
+  local classes = blocks(read(source .. "/docs/embedding/classes.md"), "cpp")
+  expect.equal(#classes, 1)
+  expect.equal(run_cpp(classes[1].text, "-lmoonlet"), "Synth of 8\t8\t60.0\n1 0.75\n")
+end)
+
 test("links between the documents lead somewhere", function()
   local paths = { "README.md", "CONTRIBUTING.md", "docs/guide.md", "docs/porting.md",
-    "docs/embedding.md", "docs/embedding-c.md", "docs/programs.md", "docs/architecture.md", "docs/op-table.md",
+    "docs/embedding.md", "docs/embedding-c.md", "docs/embedding/call.md", "docs/embedding/classes.md",
+    "docs/programs.md", "docs/architecture.md", "docs/op-table.md",
     "docs/glossary.md" }
   for page in read(source .. "/docs/architecture.md"):gmatch "%]%((architecture/[^)#]+%.md)%)" do
     paths[#paths + 1] = "docs/" .. page
@@ -205,7 +217,7 @@ test("links between the documents lead somewhere", function()
   expect.truthy(#paths > 15, #paths)
   for _, path in ipairs(paths) do
     local folder = path:match "^(.*/)" or ""
-    for target in read(source .. "/" .. path):gmatch "%]%(([^)#]+)%)" do
+    for target in read(source .. "/" .. path):gmatch "%]%(([^)#%s]+)%)" do
       if not target:find "^https?:" then
         local file = io.open(source .. "/" .. folder .. target)
         expect.truthy(file, path .. " -> " .. target)

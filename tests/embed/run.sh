@@ -68,6 +68,14 @@ if ./embed-autoencoder "$scripts/embed_autoencoder/autoencoder.lua" none.csv a.s
   fail 'embed_autoencoder takes a file that is not there'
 fi
 grep -q 'none.csv' err || fail "embed_autoencoder: $(cat err)"
+# The host with classes of its own: what the script's effect does comes out, and the class has help.
+build embed-class ../../scripts/embed_class/main.cpp moonlet
+./embed-class "$scripts/embed_class/chain.lua" >class.txt
+for line in '^sound    0.7042$' '^clip     0.8829$' '^clip has clipped 663 samples$' '^  :process(x: number) -> number$'; do
+  grep -q "$line" class.txt || fail "embed_class: $(cat class.txt)"
+done
+if ./embed-class none.lua 2>err; then fail 'embed_class takes a file that is not there'; fi
+grep -q 'none.lua' err || fail "embed_class: $(cat err)"
 # shellcheck disable=SC2046,SC2086
 for name in host tensors weights; do
   ${CXX:-c++} -std=c++20 $flags "$here/$name.cpp" -o "$name-static" $(pkg-config --cflags moonlet) \
