@@ -173,6 +173,9 @@ class Reader {
       const JsonTree::List& parts = each.list("targets", 2);
       const Given given = read_given(parts[0], parts[1]);
       check_differentiable(id_of(given));
+      const bool known =
+          std::find(out_.targets.begin(), out_.targets.end(), given) != out_.targets.end();
+      check(!known, "targets: one comes twice");
       out_.targets.push_back(given);
     }
     for (const JsonTree& each : root_.at("ways").list("ways", out_.targets.size())) {
@@ -188,7 +191,7 @@ class Reader {
       const Given given = read_given(parts[0], parts[1]);
       const int32_t target = read_index(parts[2], "target_of");
       check(target < targets, "target_of: there is no target ", target);
-      check_differentiable(id_of(given));
+      check_like(value(id_of(given)), id_of(out_.targets[target]), "what has a target");
       out_.target_of.emplace_back(given, target);
     }
   }

@@ -45,10 +45,29 @@ moonlet_status same(void*, moonlet_interpreter, const moonlet_value* arguments, 
   return moonlet_results_push(results, &arguments[0]);
 }
 
+constexpr char kCode[] =
+    "function same(x) return x end t = {x = 1} "
+    "function loop(f, n) for i = 1, n do f(0.5) end end";
+
+void compare_host_functions(moonlet_interpreter c, moonlet::Interpreter& cpp) {
+  check(moonlet_register(c, "host", same, nullptr, nullptr));
+  cpp.register_function("host", [](const moonlet::Values& v) -> moonlet::Values { return v; });
+  moonlet_value loop[2]{};
+  check(moonlet_get(c, "host", &loop[0]));
+  loop[1].kind = MOONLET_INTEGER;
+  loop[1].as.integer = 1000;
+  const moonlet::Value host = cpp.get("host");
+  compare(
+      "host function, a number",
+      [&](int64_t i) {
+        if (i % 1000 == 0) check(moonlet_call(c, "loop", loop, 2, nullptr, 0, nullptr));
+      },
+      [&](int64_t i) {
+        if (i % 1000 == 0) cpp.call("loop", host, 1000);
+      });
+}
+
 void compare_calls() {
-  static constexpr char kCode[] =
-      "function same(x) return x end t = {x = 1} "
-      "function loop(f, n) for i = 1, n do f(0.5) end end";
   moonlet_interpreter c;
   check(moonlet_open(nullptr, &c));
   check(moonlet_run(c, kCode, sizeof kCode - 1, nullptr, nullptr, 0, nullptr));
@@ -96,22 +115,7 @@ void compare_calls() {
         sum += static_cast<double>(r.as.integer);
       },
       [&](int64_t) { sum += static_cast<double>(u.get("x").integer()); });
-
-  check(moonlet_register(c, "host", same, nullptr, nullptr));
-  cpp.register_function("host", [](const moonlet::Values& v) -> moonlet::Values { return v; });
-  moonlet_value loop[2]{};
-  check(moonlet_get(c, "host", &loop[0]));
-  loop[1].kind = MOONLET_INTEGER;
-  loop[1].as.integer = 1000;
-  const moonlet::Value host = cpp.get("host");
-  compare(
-      "host function, a number",
-      [&](int64_t i) {
-        if (i % 1000 == 0) check(moonlet_call(c, "loop", loop, 2, nullptr, 0, nullptr));
-      },
-      [&](int64_t i) {
-        if (i % 1000 == 0) cpp.call("loop", host, 1000);
-      });
+  compare_host_functions(c, cpp);
   std::printf("(sum %g)\n", sum);
 }
 
