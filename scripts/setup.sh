@@ -40,6 +40,8 @@ lua-check:checks Lua for mistakes
 locales:a locale with decimal commas
 git:lists the project's files
 make:builds the embedding example
+luajit:a host of the C interface
+abigail-tools:compares the C interface with the recorded one
 cmake:builds the hosts that find the library by its CMake package"
 fi
 
