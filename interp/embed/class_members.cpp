@@ -120,6 +120,7 @@ int raise_no_property(lua_State* L) { refuse_name(L, record_at(L, 3), "property"
 
 // The same upvalues.
 int set_index_object(lua_State* L) {
+  lua_settop(L, 3);
   lua_pushvalue(L, 2);
   if (lua_rawget(L, lua_upvalueindex(2)) == LUA_TLIGHTUSERDATA)
     return set_property(L, *static_cast<const Property*>(lua_touserdata(L, -1)));
@@ -160,7 +161,7 @@ int raise_no_constructor(lua_State* L) {
 int call_class(lua_State* L) {
   const ClassRecord& record = record_at(L, 1);
   if (record.constructors == nullptr) return guard<raise_no_constructor>(L);
-  lua_remove(L, 1);
+  if (lua_gettop(L) > 0) lua_remove(L, 1);
   return call_set(L, *record.constructors);
 }
 

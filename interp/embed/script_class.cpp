@@ -28,12 +28,22 @@ namespace {
 
 // --- x.name --------------------------------------------------------------------------------------
 
+// Pushes the fields of the object at 1. The functions of a metatable can be reached by `debug`, and
+// called with anything.
+void push_fields(lua_State* L) {
+  const ObjectCell* const cell = object_cell(L, 1);
+  if (cell == nullptr || !cell->scripted || lua_getiuservalue(L, 1, 1) != LUA_TTABLE)
+    luaL_argerror(L, 1,
+                  lua_isuserdata(L, 1) != 0 ? "the object has ended"
+                                            : "expected an object of a class of the script");
+}
+
 // Upvalues: the class's table, what the host's class does for the name, its properties, the record.
 int index_scripted(lua_State* L) {
-  if (lua_getiuservalue(L, 1, 1) == LUA_TTABLE) {
-    lua_pushvalue(L, 2);
-    if (lua_rawget(L, -2) != LUA_TNIL) return 1;
-  }
+  lua_settop(L, 2);
+  push_fields(L);
+  lua_pushvalue(L, 2);
+  if (lua_rawget(L, -2) != LUA_TNIL) return 1;
   lua_settop(L, 2);
   lua_pushvalue(L, 2);
   // Through the classes that it extends, up to the host's.
@@ -54,6 +64,7 @@ int index_scripted(lua_State* L) {
 // is a field.
 int set_index_scripted(lua_State* L) {
   lua_settop(L, 3);
+  push_fields(L);
   lua_pushvalue(L, 2);
   const bool property = lua_rawget(L, lua_upvalueindex(1)) != LUA_TNIL;
   lua_settop(L, 3);
@@ -63,7 +74,7 @@ int set_index_scripted(lua_State* L) {
     lua_call(L, 3, 0);
     return 0;
   }
-  lua_getiuservalue(L, 1, 1);
+  push_fields(L);
   lua_insert(L, 2);
   lua_rawset(L, 2);
   return 0;
@@ -82,6 +93,7 @@ bool is_own_metamethod(const char* name) {
 
 // class.name = value: a metamethod is one of its objects too. Upvalue: their metatable.
 int set_index_class(lua_State* L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
   lua_settop(L, 3);
   if (lua_type(L, 2) == LUA_TSTRING && is_own_metamethod(lua_tostring(L, 2))) {
     lua_pushvalue(L, 2);

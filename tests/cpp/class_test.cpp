@@ -404,6 +404,41 @@ TEST_CASE("constructors and destructors may throw") {
   CHECK(said.find("the destructor of Thrower threw: will not end") != std::string::npos);
 }
 
+TEST_CASE("no use of a class's functions by a script ends the process") {
+  Interpreter lua;
+  bind_nodes(lua);
+  lua.register_function("call", [](const std::function<void()>& f) { f(); });
+  lua.run_string(R"(
+    local Own = Node:extend "Own"
+    local objects = {Node(), Own(), Gain(1), Both()}
+    local arguments = {{}, {1}, {Node}, {Own}, {io.stdout}, {Node, "zz", 3}, {Own, "zz", 3}}
+    for _, object in ipairs(objects) do
+      table.insert(arguments, {object})
+      table.insert(arguments, {object, "name"})
+      table.insert(arguments, {object, "name", {}})
+      table.insert(arguments, {object, nil, 3})
+    end
+    local function try(t)
+      for name, f in pairs(t) do
+        if type(f) == "function" and name ~= "__gc" and name ~= "__close" then
+          for _, each in ipairs(arguments) do pcall(f, table.unpack(each, 1, 3)) pcall(f, table.unpack(each)) end
+        end
+      end
+    end
+    for _, class in ipairs {Node, Own, Gain, Both, Tagged} do try(class) try(getmetatable(class)) end
+    for _, object in ipairs(objects) do try(debug.getmetatable(object)) end
+    for _, object in ipairs(objects) do debug.getmetatable(object).__gc(object) pcall(function() return object:run(1) end) end
+    for _, object in ipairs(objects) do try(debug.getmetatable(object)) end
+    local back = setmetatable({}, {__gc = function(t) pcall(t.n.run, t.n, 1) end})
+    back.n = Node()
+    back = nil
+    collectgarbage() collectgarbage()
+    pcall(coroutine.wrap(function() call(function() coroutine.yield(1) end) end))
+    local function deep() call(deep) end
+    pcall(deep))");
+  CHECK(run(lua, "Node('x').name") == "x");
+}
+
 TEST_CASE("scripts extend classes and override virtual methods") {
   const int before = Node::alive;
   {
