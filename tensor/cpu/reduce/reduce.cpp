@@ -10,6 +10,7 @@
 #include "tensor/cpu/common/contiguous.h"
 #include "tensor/cpu/common/parallel.h"
 #include "tensor/cpu/reduce/reduce_loops.h"
+#include "tensor/cpu/reduce/run_fold.h"
 #include "tensor/kernels_reduce.h"
 
 namespace moonlet::cpu {
@@ -317,9 +318,7 @@ void norm_of(const Tensor& x, double p, const Dims& dims, Tensor& y) {
   }
 }
 
-}  // namespace
-
-std::unique_ptr<RunFold> run_fold_of(std::string_view op, DType from, DType to, int64_t numel) {
+std::unique_ptr<RunFold> make_run_fold(std::string_view op, DType from, DType to, int64_t numel) {
   std::unique_ptr<RunFold> out;
   const auto keep = [&]<class R>(const R& reducer, const Finish& finish) {
     out = std::make_unique<RunFold>(std::make_unique<R>(reducer), finish, numel);
@@ -330,6 +329,10 @@ std::unique_ptr<RunFold> run_fold_of(std::string_view op, DType from, DType to, 
     with_extreme(from, op == "amax", keep);
   return out;
 }
+
+const bool kMakesRunFolds = (run_fold_maker = make_run_fold, true);
+
+}  // namespace
 
 void sum(const Tensor& x, const Dims& dim, bool, std::optional<DType>, Tensor& y) {
   sum_of(x, dim, y, std::nullopt);

@@ -8,6 +8,7 @@
 #include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/copy/convert.h"
 #include "tensor/cpu/reduce/reduce.h"
+#include "tensor/cpu/reduce/run_fold.h"
 
 namespace moonlet::cpu {
 
@@ -312,6 +313,12 @@ Unexpanded unexpanded(const Tensor& x, const Dims& dims) {
 
 RunFold::RunFold(std::unique_ptr<Reducer> reducer, Finish finish, int64_t numel)
     : reducer_(std::move(reducer)), finish_(std::move(finish)), numel_(numel) {}
+
+RunFoldMaker run_fold_maker = nullptr;
+
+std::unique_ptr<RunFold> run_fold_of(std::string_view op, DType from, DType to, int64_t numel) {
+  return run_fold_maker ? run_fold_maker(op, from, to, numel) : nullptr;
+}
 
 int64_t RunFold::bytes() const {
   return runs_of(numel_) * static_cast<int64_t>(size_of(reducer_->acc));
