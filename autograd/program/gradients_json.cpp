@@ -216,7 +216,13 @@ class Reader {
     const JsonTree::List& inputs = tree.at("inputs").list("inputs", out.graph.inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
       const ValueId id = out.graph.inputs[i];
-      out.inputs.push_back(read_input(inputs[i], from, out.graph.values[id]));
+      BackwardGraph::Input input = read_input(inputs[i], from, out.graph.values[id]);
+      // A run hands each gradient on once.
+      for (const BackwardGraph::Input& other : out.inputs)
+        check(input.kind != InputKind::Gradient || other.kind != input.kind ||
+                  other.index != input.index,
+              "inputs: the gradient of output ", input.index, " comes twice");
+      out.inputs.push_back(std::move(input));
       out.inputs.back().written = is_written(out.graph, out.graph.values[id].buffer);
       check(!out.inputs.back().written || out.inputs.back().kind == InputKind::Gradient,
             "a backward pass changes a tensor of the forward pass");

@@ -333,6 +333,25 @@ local function each_number(tree, f)
   end
 end
 
+test("a gradient that comes twice is refused", function()
+  local w = nn.Parameter(ml.ones(2))
+  local program = ml.export(function(x) return x * w, x / w end, { ml.ones(2) }, { gradients = true })
+  harness.with_temp_file(function(path)
+    program:save(path)
+    local file = assert(io.open(path, "rb"))
+    local bytes = file:read "a"
+    file:close()
+    local out = assert(io.open(path, "wb"))
+    out:write(with_gradients(bytes, function(tree)
+      for _, input in ipairs(tree.backward[1].sums.inputs) do
+        if input[1] == "gradient" then input[2] = 0 end
+      end
+    end))
+    out:close()
+    expect.error(function() ml.load(path) end, "the gradient of output 0 comes twice")
+  end)
+end)
+
 test("no number of a backward pass, however wrong, does harm", function()
   local net = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.Tanh())
   local x = ml.ones(2, 2)
