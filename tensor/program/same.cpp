@@ -13,7 +13,6 @@ namespace moonlet::program {
 
 namespace {
 
-// By their bits: a zero of either sign and every NaN count for themselves.
 bool equal(double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); }
 
 bool equal(const Scalar& a, const Scalar& b) {
@@ -30,7 +29,9 @@ bool equal(const std::vector<double>& a, const std::vector<double>& b) {
   return true;
 }
 
-bool equal(const BoxedValue& a, const BoxedValue& b) {
+}  // namespace
+
+bool same(const BoxedValue& a, const BoxedValue& b) {
   if (a.index() != b.index()) return false;
   return std::visit(
       [&]<class T>(const T& x) {
@@ -41,17 +42,18 @@ bool equal(const BoxedValue& a, const BoxedValue& b) {
         else if constexpr (std::is_same_v<T, Options>)
           return x.dtype == y.dtype && x.device == y.device;
         else if constexpr (std::is_same_v<T, Tensor> || std::is_same_v<T, std::vector<Tensor>>)
-          return false;  // a graph holds values instead
+          return false;
         else
           return x == y;
       },
       a);
 }
 
+namespace {
+
 bool equal(const Argument& a, const Argument& b) {
   if (a.index() != b.index()) return false;
-  if (const auto* value = std::get_if<BoxedValue>(&a))
-    return equal(*value, std::get<BoxedValue>(b));
+  if (const auto* value = std::get_if<BoxedValue>(&a)) return same(*value, std::get<BoxedValue>(b));
   if (const auto* one = std::get_if<ValueRef>(&a)) return *one == std::get<ValueRef>(b);
   return std::get<ValueRefs>(a) == std::get<ValueRefs>(b);
 }

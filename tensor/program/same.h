@@ -21,6 +21,10 @@ struct Difference {
 std::optional<Difference> difference(const Graph& a, const Graph& b);
 inline bool same(const Graph& a, const Graph& b) { return !difference(a, b); }
 
+// Whether two arguments are equal to the last bit: a zero of either sign and every NaN count for
+// themselves. Tensors are not, as a graph holds values instead.
+bool same(const BoxedValue& a, const BoxedValue& b);
+
 // Makes offsets on the memory of inputs count from the first element of the first input on it, so
 // that graphs of inputs at other positions are the same. Calls `pin(i)` for an input whose position
 // counts: where nodes name positions of its storage, or see it as several dtypes.

@@ -9,6 +9,7 @@
 
 #include "interp/embed/moonlet.h"
 #include "interp/embed/ops.h"
+#include "tests/cpp/limits.h"
 #include "tests/cpp/messages.h"
 
 using namespace moonlet;
@@ -17,16 +18,6 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
-
-void check_limit(Interpreter& lua, Limit limit, const char* code) {
-  INFO(code);
-  try {
-    lua.run_string(code, "s");
-    FAIL("no limit was passed");
-  } catch (const LimitExceeded& e) {
-    CHECK(e.limit() == limit);
-  }
-}
 
 // A compiled function of many steps, `deep`, whose plan has run.
 const char* const kDeep = R"(

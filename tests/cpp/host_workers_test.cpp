@@ -9,6 +9,7 @@
 #include "autograd/ops_convert.h"
 #include "autograd/ops_create.h"
 #include "interp/embed/moonlet.h"
+#include "tests/cpp/limits.h"
 #include "tests/cpp/messages.h"
 
 using namespace moonlet;
@@ -30,17 +31,6 @@ std::string loader(const std::string& code) {
 }
 
 const std::string kEndless = "while true do pcall(function() while true do end end) end";
-
-void check_limit(Interpreter& lua, Limit limit, const std::string& code) {
-  INFO(code);
-  try {
-    lua.run_string(code, "s");
-    FAIL("no limit was passed");
-  } catch (const LimitExceeded& e) {
-    CHECK(e.limit() == limit);
-  }
-  CHECK(lua.run_string("local s = 0 for i = 1, 9 do s = s + i end return s")[0].integer() == 45);
-}
 
 }  // namespace
 

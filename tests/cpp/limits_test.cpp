@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "interp/embed/moonlet.h"
+#include "tests/cpp/limits.h"
 #include "tests/cpp/messages.h"
 
 using namespace moonlet;
@@ -16,19 +17,6 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
-
-// Runs the code, which passes the limit; the interpreter is usable afterwards.
-void check_limit(Interpreter& lua, Limit limit, const char* code) {
-  INFO(code);
-  try {
-    lua.run_string(code, "s");
-    FAIL("no limit was passed");
-  } catch (const LimitExceeded& e) {
-    CHECK(e.limit() == limit);
-    CHECK(contains(e.what(), "limit of"));
-  }
-  CHECK(lua.run_string("local s = 0 for i = 1, 9 do s = s + i end return s")[0].integer() == 45);
-}
 
 // What scripts try to go on with.
 const char* const kEndless[] = {

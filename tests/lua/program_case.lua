@@ -1,6 +1,7 @@
 -- tests/lua/program_case.lua: what the tests of compiled functions share: the compiled and the plain
 -- function side by side, and how often plans ran.
 
+local harness = require "harness"
 local ml = require "moonlet"
 
 local case = {}
@@ -20,6 +21,22 @@ function case.same(a, b)
     if a[key] == nil then return false end
   end
   return true
+end
+
+--- Whether two tensors are the same to the last bit, a NaN or the sign of a zero included.
+function case.same_bits(a, b)
+  return a.dtype == b.dtype and a.shape == b.shape
+    and a:contiguous():to_bytes() == b:contiguous():to_bytes()
+end
+
+--- A program as it is read again from its file.
+function case.again(program)
+  local loaded
+  harness.with_temp_file(function(path)
+    program:save(path)
+    loaded = ml.load(path)
+  end)
+  return loaded
 end
 
 --- How often plans ran.

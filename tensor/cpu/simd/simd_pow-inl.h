@@ -133,7 +133,9 @@ HWY_INLINE Vec<float> cube(Vec<float> x) {
 HWY_INLINE Vec<double> cube(Vec<double> x) {
   const Vec<double> square = x * x, product = square * x;
   const Vec<double> missed = vfma(square, x, -product) + vfma(x, x, -square) * x;
-  return select(vabs(product) < Vec<double>(HUGE_VAL), product + missed, product);
+  // A zero keeps its sign.
+  const Vec<double> whole = vcopysign(product + missed, product);
+  return select(vabs(product) < Vec<double>(HUGE_VAL), whole, product);
 }
 template <class T>
 HWY_INLINE Vec<T> root(Vec<T> x) {

@@ -5,6 +5,7 @@
 #include "tensor/core/dispatch.h"
 #include "tensor/core/error.h"
 #include "tensor/program/parts/deferral.h"
+#include "tensor/program/same.h"
 
 namespace moonlet::program {
 
@@ -125,7 +126,7 @@ bool Deferral::matches(TraceStep& step, const BoxedValues& arguments, Match& mat
         if (!tensor((*refs)[k].id, (*list)[k])) return false;
     } else {
       const auto& value = std::get<BoxedValue>(known);
-      if (equal_values(value, arguments[i])) continue;
+      if (same(value, arguments[i])) continue;
       const bool varies = step.varies || (match.may_vary && step.may_vary);
       if (!varies || !may_stand_for(value, arguments[i])) return false;
       match.varies = true;

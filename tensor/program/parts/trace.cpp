@@ -2,7 +2,6 @@
 #include "tensor/program/parts/trace.h"
 
 #include <algorithm>
-#include <bit>
 #include <string_view>
 
 #include "tensor/core/error.h"
@@ -29,20 +28,6 @@ Trace::~Trace() {
 
 namespace {
 
-bool equal(double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); }
-
-bool equal(const Scalar& a, const Scalar& b) {
-  if (a.kind() != b.kind()) return false;
-  if (a.is_int()) return a.to_int() == b.to_int();
-  const complex128 x = a.to_complex(), y = b.to_complex();
-  return equal(x.real(), y.real()) && equal(x.imag(), y.imag());
-}
-
-bool equal(const std::vector<double>& a, const std::vector<double>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](double x, double y) { return equal(x, y); });
-}
-
 Node node_of(const TraceStep& step) {
   Node node;
   node.op = step.op;
@@ -55,24 +40,6 @@ Node node_of(const TraceStep& step) {
 bool is_real(DType dtype) { return is_floating(dtype) || is_complex(dtype); }
 
 }  // namespace
-
-bool equal_values(const BoxedValue& a, const BoxedValue& b) {
-  if (a.index() != b.index()) return false;
-  return std::visit(
-      [&]<class T>(const T& x) {
-        const T& y = std::get<T>(b);
-        if constexpr (std::is_same_v<T, double> || std::is_same_v<T, Scalar> ||
-                      std::is_same_v<T, std::vector<double>>)
-          return equal(x, y);
-        else if constexpr (std::is_same_v<T, Options>)
-          return x.dtype == y.dtype && x.device == y.device;
-        else if constexpr (std::is_same_v<T, Tensor> || std::is_same_v<T, std::vector<Tensor>>)
-          return false;
-        else
-          return x == y;
-      },
-      a);
-}
 
 void TraceStep::work_out() {
   const Node node = node_of(*this);

@@ -107,7 +107,4 @@ struct PartGraph {
 PartGraph graph_of(const TraceStep& last, const std::vector<bool>& wanted,
                    const std::vector<GivenNumbers>& numbers);
 
-// Equal to the last bit; no tensors.
-bool equal_values(const BoxedValue& a, const BoxedValue& b);
-
 }  // namespace moonlet::program

@@ -13,6 +13,7 @@
 #include "tensor/program/fusion/block_executor.h"
 #include "tensor/program/jit/compile.h"
 #include "tensor/runtime/threads.h"
+#include "tests/cpp/program/loops.h"
 
 using namespace moonlet;
 using namespace moonlet::program;
@@ -75,24 +76,6 @@ bool same(const char* a, const char* b, DType dtype) {
   return both;
 }
 
-Loop loop_over(std::vector<int64_t> sizes) {
-  Loop loop;
-  loop.ndim = static_cast<int>(sizes.size());
-  loop.numel = 1;
-  for (int d = 0; d < loop.ndim; ++d) loop.numel *= loop.sizes[d] = sizes[d];
-  return loop;
-}
-Loop::Memory dense(const Loop& loop, int slot, DType dtype) {
-  Loop::Memory memory;
-  memory.slot = slot;
-  memory.dtype = dtype;
-  int64_t stride = static_cast<int64_t>(size_of(dtype));
-  for (int d = 0; d < loop.ndim; ++d) {
-    memory.strides[d] = stride;
-    stride *= loop.sizes[d];
-  }
-  return memory;
-}
 int add_load(Loop& loop, DType dtype) {
   const int slot = static_cast<int>(loop.loads.size());
   loop.loads.push_back(dense(loop, slot, dtype));

@@ -23,10 +23,13 @@
 #include "tensor/core/raw_op.h"
 #include "tensor/program/fusion/block_executor.h"
 #include "tests/cpp/catch2.h"
+#include "tests/cpp/program/loops.h"
 
 using namespace moonlet;
 using namespace moonlet::cuda::loops;
+using program::dense;
 using program::Loop;
+using program::loop_over;
 
 namespace {
 
@@ -34,24 +37,6 @@ constexpr int kInputs = 4;
 // Optimised, special functions take eight times as long.
 constexpr const char* kQuick = "--device-debug";
 
-Loop loop_over(std::vector<int64_t> sizes) {
-  Loop loop;
-  loop.ndim = static_cast<int>(sizes.size());
-  loop.numel = 1;
-  for (int d = 0; d < loop.ndim; ++d) loop.numel *= loop.sizes[d] = sizes[d];
-  return loop;
-}
-Loop::Memory dense(const Loop& loop, int slot, DType dtype) {
-  Loop::Memory memory;
-  memory.slot = slot;
-  memory.dtype = dtype;
-  auto stride = static_cast<int64_t>(size_of(dtype));
-  for (int d = 0; d < loop.ndim; ++d) {
-    memory.strides[d] = stride;
-    stride *= loop.sizes[d];
-  }
-  return memory;
-}
 const PointwiseOp* row(const char* name) {
   const RawOp* const raw = find_raw_op(name);
   return raw ? raw->pointwise : nullptr;

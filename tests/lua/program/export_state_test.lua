@@ -3,23 +3,12 @@
 
 package.path = (arg[0]:match("^(.*)/") or ".") .. "/../?.lua;" .. package.path
 local harness = require "harness"
+local case = require "program_case"
 local ml = require "moonlet"
 local nn = ml.nn
 local F = nn.functional
 local test, expect = harness.test, harness.expect
-
-local function same(a, b)
-  return a.dtype == b.dtype and a.shape == b.shape and a:contiguous():to_bytes() == b:contiguous():to_bytes()
-end
-
-local function again(program)
-  local loaded
-  harness.with_temp_file(function(path)
-    program:save(path)
-    loaded = ml.load(path)
-  end)
-  return loaded
-end
+local same, again = case.same_bits, case.again
 
 test("batch norm in training mode keeps its statistics in the program", function()
   ml.manual_seed(1)
