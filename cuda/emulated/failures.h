@@ -70,7 +70,9 @@ cudaError_t failure();
 #define cudaEventSynchronize(...) MOONLET_CALL(cudaEventSynchronize, __VA_ARGS__)
 #define cudaEventQuery(...) MOONLET_CALL(cudaEventQuery, __VA_ARGS__)
 #define cudaEventElapsedTime(...) MOONLET_CALL(cudaEventElapsedTime, __VA_ARGS__)
+#define cudaLaunchKernel(...) MOONLET_CALL(cudaLaunchKernel, __VA_ARGS__)
 #define cudaLibraryLoadData(...) MOONLET_CALL(cudaLibraryLoadData, __VA_ARGS__)
+#define cudaLibraryUnload(...) MOONLET_CALL(cudaLibraryUnload, __VA_ARGS__)
 #define cudaLibraryGetKernel(...) MOONLET_CALL(cudaLibraryGetKernel, __VA_ARGS__)
 #define cudaFuncSetAttribute(...) MOONLET_CALL(cudaFuncSetAttribute, __VA_ARGS__)
 #define cudaOccupancyMaxActiveBlocksPerMultiprocessor(...) \
