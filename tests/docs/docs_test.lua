@@ -1,5 +1,5 @@
 -- tests/docs/docs_test.lua: runs the samples of README.md and of docs/: guide.md, programs.md,
--- porting.md and embedding.md: Lua, the REPL session and the C++ programs. MOONLET_SOURCE and MOONLET_BUILD
+-- porting.md, embedding.md and its pages: Lua, the REPL session and the C++ programs. MOONLET_SOURCE and MOONLET_BUILD
 -- name the source and build folders.
 
 package.path = (arg[0]:match "^(.*)/" or ".") .. "/../lua/?.lua;" .. package.path
@@ -204,11 +204,17 @@ test("the C++ programs of docs/embedding/", function()
   local classes = blocks(read(source .. "/docs/embedding/classes.md"), "cpp")
   expect.equal(#classes, 1)
   expect.equal(run_cpp(classes[1].text, "-lmoonlet"), "Synth of 8\t8\t60.0\n1 0.75\n")
+  for _, page in ipairs { "files", "real_time" } do
+    local found = blocks(read(("%s/docs/embedding/%s.md"):format(source, page)), "cpp")
+    expect.equal(#found, 1)
+    expect.equal(run_cpp(found[1].text, "-lmoonlet"), "")
+  end
 end)
 
 test("links between the documents lead somewhere", function()
   local paths = { "README.md", "CONTRIBUTING.md", "docs/guide.md", "docs/porting.md",
     "docs/embedding.md", "docs/embedding-c.md", "docs/embedding/call.md", "docs/embedding/classes.md",
+    "docs/embedding/files.md", "docs/embedding/real_time.md",
     "docs/programs.md", "docs/architecture.md", "docs/op-table.md",
     "docs/glossary.md" }
   for page in read(source .. "/docs/architecture.md"):gmatch "%]%((architecture/[^)#]+%.md)%)" do
