@@ -261,7 +261,7 @@ int suspend(lua_State* L, int result) {
 void push_awaitable(Frame& frame, std::unique_ptr<Awaitable> awaitable) {
   lua_State* L = frame.state();
   frame.reserve(6);
-  auto** const slot = static_cast<Awaitable**>(lua_newuserdatauv(L, sizeof(Awaitable*), 0));
+  auto** const slot = static_cast<Awaitable**>(lua_newuserdatauv(L, sizeof(void*), 0));
   *slot = nullptr;
   push_awaitable_metatable(L);
   lua_setmetatable(L, -2);

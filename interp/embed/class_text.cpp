@@ -7,12 +7,6 @@
 
 namespace moonlet {
 
-using detail::ClassRecord;
-using detail::FunctionSet;
-using detail::Member;
-using detail::MemberKind;
-using detail::Overload;
-
 namespace detail {
 
 namespace {
