@@ -6,6 +6,7 @@
 #include "tensor/core/error.h"
 #include "tensor/program/made_memory.h"
 #include "tensor/program/program_data.h"
+#include "tensor/program/unseen.h"
 
 namespace moonlet::program {
 
@@ -221,6 +222,9 @@ void note_made_memory(const Tensor& t) { execution.capture->add_made(t); }
 void stop_capture(const char* by, const char* reason) {
   execution.capture->stop(std::string(by) + ' ' + reason);
 }
+namespace {
+[[gnu::constructor]] void know_unseen_work() { unseen_work.stop_capture = stop_capture; }
+}  // namespace
 
 bool is_sole_handle(const Tensor& t) {
   const bool captured = execution.capture != nullptr && execution.capture->knows(t);

@@ -11,14 +11,14 @@
 #include "tensor/core/dispatch.h"
 #include "tensor/core/error.h"
 #include "tensor/core/plain_copy.h"
-#include "tensor/program/captured_call.h"
 #include "tensor/program/file/program_file.h"
-#include "tensor/program/parts/deferred_call.h"
 #include "tensor/program/program_text.h"
 #include "tensor/program/runner.h"
 #include "tensor/program/same.h"
 #include "tensor/program/shapes/check_graph.h"
 #include "tensor/program/shapes/dynamic.h"
+#include "tensor/program/unseen.h"
+#include "tensor/runtime/execution.h"
 
 namespace moonlet {
 
@@ -430,8 +430,9 @@ void Program::Context::check(std::span<const Tensor> inputs) const {
 void Program::Context::run(std::span<const Tensor> inputs, std::vector<Tensor>& outputs) {
   check(inputs);
   State& state = *state_;
-  if (execution.capture != nullptr) program::stop_capture("a program", "runs in it");
-  program::run_deferred();
+  const program::UnseenWork& known = program::unseen_work;
+  if (execution.capture != nullptr) known.stop_capture("a program", "runs in it");
+  if (known.run_deferred != nullptr) known.run_deferred();
   const RunScope scope(state.shared->data.default_dtype);
   state.ran = nullptr;
   state.ran = &state.runner_for(inputs);

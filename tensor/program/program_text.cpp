@@ -75,8 +75,8 @@ std::string description_of(const Program& program, const Plan& plan) {
   for (const auto& [name, count] : counts)
     out += count == 1 ? text(" ", name) : text(" ", name, " x", count);
   out += '\n';
-  for (const std::string& each : fused_of(plan)) out += text("fused: ", each, '\n');
-  for (const std::string& each : apart_of(plan)) out += text("not fused: ", each, '\n');
+  for (const std::string& each : fused_of(plan)) out += text("fused: ", each, "\n");
+  for (const std::string& each : apart_of(plan)) out += text("not fused: ", each, "\n");
   return out;
 }
 

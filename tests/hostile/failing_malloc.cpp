@@ -51,6 +51,11 @@ bool is_fatal(const void* caller) {
     if (is_in(frames[i - 1], "libdnnl") && is_in(frames[i], "libc.so") &&
         is_in(frames[i + 1], "libdnnl"))
       return true;
+  // libgomp has the memory of a new thread's variables from the loader, by pthread_create.
+  for (int i = 1; i + 1 < count; ++i)
+    if (is_in(frames[i + 1], "libgomp") && dladdr(frames[i], &info) != 0 &&
+        info.dli_sname != nullptr && std::strstr(info.dli_sname, "pthread_create") != nullptr)
+      return true;
   return false;
 }
 

@@ -9,6 +9,7 @@
 #include "tensor/core/plain_copy.h"
 #include "tensor/program/interpret_raw.h"
 #include "tensor/program/passes/passes.h"
+#include "tensor/program/unseen.h"
 
 namespace moonlet::program {
 
@@ -543,6 +544,9 @@ void run_all_deferred() {
   all.run_all();
   any_deferred = all.is_entered() || !all.is_idle();
 }
+namespace {
+[[gnu::constructor]] void know_unseen_work() { unseen_work.run_deferred = run_deferred; }
+}  // namespace
 
 namespace {
 // Storages may outlive the thread, and ask.
