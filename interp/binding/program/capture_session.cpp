@@ -2,6 +2,7 @@
 // reach is noted before and compared after, its ops become a graph; the second graph of the same
 // guards must be the first one again, and becomes a plan.
 #include <algorithm>
+#include <memory>
 #include <new>
 
 #include "interp/binding/program/compiled.h"
@@ -83,7 +84,11 @@ int l_close(lua_State* L) {
 int l_collect(lua_State* L) {
   Session& session = session_at(L, 1);
   session.end();
-  session.drop();
+  lua_State* const thread = session.L;
+  Compiled& compiled = session.compiled;
+  // Stays an empty one: scripts may find this function and call it before the collector.
+  std::destroy_at(&session);
+  new (&session) Session(thread, compiled);
   return 0;
 }
 
