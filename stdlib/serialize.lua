@@ -294,7 +294,7 @@ function serialize.load(...)
   end
   device = map_location or device
   local file = Source.open(path, false, "load", max_bytes)
-  local kind = kind_of(file, path)
+  local kind = under("load", path, kind_of, file, path)
   check_dtype(path, kind, dtype)
   if mmap then file = Source.open(path, true, "load", max_bytes) end
   local value, metadata, left_out = under("load", path, readers[kind], file, dtype)

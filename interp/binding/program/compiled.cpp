@@ -3,6 +3,7 @@
 #include "interp/binding/program/compiled.h"
 
 #include <algorithm>
+#include <memory>
 #include <new>
 
 #include "autograd/tape.h"
@@ -92,7 +93,9 @@ namespace {
 
 int l_collect(lua_State* L) {
   // Stays an empty one: scripts may find this function and call it before the collector.
-  compiled_at(L, 1) = Compiled();
+  Compiled& compiled = compiled_at(L, 1);
+  std::destroy_at(&compiled);
+  new (&compiled) Compiled;
   return 0;
 }
 
