@@ -58,13 +58,13 @@ TEST_CASE("what scripts save is the host's") {
     assert(#ml.load 'x.npy' == 4)
     ml.data.write_csv('t.csv', ml.ones(2, 3))
     assert(ml.data.read_csv('t.csv').shape[2] == 3)
-    ml.data.write_png('p.png', ml.zeros(3, 4, 5))
+    ml.data.write_png(ml.zeros { 3, 4, 5, dtype = ml.uint8 }, 'p.png')
     assert(ml.data.read_image('p.png').shape[3] == 5))");
   CHECK(host.files.size() == 6);
   CHECK(contains(host.files["p.png"], "PNG"));
   // Another interpreter of the same host finds it.
   Interpreter other(host.options());
-  CHECK(other.run_string("return require 'moonlet'.load('x.npy'):sum():item()")[0].number() == 6);
+  CHECK(other.run_string("return require 'moonlet'.load('x.npy'):sum():item()")[0].number() == 10);
 }
 
 TEST_CASE("scripts come from the host's files") {

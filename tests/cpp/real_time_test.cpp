@@ -179,8 +179,7 @@ TEST_CASE("a host collects garbage when it has time") {
   CHECK(grown > start + 5'000);  // KiB: nothing was collected
   int calls = 0;
   while (!lua.collect_for(50us) && calls < 1'000'000) ++calls;
-  CHECK(calls > 0);
-  while (!lua.collect_for(50us)) ++calls;
+  CHECK(calls < 1'000'000);
   CHECK(lua.call("work", 1)[0].number() < start + 500);
   CHECK(lua.call("work", 200'000)[0].number() > start + 5'000);
   lua.collect();
