@@ -73,7 +73,9 @@ class Storage {
   // `contents` must outlive it, or fill it before.
   static Storage* deferred(size_t bytes, Device device, DeferredContents& contents);
   bool is_deferred() const noexcept { return deferred_ != nullptr; }
-  // Takes the memory of `fresh`, of as many bytes, which has no other holder and is given up.
+  // Takes the memory of `fresh`, of as many bytes, which has no other holder and is given up. One
+  // that is deferred itself has none: it says whom to ask before what is here is used; null,
+  // nobody.
   void settle(Storage* fresh) noexcept;
 
   void retain() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
