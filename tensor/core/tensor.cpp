@@ -110,9 +110,16 @@ Tensor empty_plain(const Dims& sizes, Options options, const char* op) {
 Tensor empty_strided(const Dims& sizes, const Dims& strides, Options options, const char* op) {
   check(sizes.size() == strides.size(), op, ": sizes ", sizes, " and strides ", strides,
         " differ in length");
-  Tensor out = allocate(sizes, options, op);
-  out.impl()->strides = strides;
-  out.impl()->contiguous = is_contiguous(sizes, strides);
+  const int64_t count = numel_of(sizes, op);
+  int64_t reach = count > 0 ? 1 : 0;
+  for (int d = 0; count > 0 && d < sizes.size(); ++d) reach += (sizes[d] - 1) * strides[d];
+  // Elements may lie apart.
+  Tensor out = reach > count ? allocate({reach}, options, op) : allocate(sizes, options, op);
+  TensorImpl& impl = *out.impl();
+  impl.sizes = sizes;
+  impl.strides = strides;
+  impl.numel = count;
+  impl.contiguous = is_contiguous(sizes, strides);
   return out;
 }
 
