@@ -1,4 +1,4 @@
--- tests/lua/program/backward_test.lua: backward through compiled functions: gradients that lie
+-- tests/lua/program/compiled_backward_test.lua: backward through compiled functions: gradients that lie
 -- otherwise in memory than results do, and anomalies.
 
 local ml = require "moonlet"
