@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
+#if __cplusplus >= 202002L
+#include <span>
+#endif
 
 namespace moonlet {
 
@@ -23,7 +25,11 @@ struct Device {
   // outermost.
   DeviceType values_on = DeviceType::CPU;
   uint8_t levels = 0;
-  bool operator==(const Device&) const = default;
+  constexpr bool operator==(const Device& other) const {
+    return type == other.type && index == other.index && values_on == other.values_on &&
+           levels == other.levels;
+  }
+  constexpr bool operator!=(const Device& other) const { return !(*this == other); }
   bool is_cpu() const { return type == DeviceType::CPU; }
   bool is_batched() const { return type == DeviceType::Batched; }
   // Where the memory is.
@@ -34,8 +40,10 @@ struct Device {
   }
 };
 
-// All kinds that are registered, the CPU first.
+#if __cplusplus >= 202002L
+// All kinds that are registered, the CPU first. Not for hosts in C++17.
 std::span<const DeviceType> device_types() noexcept;
+#endif
 // "cpu", or the name that a backend was registered with.
 const char* name(DeviceType type);
 // The kind of that name, or nothing.

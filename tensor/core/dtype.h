@@ -342,13 +342,16 @@ template <class T>
 using compute_t = typename TypeOf<compute_dtype(dtype_of<T>)>::type;
 template <class T>
 using sum_t = typename TypeOf<sum_dtype(dtype_of<T>)>::type;
+namespace detail {
+template <class T, class = void>
+inline constexpr bool is_widened = false;
+template <class T>
+inline constexpr bool is_widened<T, std::void_t<decltype(DTypeOf<T>::value)>> =
+    is_floating(dtype_of<T>) && compute_dtype(dtype_of<T>) != dtype_of<T>;
+}  // namespace detail
 // Whether T is a floating type that kernels widen: it has bits, and converts to float and from it.
 template <class T>
-inline constexpr bool is_reduced_floating_v = false;
-template <class T>
-requires requires { DTypeOf<T>::value; }
-inline constexpr bool is_reduced_floating_v<T> =
-    is_floating(dtype_of<T>) && compute_dtype(dtype_of<T>) != dtype_of<T>;
+inline constexpr bool is_reduced_floating_v = detail::is_widened<T>;
 
 template <class T>
 inline constexpr bool is_complex_v = false;
@@ -375,10 +378,20 @@ auto visit(DType t, F&& f) {
   refuse_visit(t, Set);
 }
 
+namespace detail {
+template <class F>
+struct ComputeVisitor {
+  F& f;
+  template <class T>
+  auto operator()() const {
+    return f.template operator()<compute_t<T>>();
+  }
+};
+}  // namespace detail
 // The same with compute_t of that type.
 template <DTypeSet Set = dtypes::all, class F>
 auto visit_compute(DType t, F&& f) {
-  return visit<Set>(t, [&]<class T>() { return f.template operator()<compute_t<T>>(); });
+  return visit<Set>(t, detail::ComputeVisitor<std::remove_reference_t<F>>{f});
 }
 
 // Calls f.template operator()<T>() with an unsigned type of the dtype's size: for code that only
