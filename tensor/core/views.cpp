@@ -178,6 +178,20 @@ Tensor select(const Tensor& x, int64_t dim, int64_t index) {
   return part_of(x, sizes, strides, x.offset() + at * x.stride(d));
 }
 
+Tensor select_first(const Tensor& x, const Dims& indices) {
+  Dims sizes, strides;
+  int64_t offset = x.offset();
+  for (int d = 0; d < x.dim(); ++d) {
+    if (d < indices.size()) {
+      offset += indices[d] * x.stride(d);
+    } else {
+      sizes.push_back(x.size(d));
+      strides.push_back(x.stride(d));
+    }
+  }
+  return part_of(x, sizes, strides, offset);
+}
+
 Tensor slice(const Tensor& x, int64_t dim, int64_t start, int64_t stop, int64_t step) {
   const int d = existing(x, dim, "slice");
   const Range range = resolve_range(x.size(d), start, stop, step, d, "slice");

@@ -46,6 +46,8 @@ Tensor t(const Tensor& x);
 Tensor squeeze(const Tensor& x, const Dims& dims);
 Tensor unsqueeze(const Tensor& x, int64_t dim);
 Tensor select(const Tensor& x, int64_t dim, int64_t index);
+// The same at positions of the first dimensions, which are within them.
+Tensor select_first(const Tensor& x, const Dims& indices);
 Tensor slice(const Tensor& x, int64_t dim, int64_t start, int64_t stop, int64_t step);
 Tensor diagonal(const Tensor& x, int64_t offset, int64_t dim1, int64_t dim2);
 Tensor unfold(const Tensor& x, int64_t dim, int64_t size, int64_t step);

@@ -5,9 +5,12 @@
 #include <charconv>
 #include <optional>
 
+#include "autograd/history.h"
 #include "autograd/host_value.h"
 #include "interp/binding/arg_reader.h"
 #include "interp/binding/uses_index.h"
+#include "tensor/core/views.h"
+#include "tensor/runtime/modes.h"
 
 namespace moonlet::binding {
 namespace {
@@ -290,7 +293,51 @@ Tensor part_at(const Tensor& x, int64_t i) {
   return select(x, 0, wrap_position(i, x.size(0), 0, x.size(0)) - 1);
 }
 
+namespace {
+
+// The positions when the key is one or a list of nothing else, {2, 3}, as in loops over elements.
+std::optional<Dims> read_positions(lua_State* L, int key) {
+  if (lua_isinteger(L, key)) return Dims{lua_tointeger(L, key)};
+  if (lua_type(L, key) != LUA_TTABLE) return {};
+  const auto count = static_cast<lua_Integer>(lua_rawlen(L, key));
+  if (count == 0 || count > kMaxDims) return {};
+  Dims positions;
+  for (lua_Integer i = 1; i <= count; ++i) {
+    const bool is_position = lua_rawgeti(L, key, i) == LUA_TNUMBER && lua_isinteger(L, -1);
+    if (is_position) positions.push_back(lua_tointeger(L, -1));
+    lua_pop(L, 1);
+    if (!is_position) return {};
+  }
+  return positions;
+}
+
+Tensor select_all(const Tensor& x, const Dims& positions) {
+  Tensor part = x;
+  for (const int64_t position : positions) part = select(part, 0, position);
+  return part;
+}
+
+enum class Use : uint8_t { Kept, FilledOnce };
+
+// The part at positions of the first dimensions: one view where nobody sees the single steps. A
+// part that is filled with a number and dropped leaves a history as it was: it needs none itself.
+Tensor part_at(const Tensor& x, Dims positions, Use use) {
+  if (positions.size() > x.dim())
+    fail("index: ", positions.size(), " positions for a tensor of shape ", x.sizes());
+  for (int d = 0; d < positions.size(); ++d)
+    positions[d] = wrap_position(positions[d], x.size(d), d, x.size(d)) - 1;
+  if (intercepted() || any_below_tape() || (grad_enabled() && x.requires_grad()))
+    return select_all(x, positions);
+  Tensor part = views::select_first(x, positions);
+  if (use == Use::FilledOnce && x.impl()->autograd == nullptr) return part;
+  note_view(part, x, [positions](const Tensor& base) { return select_all(base, positions); });
+  return part;
+}
+
+}  // namespace
+
 Tensor read_index(lua_State* L, const Tensor& x, int key) {
+  if (const std::optional<Dims> positions = read_positions(L, key)) return part_at(x, *positions, Use::Kept);
   std::vector<Tensor> indices;
   Tensor out = apply_items(x, read_items(L, key), indices);
   return indices.empty() ? out : index(out, indices);
@@ -298,6 +345,13 @@ Tensor read_index(lua_State* L, const Tensor& x, int key) {
 
 void assign_index(lua_State* L, const Tensor& x, int key, int value) {
   const std::optional<Scalar> number = scalar_at(L, value);
+  if (number) {
+    if (const std::optional<Dims> positions = read_positions(L, key)) {
+      Tensor part = part_at(x, *positions, Use::FilledOnce);
+      fill_(part, *number);
+      return;
+    }
+  }
   const Items items = read_items(L, key);
   Tensor self = x;
   if (assign_mask(self, items, number)) return;
