@@ -13,4 +13,14 @@ namespace moonlet::binding {
 // them.
 void install_native_op(lua_State* L, const OpInfo& op, int module);
 
+// Sets the field `declared` of the table on top, which describes an op, to what its declaration
+// says beside its row: for help, stubs and tests. Nothing for an op of the table.
+void set_declared(lua_State* L, const OpInfo& op);
+
+// Sets ml.ops.stubs, and ml.ops._declared, which gives the names of such ops, in the table on top.
+void register_declared_ops(lua_State* L);
+
+// The C function behind all of them.
+lua_CFunction native_op_function();
+
 }  // namespace moonlet::binding
