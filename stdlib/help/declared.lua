@@ -39,8 +39,9 @@ local function entry_of(name)
   end
   local calls = { "ml." .. call }
   if info.declared.method and info.arguments[1] and info.arguments[1].type == "Tensor" then
-    local first = info.arguments[1].name
-    calls[2] = first .. ":" .. call:match "[^.]+$":gsub("%(" .. first .. ",? ?", "(")
+    local first, short = info.arguments[1].name, info.declared.call:match "[^.]+$"
+    local rest = call:match "%((.*)%)$":gsub("^" .. first .. ",? ?", "")
+    calls[2] = ("%s:%s(%s)"):format(first, short, rest)
   end
   return { name = info.declared.call, kind = "op", calls = calls, results = table.concat(results, ", "),
     doc = info.declared.doc ~= "" and info.declared.doc or "An op that was declared in C++.",

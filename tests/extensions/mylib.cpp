@@ -55,7 +55,7 @@ void add_pointwise(Extension& module) {
       .example("ml.ops.mylib.snake(ml.zeros(2))")
       .sample("randn(3, 4)")
       .sample("randn(2, 3, 2), 2.5")
-      .sample("randn(), 0.5");
+      .sample("randn({}), 0.5");
 
   // Integers too, two tensors, a number in the place of one, and a rule for tangents.
   module.op<"mylib::blend(Tensor x, Operand y, float weight=0.5) -> Tensor">()
