@@ -8,7 +8,7 @@
 
 #include "autograd/dual_tensor.h"
 #include "autograd/live_tangents.h"
-#include "autograd/native_record.h"
+#include "autograd/native/native_record.h"
 #include "autograd/recording.h"
 #include "autograd/saved_hooks.h"
 #include "autograd/uses_forward_mode.h"

@@ -7,7 +7,7 @@
 #include <memory>
 #include <mutex>
 
-#include "autograd/native_record.h"
+#include "autograd/native/native_record.h"
 #include "interp/binding/arg_reader.h"
 #include "interp/state/namespace.h"
 

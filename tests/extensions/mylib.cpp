@@ -156,7 +156,9 @@ void add_structured(Extension& module) {
       .sample("randn(3, 4), 2")
       .sample("randn(2, 3, 4), 1")
       .sample("rand(5)");
+}
 
+void add_of_several(Extension& module) {
   // An optional tensor.
   module.op<"mylib::affine(Tensor x, Tensor w, Tensor? b) -> Tensor">()
       .dtypes(dtypes::floating)
@@ -278,5 +280,6 @@ MOONLET_EXTENSION(mylib, module) {
   module.bind<Counter>("Counter").constructor<int>().method("add", &Counter::add);
   add_pointwise(module);
   add_structured(module);
+  add_of_several(module);
   add_others(module);
 }

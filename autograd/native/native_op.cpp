@@ -1,13 +1,13 @@
-// autograd/native_op.cpp: declarations of ops in C++: what is said of them, the checks of it, and
+// autograd/native/native_op.cpp: declarations of ops in C++: what is said of them, the checks of it, and
 // their descriptions.
-#include "autograd/native_op.h"
+#include "autograd/native/native_op.h"
 
 #include <algorithm>
 #include <cctype>
 #include <mutex>
 
 #include "autograd/batching.h"
-#include "autograd/native_record.h"
+#include "autograd/native/native_record.h"
 #include "tensor/core/registered_ops.h"
 #include "tensor/runtime/backend.h"
 

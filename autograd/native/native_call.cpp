@@ -1,9 +1,9 @@
-// autograd/native_call.cpp: the forms of ops that are declared in C++, by boxed arguments: what
+// autograd/native/native_call.cpp: the forms of ops that are declared in C++, by boxed arguments: what
 // autograd/forms.h writes for the ops of the table.
 #include <algorithm>
 
 #include "autograd/forms.h"
-#include "autograd/native_record.h"
+#include "autograd/native/native_record.h"
 #include "tensor/core/dims.h"
 #include "tensor/pointwise/run_by.h"
 #include "tensor/program/shapes/shape_device.h"

@@ -1,4 +1,4 @@
-// autograd/native_op.h: ops that are declared in C++ and have all that an op of the table has:
+// autograd/native/native_op.h: ops that are declared in C++ and have all that an op of the table has:
 //
 //   moonlet::native_op<"mylib::snake(Tensor x, float a=1.0) -> Tensor">()
 //       .dtypes(moonlet::dtypes::floating)

@@ -1,7 +1,7 @@
-// autograd/native_node.cpp: the derivatives of ops that are declared in C++.
+// autograd/native/native_node.cpp: the derivatives of ops that are declared in C++.
 #include <algorithm>
 
-#include "autograd/native_record.h"
+#include "autograd/native/native_record.h"
 
 namespace moonlet {
 

@@ -1,11 +1,11 @@
-// autograd/native_record.h: what is known of an op that was declared in C++, and its description as
+// autograd/native/native_record.h: what is known of an op that was declared in C++, and its description as
 // the rest of the library sees ops.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "autograd/native_op.h"
+#include "autograd/native/native_op.h"
 #include "autograd/recording.h"
 #include "tensor/core/raw_op.h"
 #include "tensor/pointwise/run.h"
