@@ -115,7 +115,7 @@ TEST_CASE("schemas that are read, and what is said of others") {
       {"f(Tensor x) -> int", "a result is a Tensor or a Tensor[], not a int"},
       {"f(Tensor x) -> (Tensor x, Tensor y)", "'x' names two things"},
       {"f_(Tensor x) -> Tensor", "the name ends with _, which the in-place form adds"},
-      {"a::b::c(Tensor x) -> Tensor", "expected '(', got '::c(Tensor x)'"},
+      {"a::b::c(Tensor x) -> Tensor", "expected '(', got '::c(Tensor x'"},
   };
   for (const auto& [text, message] : bad)
     CHECK(refused(text) == "schema '" + std::string(text) + "': " + message);

@@ -320,6 +320,20 @@ test("programs in files", function()
       local ok, y = pcall(program, ml.ones(3, 4), ml.ones(3, 4))
       return tostring(ok)]]):format(path)
     expect.equal(in_another_interpreter(code), "true")
+    -- As where no extension has declared the op, or another one of that name.
+    local file <close> = assert(io.open(path, "rb"))
+    local bytes = file:read "a"
+    local function changed(from, to)
+      local replaced, count = bytes:gsub(from, to)
+      expect.truthy(count > 0)
+      local out <close> = assert(io.open(path, "wb"))
+      out:write(replaced)
+    end
+    changed("mylib::snake", "mylib::snaky")
+    expect.error(function() return ml.load(path) end, "it needs the op 'mylib::snaky', which is not there")
+    changed("float a=1.0", "float a=9.0")
+    expect.error(function() return ml.load(path) end,
+      "it needs the op 'mylib::snake' as mylib::snake%(Tensor x, float a=9.0%) %-> Tensor, here it is")
   end)
 end)
 
@@ -331,6 +345,36 @@ test("another interpreter loads the same library", function()
     local x = ml.ones(2):double()
     assert(extension.snake == ml.ops.mylib.snake and extension.Counter(1):add(2) == 3)
     return ("%.6f"):format(x:snake(2.0)[1]:item())]], ("%.6f"):format(mylib.snake(ml.ones(2):double(), 2.0)[1]:item()))
+end)
+
+test("a state that no host has opened", function()
+  local path = os.tmpname()
+  expect.equal(in_a_plain_state(([[
+    log = function(text)
+      local file <close> = io.open(%q, "a")
+      file:write(text, "\n")
+    end
+    -- Older than all that the extension makes, so that its finalizer runs last.
+    watch = setmetatable({}, { __gc = function()
+      log("at the end " .. tostring(extension.twice(4)) .. " " .. tostring(pcall(extension.Counter, 1)))
+    end })]]):format(path), [[
+    local ml = require "moonlet"
+    local counter = extension.Counter(3)
+    assert(counter:add(4) == 7 and extension.snake == ml.ops.mylib.snake)
+    held = setmetatable({ counter }, { __gc = function(t) log("counter " .. t[1]:add(1)) end })
+    for _ = 1, 3 do
+      local ok, message = pcall(extension.twice, "a")
+      assert(not ok and message:find "mylib.twice: argument 1", message)
+    end
+    local thread = coroutine.wrap(function() coroutine.yield(extension.twice(2)) end)
+    local x = ml.ones(2, { requires_grad = true })
+    x:snake():sum():backward()
+    return ("%.4f %g"):format(x.grad[1]:item(), thread())]]), ("%.4f %g"):format(1 + math.sin(2), 4))
+  local file <close> = assert(io.open(path))
+  expect.equal(file:read "a", "counter 8\nat the end 8.0 true\n")
+  os.remove(path)
+  expect.truthy(in_a_plain_state("mylib_doubled = 1 require('moonlet').mylib_doubled = print", "")
+    :find "native_op: ml.mylib_doubled is another function already")
 end)
 
 test("files that are no extension, or of other headers", function()
