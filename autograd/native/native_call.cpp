@@ -1,5 +1,5 @@
-// autograd/native/native_call.cpp: the forms of ops that are declared in C++, by boxed arguments: what
-// autograd/forms.h writes for the ops of the table.
+// autograd/native/native_call.cpp: the forms of ops that are declared in C++, by boxed arguments:
+// what autograd/forms.h writes for the ops of the table.
 #include <algorithm>
 
 #include "autograd/forms.h"
@@ -117,20 +117,22 @@ const detail::NativeKernel& kernel_for(const NativeRecord& r, DeviceType device)
 
 void run_pointwise_record(const NativeRecord& r, Arguments arguments, BoxedValues& results) {
   const auto inputs = static_cast<size_t>(r.pointwise.inputs);
-  std::vector<Operand> operands;
-  std::vector<const Operand*> in;
-  std::vector<Scalar> numbers;
+  std::vector<Operand, memory::SmallBlockAllocator<Operand>> operands;
+  const Operand* in[kMaxPointwiseInputs] = {};
+  std::vector<Scalar, memory::SmallBlockAllocator<Scalar>> numbers;
   operands.reserve(inputs);
+  numbers.reserve(arguments.size() - inputs);
   for (size_t i = 0; i < inputs; ++i) {
     if (std::holds_alternative<std::monostate>(arguments[i]))
       check_defined(r.name(), r.schema.arguments[i].name.c_str(), Tensor());
     operands.push_back(boxing::operand_in(arguments[i], static_cast<int>(i)));
-    in.push_back(&operands.back());
+    in[i] = &operands.back();
   }
   for (size_t i = inputs; i < arguments.size(); ++i)
     numbers.push_back(boxing::scalar_in(arguments[i], static_cast<int>(i)));
+  const std::span<const Operand* const> all(in, inputs);
   results.emplace_back(
-      run_pointwise_by(r.pointwise_op, in, numbers, [&r](const PointwisePlan& plan) {
+      run_pointwise_by(r.pointwise_op, all, numbers, [&r](const PointwisePlan& plan) {
         if (plan.device.type == DeviceType::CPU) return cpu::run_loops(plan, r.pointwise.loops);
         if (plan.device.type == program::shape_device().type) return;
         for (const NativeRecord::Launch& each : r.launches)

@@ -363,7 +363,7 @@ void make_forms(NativeRecord& r, const NativeEntries& entries) {
   raw.schema = r.schema.text.c_str();
   // Programs know the functors of pointwise ops of the table, and treat others as any op.
   raw.kind = r.kind == OpKind::Pointwise ? OpKind::Structured : r.kind;
-  raw.checks = true;
+  raw.checks = r.kind != OpKind::Pointwise;
   raw.plain = entries.raw;
   raw.inplace = r.is_update() ? entries.raw_inplace : nullptr;
   for (const int at : r.tensors) raw.tensors |= 1u << at;

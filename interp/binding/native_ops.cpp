@@ -44,10 +44,6 @@ ArgType reader_of(std::string_view type) {
   return ArgType::Tensor;
 }
 
-bool is_optional(const OpSchema::Argument& argument) {
-  return std::string_view(argument.type->name).ends_with('?');
-}
-
 // The default as a script would write it: dims count from 1.
 std::string script_default(const OpSchema::Argument& argument) {
   if (argument.default_text.empty()) return "nil";
@@ -60,7 +56,7 @@ std::string script_default(const OpSchema::Argument& argument) {
 std::string usage_of(const OpSchema& schema, const std::string& name) {
   std::string out = name + "(";
   for (const OpSchema::Argument& each : schema.arguments) {
-    const bool required = each.default_text.empty() && !is_optional(each);
+    const bool required = each.default_text.empty() && !each.type->optional;
     out += (out.back() == '(' ? "" : ", ") + each.name;
     if (!required) out += "=" + script_default(each);
   }
@@ -83,8 +79,8 @@ std::unique_ptr<ScriptOp> make_script_op(const NativeRecord& r, const OpInfo& op
   for (size_t i = 0; i < r.schema.arguments.size(); ++i) {
     const OpSchema::Argument& each = r.schema.arguments[i];
     ArgSpec spec{each.name.c_str(), reader_of(each.type->name)};
-    spec.required = each.default_text.empty() && !is_optional(each);
-    if (is_optional(each) && each.type->tensor) spec.type = ArgType::OptionalTensor;
+    spec.required = each.default_text.empty() && !each.type->optional;
+    if (each.type->optional && each.type->tensor) spec.type = ArgType::OptionalTensor;
     // A list may come as several numbers where nothing follows that they could be.
     const bool list = spec.type == ArgType::IntList || spec.type == ArgType::DimList;
     spec.gather = list && i + 1 == r.schema.arguments.size();
@@ -336,7 +332,7 @@ std::string stub_of(const NativeRecord& r, const std::string& function, bool met
   }
   for (size_t i = method ? 1 : 0; i < r.schema.arguments.size(); ++i) {
     const OpSchema::Argument& each = r.schema.arguments[i];
-    const bool optional = !each.default_text.empty() || is_optional(each);
+    const bool optional = !each.default_text.empty() || each.type->optional;
     out += "---@param " + each.name + (optional ? "? " : " ") + editor_type(each.type->name);
     for (const NativeRecord::ArgumentText& text : r.texts)
       if (text.name == each.name) out += " " + text.text;

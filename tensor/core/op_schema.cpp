@@ -14,31 +14,41 @@ namespace moonlet {
 
 namespace {
 
+// As boxed calls of generated ops take it.
+template <class T>
+BoxedValue take(const BoxedValue& value) {
+  return boxing::box(boxing::unbox<T>(value, 0));
+}
+BoxedValue take_tensor(const BoxedValue& value) { return boxing::tensor_in(value, 0); }
+BoxedValue take_list(const BoxedValue& value) {
+  return boxing::held_in<std::vector<Tensor>>(value, 0);
+}
+
 constexpr OpType kTypes[] = {
-    {"Tensor", "Tensor", true, false},
-    {"Tensor?", "Tensor", true, false},
-    {"Tensor[]", "std::vector<Tensor>", true, false},
-    {"Operand", "Operand", true, false},
-    {"Scalar", "Scalar", false, false},
-    {"Scalar?", "std::optional<Scalar>", false, false},
-    {"int", "int64_t", false, false},
-    {"int?", "std::optional<int64_t>", false, false},
-    {"int[]", "Dims", false, false},
-    {"int[*]", "std::vector<int64_t>", false, false},
-    {"float", "double", false, false},
-    {"float?", "std::optional<double>", false, false},
-    {"float[*]", "std::vector<double>", false, false},
-    {"bool", "bool", false, false},
-    {"bool?", "std::optional<bool>", false, false},
-    {"string", "std::string", false, false},
-    {"Dim", "int64_t", false, true},
-    {"Dim?", "std::optional<int64_t>", false, true},
-    {"NewDim", "int64_t", false, true},
-    {"Dim[]", "Dims", false, true},
-    {"DType", "DType", false, false},
-    {"DType?", "std::optional<DType>", false, false},
-    {"Device", "Device", false, false},
-    {"Device?", "std::optional<Device>", false, false},
+    {"Tensor", "Tensor", true, false, false, &take_tensor},
+    {"Tensor?", "Tensor", true, false, true, &take_tensor},
+    {"Tensor[]", "std::vector<Tensor>", true, false, false, &take_list},
+    {"Operand", "Operand", true, false, false, &take<Operand>},
+    {"Scalar", "Scalar", false, false, false, &take<Scalar>},
+    {"Scalar?", "std::optional<Scalar>", false, false, true, &take<Scalar>},
+    {"int", "int64_t", false, false, false, &take<int64_t>},
+    {"int?", "std::optional<int64_t>", false, false, true, &take<int64_t>},
+    {"int[]", "Dims", false, false, false, &take<Dims>},
+    {"int[*]", "std::vector<int64_t>", false, false, false, &take<std::vector<int64_t>>},
+    {"float", "double", false, false, false, &take<double>},
+    {"float?", "std::optional<double>", false, false, true, &take<double>},
+    {"float[*]", "std::vector<double>", false, false, false, &take<std::vector<double>>},
+    {"bool", "bool", false, false, false, &take<bool>},
+    {"bool?", "std::optional<bool>", false, false, true, &take<bool>},
+    {"string", "std::string", false, false, false, &take<std::string>},
+    {"Dim", "int64_t", false, true, false, &take<int64_t>},
+    {"Dim?", "std::optional<int64_t>", false, true, true, &take<int64_t>},
+    {"NewDim", "int64_t", false, true, false, &take<int64_t>},
+    {"Dim[]", "Dims", false, true, false, &take<Dims>},
+    {"DType", "DType", false, false, false, &take<DType>},
+    {"DType?", "std::optional<DType>", false, false, true, &take<DType>},
+    {"Device", "Device", false, false, false, &take<Device>},
+    {"Device?", "std::optional<Device>", false, false, true, &take<Device>},
 };
 
 // What is read of a schema, from the front.
@@ -141,8 +151,7 @@ void read_arguments(Cursor& in, OpSchema& out) {
       each.default_text = in.value();
       if (each.default_text.empty()) in.bad("the default of '" + each.name + "' is missing");
     }
-    const bool may_miss =
-        !each.default_text.empty() || std::string_view(each.type->name).ends_with('?');
+    const bool may_miss = !each.default_text.empty() || each.type->optional;
     if (optional && !may_miss)
       in.bad("'" + each.name + "' must be given and follows one that may be left out");
     optional = may_miss;
@@ -313,7 +322,7 @@ BoxedValue default_of(const OpSchema& schema, const OpSchema::Argument& argument
   const std::string_view type = argument.type->name;
   BoxedValue out;
   if (argument.default_text.empty()) {
-    if (type.ends_with('?')) return out;
+    if (argument.type->optional) return out;
     fail(schema.name, ": argument '", argument.name, "' is missing");
   }
   if (!read_default(argument.default_text, type, out))
@@ -322,28 +331,13 @@ BoxedValue default_of(const OpSchema& schema, const OpSchema::Argument& argument
 }
 
 BoxedValue as_type(const char* op, const OpSchema::Argument& argument, const BoxedValue& value) {
-  using namespace boxing;
-  const std::string_view cpp = argument.type->cpp, type = argument.type->name;
-  const bool absent = std::holds_alternative<std::monostate>(value);
+  if (std::holds_alternative<std::monostate>(value)) {
+    if (!argument.type->optional) fail(op, ": argument '", argument.name, "' is missing");
+    return value;
+  }
   try {
-    if (absent) {
-      if (!type.ends_with('?')) fail(op, ": argument '", argument.name, "' is missing");
-      return value;
-    }
-    if (cpp == "Tensor") return box(tensor_in(value, 0));
-    if (cpp == "std::vector<Tensor>") return held_in<std::vector<Tensor>>(value, 0);
-    if (cpp == "Operand") return box(operand_in(value, 0));
-    if (type.starts_with("Scalar")) return scalar_in(value, 0);
-    if (type.starts_with("float[")) return held_in<std::vector<double>>(value, 0);
-    if (type.starts_with("float")) return number_in(value, 0);
-    if (type == "int[*]") return held_in<std::vector<int64_t>>(value, 0);
-    if (cpp == "Dims") return held_in<Dims>(value, 0);
-    if (type.starts_with("int") || argument.type->from_one) return held_in<int64_t>(value, 0);
-    if (type.starts_with("bool")) return held_in<bool>(value, 0);
-    if (type == "string") return held_in<std::string>(value, 0);
-    if (type.starts_with("DType")) return held_in<DType>(value, 0);
-    return held_in<Device>(value, 0);
-  } catch (const WrongKind& wrong) {
+    return argument.type->take(value);
+  } catch (const boxing::WrongKind& wrong) {
     fail(op, ": argument '", argument.name, "' must be ", wrong.wanted);
   }
 }

@@ -16,6 +16,9 @@ struct OpType {
   const char* cpp;   // what C++ gets: "std::optional<int64_t>"
   bool tensor;       // it holds tensors
   bool from_one;     // scripts count it from 1
+  bool optional;     // it may be missing
+  // The value as the type has it. Throws boxing::WrongKind.
+  BoxedValue (*take)(const BoxedValue& value);
 };
 // The type of that name, or null. "double" is another name of float.
 const OpType* find_op_type(std::string_view name);
