@@ -1,5 +1,5 @@
--- interp/package/emit_extension_abi.lua: writes extension_abi.h: what extensions are compiled against,
--- told by a fingerprint of the code of all headers that are installed, without their comments.
+-- interp/package/emit_extension_abi.lua: writes extension_abi.h: what extensions are compiled
+-- against, told by a fingerprint of the code of all installed headers, without their comments.
 -- usage: emit_extension_abi.lua SOURCE_FOLDER BUILD_FOLDER OUTPUT DEPFILE
 
 package.path = arg[0]:match "^(.*)/" .. "/?.lua;" .. package.path

@@ -5,10 +5,10 @@ local ml = require "moonlet"
 local declared = {}
 
 -- The types of arguments as texts of help say them.
-local types = { Operand = "Tensor|number|Complex", Scalar = "number|boolean|Complex", int = "integer",
-  Dim = "integer", NewDim = "integer", ["int[]"] = "integer|integer[]", ["int[*]"] = "integer|integer[]",
-  ["Dim[]"] = "integer|integer[]", float = "number", ["float[*]"] = "number|number[]", bool = "boolean",
-  Device = "string", DType = "dtype" }
+local types = { Operand = "Tensor|number|Complex", Scalar = "number|boolean|Complex",
+  int = "integer", Dim = "integer", NewDim = "integer", ["int[]"] = "integer|integer[]",
+  ["int[*]"] = "integer|integer[]", ["Dim[]"] = "integer|integer[]", float = "number",
+  ["float[*]"] = "number|number[]", bool = "boolean", Device = "string", DType = "dtype" }
 
 local function params_of(info)
   local out = {}
@@ -43,15 +43,16 @@ local function entry_of(name)
     local rest = call:match "%((.*)%)$":gsub("^" .. first .. ",? ?", "")
     calls[2] = ("%s:%s(%s)"):format(first, short, rest)
   end
-  return { name = info.declared.call, kind = "op", calls = calls, results = table.concat(results, ", "),
-    doc = info.declared.doc ~= "" and info.declared.doc or "An op that was declared in C++.",
-    params = params_of(info), notes = notes_of(info), method = info.declared.method,
-    inplace = info.declared.inplace,
-    examples = info.declared.example ~= "" and { { code = info.declared.example } } or nil }
+  local doc, example = info.declared.doc, info.declared.example
+  return { name = info.declared.call, kind = "op", calls = calls,
+    results = table.concat(results, ", "), params = params_of(info), notes = notes_of(info),
+    doc = doc ~= "" and doc or "An op that was declared in C++.",
+    method = info.declared.method, inplace = info.declared.inplace,
+    examples = example ~= "" and { { code = example } } or nil }
 end
 
---- The entry of a declared op by one of its names: "mylib::snake", "ops.mylib.snake", "mylib.snake",
---- "snake", or those of its in-place form; nil when there is none.
+--- The entry of a declared op by one of its names: "mylib::snake", "ops.mylib.snake",
+--- "mylib.snake", "snake", or those of its in-place form; nil when there is none.
 ---@param name string
 ---@return table? entry
 function declared.find(name)

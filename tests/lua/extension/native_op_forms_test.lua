@@ -10,6 +10,11 @@ local checks = require "op_checks"
 local test, expect = harness.test, harness.expect
 local mylib = ml.ops.mylib
 
+-- What the host has set.
+local host = setmetatable({}, { __index = function(_, name) return rawget(_G, name) end })
+local extension, check_extension_file = host.extension, host.check_extension_file
+local in_another_interpreter, in_a_plain_state = host.in_another_interpreter, host.in_a_plain_state
+
 local function same(what, got, want) checks.compare(what, got, want, 0) end
 local function close(what, got, want, tol) checks.compare(what, got, want, tol or 1e-9) end
 
@@ -135,7 +140,8 @@ test("out=", function()
   local norm2, mean2 = mylib.norm_and_mean(x, 2)
   same("norm", norm, norm2)
   same("mean", mean, mean2)
-  expect.error(function() mylib.snake { x:requires_grad_(true), out = out } end, "mylib::snake: the out form is not recorded")
+  expect.error(function() mylib.snake { x:requires_grad_(true), out = out } end,
+    "mylib::snake: the out form is not recorded")
 end)
 
 -- --- derivatives ----------------------------------------------------------------------------------
@@ -344,7 +350,8 @@ test("another interpreter loads the same library", function()
     local ml = require "moonlet"
     local x = ml.ones(2):double()
     assert(extension.snake == ml.ops.mylib.snake and extension.Counter(1):add(2) == 3)
-    return ("%.6f"):format(x:snake(2.0)[1]:item())]], ("%.6f"):format(mylib.snake(ml.ones(2):double(), 2.0)[1]:item()))
+    return ("%.6f"):format(x:snake(2.0)[1]:item())]],
+    ("%.6f"):format(mylib.snake(ml.ones(2):double(), 2.0)[1]:item()))
 end)
 
 test("a state that no host has opened", function()
@@ -386,7 +393,8 @@ test("files that are no extension, or of other headers", function()
     write "nothing of it"
     expect.error(function() check_extension_file(path) end, "is no extension of Moonlet")
     write "\0moonlet-extension-abi: 0.0.1 headers 0123, libstdc++\0"
-    expect.error(function() check_extension_file(path) end, "compiled against other headers %(0.0.1 headers 0123, libstdc%+%+%)")
+    expect.error(function() check_extension_file(path) end,
+      "compiled against other headers %(0.0.1 headers 0123, libstdc%+%+%)")
   end)
   expect.error(function() check_extension_file "/no/such/file.so" end, "/no/such/file.so: cannot be read")
 end)
@@ -412,7 +420,8 @@ test("help and stubs", function()
   expect.truthy(ml.help.text(mylib.norm_and_mean):find("norm, mean", 1, true))
   local stubs = ml.ops.stubs()
   expect.truthy(load(stubs:gsub("^", "local ml = { ops = {} } ")), stubs)
-  expect.truthy(stubs:find("---@param a? number the frequency, above 0\n---@return moonlet.Tensor y\nfunction ml.ops.mylib.snake(x, a) end", 1, true), stubs)
+  expect.truthy(stubs:find(
+    "---@param a? number the frequency, above 0\n---@return moonlet.Tensor y\n" .. "function ml.ops.mylib.snake(x, a) end", 1, true), stubs)
   expect.truthy(stubs:find("function Tensor:scale_rows_(scale) end", 1, true), stubs)
 end)
 
