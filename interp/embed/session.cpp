@@ -45,7 +45,27 @@ Session::Session(InterpreterOptions options)
   control->releases = data.releases;
 }
 
+// Scripts run all the time there: what extensions call is never the outermost call.
+Session::Session(lua_State* main)
+    : main_thread(main), control(std::make_shared<SessionControl>()), depth(1) {
+  StateData& data = state_data(main);
+  data.session = this;
+  control->session = this;
+  control->releases = data.releases;
+}
+
+Session& Session::made_for(lua_State* L) {
+  StateData& data = state_data(L);
+  if (data.session == nullptr) data.own_session = std::make_shared<Session>(data.main_thread);
+  return *data.session;
+}
+
 Session::~Session() {
+  if (!state) {  // one of extensions: the state is closed
+    control->session = nullptr;
+    free_host_functions(*this);
+    return;
+  }
   deadline.reset();
   end_stop_request(state_data(L()));
   depth = 1;  // finalizers may call host functions, which call back

@@ -46,6 +46,8 @@ struct Classes;
 
 struct Session {
   explicit Session(InterpreterOptions options);
+  // For extensions in a state that no embedding host has opened: the state owns it.
+  explicit Session(lua_State* main);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -86,6 +88,8 @@ struct Session {
   void interrupt() noexcept;
 
   static Session& of(lua_State* L) { return *state_data(L).session; }
+  // That of the state, which gets one of its own where it has none.
+  static Session& made_for(lua_State* L);
 
   StatePtr state;
   lua_State* const main_thread;
@@ -145,6 +149,11 @@ class CallTime {
 // What public headers keep to themselves.
 struct Access {
   static Session& session(Interpreter& interpreter) { return interpreter.session(); }
+  // An interpreter on a session that others end, and its end, which leaves that alone.
+  static Interpreter borrow(Session& session) { return Interpreter(&session); }
+  static void give_back(Interpreter& interpreter) noexcept {
+    static_cast<void>(interpreter.session_.release());
+  }
   template <class Handle>
   static const std::shared_ptr<Reference>& reference(const Handle& handle) {
     return handle.reference_;
