@@ -7,6 +7,7 @@
 #include "interp/binding/native_ops.h"
 #include "interp/embed/class_record.h"
 #include "interp/embed/session.h"
+#include "lua.hpp"
 
 namespace moonlet {
 
@@ -95,12 +96,41 @@ void Extension::finish() {
   });
 }
 
+namespace {
+constexpr char kLoaded[] = "moonlet.extensions";  // in the registry: modules by their ExtensionInfo
+
+// Pushes the module that the extension gave this state; false, and pushes nothing, without one.
+bool push_loaded(lua_State* L, const ExtensionInfo& info) {
+  luaL_checkstack(L, 6, "extension");
+  luaL_getsubtable(L, LUA_REGISTRYINDEX, kLoaded);
+  const bool found = lua_rawgetp(L, -1, &info) == LUA_TTABLE;
+  lua_remove(L, -2);
+  if (!found) lua_pop(L, 1);
+  return found;
+}
+}  // namespace
+
+Table load_extension(Interpreter& interpreter, const ExtensionInfo& info) {
+  check_extension(info, info.name);
+  Session& session = Access::session(interpreter);
+  Value known;
+  session.protect([&](lua_State* L) {
+    if (push_loaded(L, info)) known = session.take(L, -1);
+  });
+  if (!known.is_nil()) return known.table();
+  Extension extension(interpreter, info);
+  info.load(extension);
+  extension.finish();
+  session.protect([&](lua_State* L) {
+    luaL_getsubtable(L, LUA_REGISTRYINDEX, kLoaded);
+    session.push(L, extension.module());
+    lua_rawsetp(L, -2, &info);
+  });
+  return extension.module();
+}
+
 void push_extension(lua_State* L, const ExtensionInfo& info, const std::string& path) {
   check_extension(info, path);
-  luaL_checkstack(L, 6, "extension");
-  luaL_getsubtable(L, LUA_REGISTRYINDEX, "moonlet.extensions");
-  if (lua_rawgetp(L, -1, &info) == LUA_TTABLE) return lua_remove(L, -2);
-  lua_pop(L, 1);
   Session& session = Session::made_for(L);
   struct Borrowed {
     explicit Borrowed(Session& of) : interpreter(Access::borrow(of)) {}
@@ -109,13 +139,7 @@ void push_extension(lua_State* L, const ExtensionInfo& info, const std::string& 
     Borrowed& operator=(const Borrowed&) = delete;
     Interpreter interpreter;
   } borrowed(session);
-  Extension extension(borrowed.interpreter, info);
-  info.load(extension);
-  extension.finish();
-  session.push(L, extension.module());
-  lua_pushvalue(L, -1);
-  lua_rawsetp(L, -3, &info);
-  lua_remove(L, -2);
+  session.push(L, load_extension(borrowed.interpreter, info));
 }
 
 }  // namespace moonlet

@@ -95,6 +95,15 @@ class Extension {
   std::vector<std::unique_ptr<NativeOp>> ops_;
 };
 
+// What `ml.ext.load_library` does with an extension in a library, with one in the host's own code:
+//
+//   MOONLET_EXTENSION(mylib, module) { ... }
+//   lua.set("mylib", moonlet::load_extension(lua, moonlet_extension_v1));
+//
+// Returns its module, the same one each time. Throws what the block does, and Error for an op that
+// is declared wrongly.
+Table load_extension(Interpreter& interpreter, const ExtensionInfo& info);
+
 }  // namespace moonlet
 
 // Makes a library an extension of that name; a block with the name of its `Extension&` follows.

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "interp/embed/extension.h"
-#include "lua.hpp"
+struct lua_State;
 
 namespace moonlet {
 

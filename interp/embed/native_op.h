@@ -3,5 +3,5 @@
 #pragma once
 
 #include "autograd/batching.h"
-#include "autograd/native_op.h"
+#include "autograd/native/native_op.h"
 #include "interp/embed/ops.h"

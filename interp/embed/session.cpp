@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "interp/embed/class_record.h"
+#include "interp/embed/own_session.h"
 #include "interp/embed/visit.h"
 #include "interp/state/blame.h"
 #include "interp/state/guard.h"
@@ -47,7 +48,10 @@ Session::Session(InterpreterOptions options)
 
 // Scripts run all the time there: what extensions call is never the outermost call.
 Session::Session(lua_State* main)
-    : main_thread(main), control(std::make_shared<SessionControl>()), depth(1) {
+    : main_thread(main),
+      control(std::make_shared<SessionControl>()),
+      depth(1),
+      of_extensions(true) {
   StateData& data = state_data(main);
   data.session = this;
   control->session = this;
@@ -56,12 +60,15 @@ Session::Session(lua_State* main)
 
 Session& Session::made_for(lua_State* L) {
   StateData& data = state_data(L);
-  if (data.session == nullptr) data.own_session = std::make_shared<Session>(data.main_thread);
-  return *data.session;
+  if (data.session != nullptr) return *data.session;
+  end_own_session.store([](Session* session) noexcept {
+    if (session->of_extensions) delete session;
+  });
+  return *new Session(data.main_thread);
 }
 
 Session::~Session() {
-  if (!state) {  // one of extensions: the state is closed
+  if (of_extensions) {  // the state is closed
     control->session = nullptr;
     free_host_functions(*this);
     return;

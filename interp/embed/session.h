@@ -102,6 +102,7 @@ struct Session {
   std::chrono::nanoseconds call_time{0};  // of the next run (CallTime); 0: no bound
   std::unique_ptr<Classes> classes;       // of the host that scripts know
   std::string coroutine_traceback;        // of the error that a coroutine of the host ends with
+  bool of_extensions = false;             // it ends with its state (own_session.h)
 
   // Throws for the error value on top of the stack: the host's exception that it stands for, or
   // ScriptError.

@@ -16,6 +16,7 @@
 #include "interp/binding/io.h"
 #include "interp/binding/program/program.h"
 #include "interp/binding/signature_reader.h"
+#include "interp/embed/own_session.h"
 #include "interp/modules/modules.h"
 #include "interp/state/blame.h"
 #include "interp/state/coroutine.h"
@@ -254,6 +255,8 @@ StateData::StateData(InterpreterOptions given, StateData* owner)
 }
 
 StateData::~StateData() {
+  const auto end_session = detail::end_own_session.load();
+  if (session != nullptr && end_session != nullptr) end_session(session);
   for_each_opened_backend([this](Backend& backend, DeviceType) {
     if (DeferredErrors* errors = backend.deferred_errors()) errors->interpreter_closed(&stop);
   });

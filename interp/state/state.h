@@ -73,7 +73,6 @@ struct StateData {
   int coroutine_metatable_ref = 0;
   bool closing = false;
   detail::Session* session = nullptr;  // of an embedding host, which calls into it
-  std::shared_ptr<void> own_session;   // of extensions, where there is no host
   CarriedExceptions carried;
   // Outlives the state in the hands of those that refer to it.
   std::shared_ptr<ReleaseQueue> releases = std::make_shared<ReleaseQueue>();

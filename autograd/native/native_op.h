@@ -1,4 +1,4 @@
-// autograd/native_op.h: ops that are declared in C++ and have all that an op of the table has:
+// autograd/native/native_op.h: ops that are declared in C++ and have all that an op of the table has:
 //
 //   moonlet::native_op<"mylib::snake(Tensor x, float a=1.0) -> Tensor">()
 //       .dtypes(moonlet::dtypes::floating)
@@ -62,6 +62,8 @@ class Derivative {
   // Whether an optional tensor was given; the sizes and dtype of a tensor argument, saved or not.
   bool has(std::string_view name) const;
   Dims sizes(std::string_view name) const;
+  // How many tensors a Tensor[] has.
+  size_t count(std::string_view name) const;
   DType dtype(std::string_view name) const;
   // Arguments that are no tensors. Dims are wrapped and count from 0.
   double number(std::string_view name) const;
@@ -79,7 +81,7 @@ class Derivative {
 };
 
 // What forward mode gives an op: its arguments, and the tangents of those that have some.
-class Tangents {
+class JvpArguments {
  public:
   Tensor tensor(std::string_view name) const;
   // Undefined where it has none.
@@ -89,8 +91,8 @@ class Tangents {
   int64_t integer(std::string_view name) const;
   const BoxedValue& value(std::string_view name) const;
 
-  Tangents(const NativeRecord& record, std::span<const BoxedValue> arguments,
-           std::span<const BoxedValue> tangents)
+  JvpArguments(const NativeRecord& record, std::span<const BoxedValue> arguments,
+               std::span<const BoxedValue> tangents)
       : record_(record), arguments_(arguments), tangents_(tangents) {}
 
  private:
@@ -384,9 +386,9 @@ class NativeOp {
                       std::function<std::vector<Tensor>(const Derivative&)> f);
   // Results that carry no gradient.
   NativeOp& nondifferentiable(std::initializer_list<const char*> results);
-  // Tangents of the results. Without it forward mode differentiates `gradient`, or where the op is
-  // `linear` calls the op itself on tangents.
-  NativeOp& jvp(std::function<std::vector<Tensor>(const Tangents&)> f);
+  // JvpArguments of the results. Without it forward mode differentiates `gradient`, or where the op
+  // is `linear` calls the op itself on tangents.
+  NativeOp& jvp(std::function<std::vector<Tensor>(const JvpArguments&)> f);
   NativeOp& linear();
 
   // --- how modes and transforms treat it
@@ -410,7 +412,8 @@ class NativeOp {
   NativeOp& doc(const char* text);
   NativeOp& argument(const char* name, const char* text);
   NativeOp& example(const char* text);
-  // Arguments in Lua, as "randn(3, 4), 2.0", by which ml.ops.check tests the op.
+  // Arguments in Lua, as "randn(3, 4), 2.0", by which tests call the op (`declared.samples` of
+  // ml.ops.info).
   NativeOp& sample(const char* arguments);
 
   const OpSchema& schema() const;
