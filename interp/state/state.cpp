@@ -198,6 +198,7 @@ void install_modules(lua_State* L) {
   protect_libraries(L);
   track_coroutines(L);
   catch_in_pcall(L);
+  preload(L, "moonlet.extension_tools", luaopen_moonlet_extension_tools);
   preload(L, "moonlet.io", luaopen_moonlet_io);
   preload(L, "moonlet.json", luaopen_moonlet_json);
   preload(L, "moonlet.namespace", luaopen_moonlet_namespace);

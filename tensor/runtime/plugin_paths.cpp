@@ -11,8 +11,6 @@
 
 namespace moonlet {
 
-namespace {
-// The folder of the file this code was loaded from (the executable or libmoonlet).
 std::string own_folder() {
   Dl_info info;
   if (!dladdr(reinterpret_cast<void*>(&own_folder), &info) || !info.dli_fname) return ".";
@@ -24,7 +22,6 @@ std::string own_folder() {
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
-}  // namespace
 
 std::vector<std::string> plugin_paths(const std::string& file, const std::string& folder,
                                       const char* variable) {
@@ -38,6 +35,12 @@ std::vector<std::string> plugin_paths(const std::string& file, const std::string
         std::string(MOONLET_PLUGIN_DIR)})
     out.push_back(text(position, "/", file));
   return out;
+}
+
+std::vector<std::string> header_folders() {
+  const std::string own = own_folder();
+  return {text(own, "/include"), text(own, "/../include"), text(own, "/../../include"),
+          MOONLET_PLUGIN_DIR "/../../include", MOONLET_PLUGIN_DIR "/../../../include"};
 }
 
 }  // namespace moonlet

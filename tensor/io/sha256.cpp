@@ -1,11 +1,11 @@
-// cuda/loops/sha256.cpp: SHA-256.
-#include "cuda/loops/sha256.h"
+// tensor/io/sha256.cpp: SHA-256.
+#include "tensor/io/sha256.h"
 
 #include <bit>
 #include <cmath>
 #include <cstring>
 
-namespace moonlet::cuda::loops {
+namespace moonlet::io {
 
 namespace {
 
@@ -95,4 +95,4 @@ std::string to_hex(const Digest& digest) {
   return out;
 }
 
-}  // namespace moonlet::cuda::loops
+}  // namespace moonlet::io
