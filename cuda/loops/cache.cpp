@@ -9,10 +9,13 @@
 #include <filesystem>
 #include <system_error>
 
-#include "cuda/loops/sha256.h"
+#include "tensor/io/sha256.h"
 #include "tensor/runtime/execution.h"
 
 namespace moonlet::cuda::loops {
+
+using io::Digest;
+using io::sha256;
 
 namespace {
 
@@ -26,7 +29,7 @@ std::string variable(const char* name) {
 }
 
 std::string path_of(const std::string& folder, const Digest& key) {
-  return folder + "/" + to_hex(key) + ".cubin";
+  return folder + "/" + io::to_hex(key) + ".cubin";
 }
 
 class File {
