@@ -28,21 +28,17 @@ std::string own_executable() {
   return name;
 }
 
-std::shared_ptr<const io::Bundle> bundle_of_options(const InterpreterOptions& options) {
-  static_cast<void>(options);
-  return io::own_bundle();
+std::unique_ptr<io::FileSystem> files_before(std::shared_ptr<const io::Bundle> bundle,
+                                             std::unique_ptr<io::FileSystem> others) {
+  if (bundle == nullptr) return others;
+  return std::make_unique<io::BundleFiles>(std::move(bundle), std::move(others));
 }
 
-std::unique_ptr<io::FileSystem> files_of(std::shared_ptr<const io::Bundle> bundle,
-                                         const HostFiles& host) {
+std::unique_ptr<io::FileSystem> files_of_host(const HostFiles& host) {
   check((host.size == nullptr) == (host.read == nullptr) &&
             (host.size != nullptr || host.write == nullptr),
         "Interpreter: the option files needs both 'size' and 'read'");
-  std::unique_ptr<io::FileSystem> files;
-  if (host.size) files = std::make_unique<HostFileSystem>(host);
-  if (bundle != nullptr)
-    files = std::make_unique<io::BundleFiles>(std::move(bundle), std::move(files));
-  return files;
+  return host.size ? std::make_unique<HostFileSystem>(host) : nullptr;
 }
 
 std::shared_ptr<const io::Bundle> bundle_of(const StateData& data) {

@@ -18,11 +18,11 @@ struct StateData;
 // The path of the executable of this process.
 std::string own_executable();
 
-// The bundle that the options name, or that of the executable; null where there is none.
-std::shared_ptr<const io::Bundle> bundle_of_options(const InterpreterOptions& options);
-// The file system of its files, and those of the host behind them; null: the system's alone.
-std::unique_ptr<io::FileSystem> files_of(std::shared_ptr<const io::Bundle> bundle,
-                                         const HostFiles& host);
+// The files of a bundle, where there is one, before others.
+std::unique_ptr<io::FileSystem> files_before(std::shared_ptr<const io::Bundle> bundle,
+                                             std::unique_ptr<io::FileSystem> others);
+// The files of the host; null: the system's.
+std::unique_ptr<io::FileSystem> files_of_host(const HostFiles& host);
 
 // The bundle of an interpreter; null where it has none.
 std::shared_ptr<const io::Bundle> bundle_of(const StateData& data);

@@ -26,8 +26,15 @@ void explain(lua_State* L) {
   lua_concat(L, 2);
 }
 
-// Calls the library's function with the mode at `index` (if any) taken down to text.
+// Calls the library's function with the mode at `index` (if any) taken down to text, unless the
+// state takes compiled chunks.
 int call_with_text_mode(lua_State* L, int index) {
+  if (state_data(L).options.bytecode) {
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+    return lua_gettop(L);
+  }
   const std::string given = luaL_optstring(L, index, "bt");
   if (lua_gettop(L) < index) lua_settop(L, index);
   lua_pushstring(L, given.find('t') != given.npos ? "t" : "");
@@ -266,7 +273,6 @@ int load_string(lua_State* L, std::string_view code, const char* name, const cha
 
 void restrict_chunks(lua_State* L) {
   lua_register(L, "load", l_load);
-  if (state_data(L).options.bytecode && !state_data(L).files) return;
   wrap(L, "loadfile", guard<load_text_file>);
   wrap(L, "dofile", guard<do_text_file>);
   lua_getglobal(L, LUA_LOADLIBNAME);

@@ -229,8 +229,8 @@ bool has_limits(const InterpreterOptions& options) {
 
 StateData::StateData(InterpreterOptions given, StateData* owner)
     : options(std::move(given)),
-      files(files_of(owner != nullptr ? bundle_of(*owner) : bundle_of_options(options),
-                     options.files)),
+      files(files_before(owner != nullptr ? bundle_of(*owner) : io::own_bundle(),
+                         files_of_host(options.files))),
       first_seed(owner != nullptr ? owner->first_seed : next_seed()),
       generator(first_seed),
       threads(first_threads(options, owner)) {
