@@ -1,4 +1,4 @@
-// tests/cpp/bundle_test.cpp: bundles that nobody vouches for.
+// tests/cpp/files/bundle_test.cpp: bundles that nobody vouches for.
 #include "tests/cpp/catch2.h"
 
 #include <cstdlib>
