@@ -18,6 +18,7 @@
 #include "tensor/io/cache_folder.h"
 #include "tensor/io/sha256.h"
 #include "tensor/program/fusion/executor.h"
+#include "tensor/io/sha256.h"
 #include "tensor/runtime/execution.h"
 
 // Libraries of kernels are loaded by functions that the runtime has since 12.8.

@@ -3,6 +3,10 @@
 
 #include "lua.hpp"
 
+// Module moonlet.bundles: scripts and files behind an executable: write(path, executable, inputs),
+// list(path), read(path, name), check(path).
+int luaopen_moonlet_bundles(lua_State* L);
+
 // Module moonlet.json: encode(value) -> text, decode(text) -> value, and null, which stands for
 // JSON's.
 int luaopen_moonlet_json(lua_State* L);

@@ -218,7 +218,7 @@ test("links between the documents lead somewhere", function()
   local paths = { "README.md", "CONTRIBUTING.md", "docs/guide.md", "docs/porting.md",
     "docs/embedding.md", "docs/embedding-c.md", "docs/embedding/call.md", "docs/embedding/classes.md",
     "docs/embedding/files.md", "docs/embedding/native_ops.md", "docs/embedding/real_time.md",
-    "docs/programs.md", "docs/architecture.md", "docs/op-table.md",
+    "docs/programs.md", "docs/shipping.md", "docs/architecture.md", "docs/op-table.md",
     "docs/glossary.md" }
   for page in read(source .. "/docs/architecture.md"):gmatch "%]%((architecture/[^)#]+%.md)%)" do
     paths[#paths + 1] = "docs/" .. page
