@@ -2,7 +2,8 @@
 # scripts/platforms.sh: builds Moonlet on Debian for another platform, and runs its tests by an
 # emulator. Each platform is a file in scripts/platforms/, which says what it needs.
 # usage: sh scripts/platforms.sh PLATFORM [setup|build|test] [ARGUMENT...]
-#   setup   gets the platform's compiler and libraries, and sets up the folder build-PLATFORM
+#   setup   gets the platform's compiler and libraries, and sets up the folder build-PLATFORM;
+#           arguments are options of `meson setup`
 #   build   builds there what the tests need; arguments are targets to build in their place
 #   test    builds and runs the tests; arguments are those of `meson test` (default)
 set -eu

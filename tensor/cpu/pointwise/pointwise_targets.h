@@ -8,10 +8,10 @@
 #if defined(__aarch64__)
 #define MOONLET_RARE_TARGETS (15LL << 24)
 #define TOOLCHAIN_MISS_SYS_AUXV_H  // what Highway calls the lack of dispatch
-#define MOONLET_FUSED_TARGETS HWY_NEON  // these and better ones multiply and add in one step
+#define MOONLET_FUSES_PRODUCTS HWY_TARGET == HWY_NEON  // and sums, in one step
 #else
 #define MOONLET_RARE_TARGETS ((1LL << 12) | (1LL << 11) | (1LL << 7) | (1LL << 6))
-#define MOONLET_FUSED_TARGETS HWY_AVX2
+#define MOONLET_FUSES_PRODUCTS HWY_TARGET <= HWY_AVX2
 #endif
 #ifdef __SANITIZE_ADDRESS__
 #define HWY_DISABLED_TARGETS (MOONLET_RARE_TARGETS | (1LL << 8))
