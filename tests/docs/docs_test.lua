@@ -1,4 +1,4 @@
--- tests/docs/docs_test.lua: runs the samples of README.md and of docs/: guide.md, programs.md,
+-- tests/docs/docs_test.lua: runs the samples of README.md and of docs/: guide.md, programs.md, ops.md,
 -- porting.md, embedding.md and its pages: Lua, the REPL session and the C++ programs. MOONLET_SOURCE and MOONLET_BUILD
 -- name the source and build folders.
 
@@ -86,6 +86,8 @@ end
 test("the guide's samples print what they say", function() run_samples("guide.md", 8) end)
 
 test("the samples about programs print what they say", function() run_samples("programs.md", 4) end)
+
+test("the samples about ops of one's own print what they say", function() run_samples("ops.md", 3) end)
 
 test("the porting page's samples print what they say", function() run_samples("porting.md", 25) end)
 
@@ -204,6 +206,9 @@ test("the C++ programs of docs/embedding/", function()
   local classes = blocks(read(source .. "/docs/embedding/classes.md"), "cpp")
   expect.equal(#classes, 1)
   expect.equal(run_cpp(classes[1].text, "-lmoonlet"), "Synth of 8\t8\t60.0\n1 0.75\n")
+  local ops = blocks(read(source .. "/docs/embedding/native_ops.md"), "cpp")
+  expect.equal(#ops, 1)
+  expect.equal(run_cpp(ops[1].text, "-lmoonlet"), "true\t1.5\n1.4134 0.2432\n8.0\n")
   for _, page in ipairs { "files", "real_time" } do
     local found = blocks(read(("%s/docs/embedding/%s.md"):format(source, page)), "cpp")
     expect.equal(#found, 1)
@@ -214,8 +219,8 @@ end)
 test("links between the documents lead somewhere", function()
   local paths = { "README.md", "CONTRIBUTING.md", "docs/guide.md", "docs/porting.md",
     "docs/embedding.md", "docs/embedding-c.md", "docs/embedding/call.md", "docs/embedding/classes.md",
-    "docs/embedding/files.md", "docs/embedding/real_time.md",
-    "docs/programs.md", "docs/architecture.md", "docs/op-table.md",
+    "docs/embedding/files.md", "docs/embedding/native_ops.md", "docs/embedding/real_time.md",
+    "docs/programs.md", "docs/ops.md", "docs/shipping.md", "docs/architecture.md", "docs/op-table.md",
     "docs/glossary.md" }
   for page in read(source .. "/docs/architecture.md"):gmatch "%]%((architecture/[^)#]+%.md)%)" do
     paths[#paths + 1] = "docs/" .. page
