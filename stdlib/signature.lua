@@ -138,6 +138,11 @@ local function split_parameters(text)
   return out
 end
 
+--- The parts of a list of parameters.
+---@param text string
+---@return string[]
+signature.split_parameters = split_parameters
+
 local function parse_parameter(text)
   local kind, name, default = text:match "^%s*([^%s]+)%s+([%a_][%w_]*)%s*=?%s*(.-)%s*$"
   assert(kind, "signature: bad parameter " .. text)

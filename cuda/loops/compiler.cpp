@@ -14,9 +14,11 @@
 #include "cuda/loops/device_headers.h"
 #include "cuda/loops/loop_source.h"
 #include "cuda/loops/nvrtc.h"
-#include "cuda/loops/sha256.h"
 #include "cuda/runtime/device.h"
+#include "tensor/io/cache_folder.h"
+#include "tensor/io/sha256.h"
 #include "tensor/program/fusion/executor.h"
+#include "tensor/io/sha256.h"
 #include "tensor/runtime/execution.h"
 
 // Libraries of kernels are loaded by functions that the runtime has since 12.8.
@@ -59,7 +61,7 @@ std::string key_of(const std::string& source, int capability) {
     std::string all;
     for (int i = 0; i < kDeviceHeaderCount; ++i)
       all += text(kDeviceHeaders[i].name, "\n", kDeviceHeaders[i].text, "\n");
-    return to_hex(sha256(all));
+    return io::to_hex(io::sha256(all));
   }();
   return text("nvrtc ", nvrtc().version(), "\n", nvrtc().options(capability), "\n", headers, "\n",
               source);
@@ -70,7 +72,7 @@ Kernels Loaded::get(const LoopSource& source, int device) {
   const std::lock_guard lock(mutex_);
   const auto at = std::pair(source.text, capability);
   if (const auto found = kernels_.find(at); found != kernels_.end()) return found->second;
-  const std::string folder = cache_folder(), key = key_of(source.text, capability);
+  const std::string folder = io::cache_folder(), key = key_of(source.text, capability);
   const auto load = [&](const std::string& code) {
     Kernels out;
     cudaLibrary_t library = nullptr;

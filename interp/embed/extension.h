@@ -107,11 +107,11 @@ Table load_extension(Interpreter& interpreter, const ExtensionInfo& info);
 }  // namespace moonlet
 
 // Makes a library an extension of that name; a block with the name of its `Extension&` follows.
-#define MOONLET_EXTENSION(NAME, MODULE)                                                   \
-  static void moonlet_load_##NAME(::moonlet::Extension& MODULE);                          \
-  extern "C" const ::moonlet::ExtensionInfo moonlet_extension_v1;                         \
-  const ::moonlet::ExtensionInfo moonlet_extension_v1 = {::moonlet::kExtensionAbi, #NAME, \
-                                                         &moonlet_load_##NAME};           \
+#define MOONLET_EXTENSION(NAME, MODULE)                                                          \
+  static void moonlet_load_##NAME(::moonlet::Extension& MODULE);                                 \
+  extern "C" [[gnu::visibility("default")]] const ::moonlet::ExtensionInfo moonlet_extension_v1; \
+  const ::moonlet::ExtensionInfo moonlet_extension_v1 = {::moonlet::kExtensionAbi, #NAME,        \
+                                                         &moonlet_load_##NAME};                  \
   static void moonlet_load_##NAME([[maybe_unused]] ::moonlet::Extension& MODULE)
 
 #pragma GCC visibility pop

@@ -31,7 +31,7 @@ areas.list = {
       "ops_recurrent" } },
   { name = "area-gradients", title = "Gradients",
     text = "The tape, functions with a derivative of their own, transforms, mixed precision.",
-    pages = { "autograd", "autograd.functional", "autograd.profiler", "func", "amp" } },
+    pages = { "autograd", "autograd.functional", "autograd.profiler", "func", "amp", "ops" } },
   { name = "area-training", title = "Training",
     text = "Optimisers, schedules, metrics, a training loop, progress.",
     pages = { "optim", "optim.lr_scheduler", "optim.swa_utils", "ops_optim", "metrics", "train",

@@ -1,9 +1,6 @@
 -- interp/meta/runtime.lua: the ops as values, memory and CUDA devices, for editors, help() and the
 -- reference.
 
---- The ops as values: their names and descriptions.
-ml.ops = {}
-
 --- An argument or a result of an op, in what `ml.ops.info` gives.
 --- > ml.ops.info("softmax").arguments[2].name
 ---   dim

@@ -1,4 +1,4 @@
--- tests/docs/docs_test.lua: runs the samples of README.md and of docs/: guide.md, programs.md,
+-- tests/docs/docs_test.lua: runs the samples of README.md and of docs/: guide.md, programs.md, ops.md,
 -- porting.md, embedding.md and its pages: Lua, the REPL session and the C++ programs. MOONLET_SOURCE and MOONLET_BUILD
 -- name the source and build folders.
 
@@ -86,6 +86,8 @@ end
 test("the guide's samples print what they say", function() run_samples("guide.md", 8) end)
 
 test("the samples about programs print what they say", function() run_samples("programs.md", 4) end)
+
+test("the samples about ops of one's own print what they say", function() run_samples("ops.md", 3) end)
 
 test("the porting page's samples print what they say", function() run_samples("porting.md", 25) end)
 
@@ -218,7 +220,7 @@ test("links between the documents lead somewhere", function()
   local paths = { "README.md", "CONTRIBUTING.md", "docs/guide.md", "docs/porting.md",
     "docs/embedding.md", "docs/embedding-c.md", "docs/embedding/call.md", "docs/embedding/classes.md",
     "docs/embedding/files.md", "docs/embedding/native_ops.md", "docs/embedding/real_time.md",
-    "docs/programs.md", "docs/architecture.md", "docs/op-table.md",
+    "docs/programs.md", "docs/ops.md", "docs/shipping.md", "docs/architecture.md", "docs/op-table.md",
     "docs/glossary.md" }
   for page in read(source .. "/docs/architecture.md"):gmatch "%]%((architecture/[^)#]+%.md)%)" do
     paths[#paths + 1] = "docs/" .. page

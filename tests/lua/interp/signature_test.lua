@@ -23,6 +23,22 @@ test("arguments go by position, by name, or both", function()
   expect.equal(select("#", read(t, 1)), 5)
 end)
 
+test("items that were set one by one are arguments beside names, too", function()
+  for names = 1, 12 do
+    local given, parameters = { on = true }, {}
+    for i = 1, names do
+      given["a" .. i] = i
+      parameters[i] = ("int a%d=0"):format(i)
+    end
+    local many = signature(("test.many(Tensor x, int size=1, %s, bool on=false)"):format(
+      table.concat(parameters, ", ")))
+    given[1] = t
+    given[2] = 7
+    local o = many:table(given)
+    expect.equal({ o.size, o.on, o.a1 }, { 7, true, 1 })
+  end
+end)
+
 test("wrong calls are named", function()
   local cases = {
     { {}, "test.f: 'x' is missing" },
