@@ -216,11 +216,26 @@ test("the C++ programs of docs/embedding/", function()
   end
 end)
 
+test("the samples of docs/embedding/extensions.md", function()
+  if not run "command -v c++ >/dev/null" then harness.skip "there is no C++ compiler" end
+  local page = read(source .. "/docs/embedding/extensions.md")
+  local scripts, sources = blocks(page, "lua"), blocks(page, "cpp")
+  expect.equal({ #scripts, #sources }, { 1, 1 })
+  run_lua(scripts[1], "extensions.md", setmetatable({}, { __index = _G }))
+  local path = os.tmpname()
+  os.rename(path, path .. ".cpp")
+  write(path .. ".cpp", sources[1].text)
+  local m = require("moonlet").ext.load { name = "shapes", sources = path .. ".cpp" }
+  os.remove(path .. ".cpp")
+  expect.equal({ m.area(2), m.pi, m.Counter():next() }, { 12.0, 3, 1 })
+end)
+
 test("links between the documents lead somewhere", function()
   local paths = { "README.md", "CONTRIBUTING.md", "docs/guide.md", "docs/porting.md",
     "docs/embedding.md", "docs/embedding-c.md", "docs/embedding/call.md", "docs/embedding/classes.md",
     "docs/embedding/files.md", "docs/embedding/native_ops.md", "docs/embedding/real_time.md",
-    "docs/programs.md", "docs/ops.md", "docs/shipping.md", "docs/architecture.md", "docs/op-table.md",
+    "docs/embedding/extensions.md", "docs/programs.md",
+    "docs/ops.md", "docs/shipping.md", "docs/architecture.md", "docs/op-table.md",
     "docs/glossary.md" }
   for page in read(source .. "/docs/architecture.md"):gmatch "%]%((architecture/[^)#]+%.md)%)" do
     paths[#paths + 1] = "docs/" .. page
