@@ -324,7 +324,7 @@ class Interpreter {
   // Ends the run that is under way, if there is one: what the script runs fails, coroutines and
   // long ops included, whatever it catches, and the host's outermost call throws
   // ScriptInterrupted. May be called by any thread while the Interpreter exists, by no signal
-  // handler. The thread that runs the script is sent SIGURG for it; see docs/embedding.md.
+  // handler. The thread that runs the script is sent SIGURG for it; see docs/embedding/limits.md.
   void interrupt() const noexcept;
 
   // How many CPU threads the ops of its scripts may use, whatever thread runs them, and those of
