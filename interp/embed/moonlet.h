@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
 #include <limits>
 #include <memory>
 #include <stdexcept>
@@ -299,6 +300,12 @@ class Interpreter {
   // reaches, `__gc` and hooks of their own: for scripts that are not trusted, make it with one.
   RunLimits limits() const;
   void set_limits(const RunLimits& limits);
+
+  // `ml.load_string` and `ml.save_string`: what is left of a stream, of any format that `ml.load`
+  // reads, and a file of the format "safetensors", "pt", "npy", "npz" or "program" into one. They
+  // throw Error where the stream fails, ScriptError as the functions do.
+  Value load(std::istream& in);
+  void save(std::ostream& out, const std::string& format, const Value& value);
 
   // Makes `function` a global of that name, or what the path leads to.
   void register_function(const std::string& path, HostFunction function);

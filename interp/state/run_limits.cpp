@@ -10,6 +10,7 @@
 #include <iterator>
 #include <mutex>
 
+#include "interp/state/gc_steps.h"
 #include "interp/state/guard.h"
 #include "interp/state/interrupt.h"
 #include "interp/state/state.h"
@@ -49,7 +50,8 @@ bool record(StateData& data, StopCause cause) noexcept {
 
 void count(lua_State* L) {
   StateData& data = state_data(L);
-  if (data.limits.left->fetch_sub(kCountStep, std::memory_order_relaxed) >= kCountStep) return;
+  if (data.limits.left->fetch_sub(kCountStep, std::memory_order_relaxed) >= kCountStep)
+    return gc::make_step_if_asked(L);
   request_stop(data, StopCause::Instructions);
   stop_at_next_instruction(L);
 }

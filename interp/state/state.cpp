@@ -22,6 +22,7 @@
 #include "interp/state/bundled.h"
 #include "interp/state/coroutine.h"
 #include "interp/state/embedded.h"
+#include "interp/state/gc_steps.h"
 #include "interp/state/guard.h"
 #include "interp/state/libraries.h"
 #include "interp/state/lua_check.h"
@@ -268,6 +269,7 @@ void StateCloser::operator()(lua_State* L) const noexcept {
     // Finalizers run under the state of the main thread.
     data->closing = true;
     data->blocks.set_limit(INT64_MAX, nullptr, nullptr);
+    gc::end_steps(L);
     data->current = &data->main;
     const EntryScope entry(*data);
     lua_close(L);
