@@ -2,20 +2,15 @@
 // mapped file), and the counters of bytes the memory rules are built on.
 #include "tensor/core/storage.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <utility>
 
 #include "tensor/core/plain_copy.h"
+#include "tensor/core/platform/files.h"
+#include "tensor/core/platform/static_mutex.h"
 #include "tensor/io/file_system.h"
 #include "tensor/memory/budget.h"
 #include "tensor/memory/free_list.h"
@@ -40,7 +35,7 @@ struct Counters {
 };
 constinit thread_local Counters counters = {};
 constinit std::atomic<int64_t> ended[kMaxDeviceTypes] = {};
-constinit std::mutex counters_mutex;
+constinit platform::StaticMutex counters_mutex;
 constinit Counters* all_counters = nullptr;
 
 struct CountersGuard {
@@ -96,7 +91,7 @@ class MappedFile final : public Allocator {
  public:
   void* allocate(size_t, Device, void**) override { fail("a mapped file cannot be allocated"); }
   void deallocate(void* data, size_t bytes, Device, void*) noexcept override {
-    if (bytes > 0) munmap(data, bytes);
+    platform::unmap(data, bytes);
   }
 };
 
@@ -218,48 +213,12 @@ struct Releaser {
   void operator()(Storage* storage) const { storage->release(); }
 };
 
-// An open file, and errors that name it.
-struct MappableFile {
-  const std::string& path;
-  int file = -1;
-
-  ~MappableFile() {
-    if (file >= 0) close(file);
-  }
-  [[noreturn]] void refuse(const char* reason) const { fail("cannot map '", path, "': ", reason); }
-  void open_for(Mapping mapping, bool create) {
-    const int access = mapping == Mapping::Shared ? O_RDWR | (create ? O_CREAT : 0) : O_RDONLY;
-    // Without waiting, for a pipe that nobody writes to; it is refused later.
-    file = open(path.c_str(), access | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
-    check(file >= 0, "cannot open '", path, "': ", std::strerror(errno));
-  }
-  size_t size() const {
-    struct stat info;
-    if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) refuse("it is not a regular file");
-    return static_cast<size_t>(info.st_size);
-  }
-  // With blocks behind it: a write to a page that the disk has no room for would end the process.
-  void grow_to(size_t bytes) const {
-    const int problem = posix_fallocate(file, 0, static_cast<off_t>(bytes));
-    if (problem != 0) refuse(std::strerror(problem));
-  }
-  void* map(size_t bytes, Mapping mapping) const {
-    // A read-only mapping refuses writes before they reach the pages; private pages make sure that
-    // no way past that check could change the file or end the process.
-    const int flags = mapping == Mapping::Shared ? MAP_SHARED : MAP_PRIVATE | MAP_NORESERVE;
-    void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file, 0);
-    if (data == MAP_FAILED) refuse(std::strerror(errno));
-    return data;
-  }
-};
-
 }  // namespace
 
 Storage* Storage::map_file(const std::string& path, Mapping mapping, std::optional<size_t> bytes) {
   check(io::file_system_of(path) == nullptr, "cannot map '", path,
         "': it is no file of the system's");
-  MappableFile file{path};
-  file.open_for(mapping, bytes.has_value());
+  const platform::FileToMap file(path, mapping == Mapping::Shared, bytes.has_value());
   const size_t there = file.size();
   const size_t wanted = bytes.value_or(there);
   if (wanted > there) {
@@ -268,7 +227,7 @@ Storage* Storage::map_file(const std::string& path, Mapping mapping, std::option
     file.grow_to(wanted);
   }
   std::unique_ptr<Storage, Releaser> out(make(nullptr, 0, {}, &mapped_file(), nullptr));
-  if (wanted > 0) out->data_ = static_cast<char*>(file.map(wanted, mapping));
+  if (wanted > 0) out->data_ = static_cast<char*>(file.map(wanted));
   out->bytes_ = out->capacity_ = wanted;
   out->shared_ = mapping == Mapping::Shared;
   // Pages of a private mapping that nobody has written to here show what others write to the file.
