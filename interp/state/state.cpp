@@ -11,8 +11,6 @@
 #include <string_view>
 #include <utility>
 
-#include <unistd.h>
-
 #include "interp/binding/io.h"
 #include "interp/binding/program/program.h"
 #include "interp/binding/signature_reader.h"
@@ -29,6 +27,7 @@
 #include "interp/state/namespace.h"
 #include "interp/state/nearest.h"
 #include "moonlet_config.h"
+#include "tensor/core/platform/files.h"
 #include "tensor/core/warning.h"
 #include "tensor/memory/budget.h"
 #include "tensor/runtime/backend.h"
@@ -60,7 +59,7 @@ bool push_stdlib_chunk(lua_State* L, std::string_view name) {
   const std::string path = path_of(name);
   const char* folder = state_data(L).options.environment ? std::getenv("MOONLET_STDLIB") : nullptr;
   const std::string file = folder == nullptr || *folder == '\0' ? "" : folder + ("/" + path);
-  if (!file.empty() && access(file.c_str(), R_OK) == 0) {
+  if (!file.empty() && platform::is_readable(file)) {
     if (luaL_loadfilex(L, file.c_str(), "t") != LUA_OK) lua_error(L);
   } else if (const EmbeddedChunk* chunk = find_embedded(path)) {
     std::string unpacked;
