@@ -2,7 +2,8 @@
 -- last from one to the next, and end with the text.
 --
 -- A comment at the end of an example tells what its result depends on: `-- varies` is not compared,
--- `-- needs cuda` and `-- needs onnx` run only where there is a device, or the library.
+-- `-- needs cuda`, `-- needs kernels` and `-- needs onnx` run only where there is a device, what
+-- compiles kernels for it, or the library.
 
 local ml = require "moonlet"
 local show = require "moonlet.repl.show"
@@ -11,6 +12,10 @@ local run_examples = {}
 
 local needs = {
   cuda = function() return ml.cuda.is_available() end,
+  kernels = function()
+    local source = 'extern "C" __global__ void probe(int* x) { x[0] = 1; }'
+    return ml.cuda.is_available() and (pcall(function() ml.cuda.kernel(source, "probe"):compile() end))
+  end,
   onnx = function() return not require("moonlet.onnx_codec").unavailable() end,
 }
 
