@@ -438,6 +438,11 @@ std::vector<const OpInfo*> defined_ops(lua_State* L) {
   return out;
 }
 
+bool is_defined_op(lua_State* L, int index) {
+  const lua_CFunction f = lua_tocfunction(L, index);
+  return f == op_guard<l_call> || f == op_guard<l_change>;
+}
+
 void register_defined_ops(lua_State* L) {
   // The last two as captures know them.
   static const luaL_Reg kModule[] = {{"_define_op", guard<l_define>},
