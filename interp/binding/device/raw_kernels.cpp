@@ -85,11 +85,22 @@ Parameter read_parameter(lua_State* L) {
   return out;
 }
 
+// A kernel is native code, which reads and writes what memory it likes: only scripts that may load
+// such code have it.
+void check_native_code(lua_State* L) {
+  const Libraries& given = state_data(L).options.libraries;
+  const char* missing = !given.os ? "os" : !given.io ? "io" : !given.package ? "package" : nullptr;
+  check(missing == nullptr, name(module_type(L)),
+        ".kernel: this interpreter may not compile and load native code, as it has no library ",
+        missing != nullptr ? missing : "");
+}
+
 // source, name, options, parameters -> kernel
 int l_new(lua_State* L) {
+  check_native_code(L);
   size_t length = 0;
   const char* const text = luaL_checklstring(L, 1, &length);
-  const char* const name = luaL_checkstring(L, 2);
+  const char* const called = luaL_checkstring(L, 2);
   luaL_checktype(L, 3, LUA_TTABLE);
   luaL_checktype(L, 4, LUA_TTABLE);
   lua_settop(L, 4);
@@ -102,7 +113,7 @@ int l_new(lua_State* L) {
   }
   lua_setmetatable(L, -2);
   cell->source.text.assign(text, length);
-  cell->source.name = name;
+  cell->source.name = called;
   for (lua_Integer i = 1; lua_rawgeti(L, 3, i) == LUA_TSTRING; ++i) {
     cell->source.options.emplace_back(lua_tostring(L, -1));
     lua_pop(L, 1);

@@ -127,9 +127,8 @@ test("a jvp of the script's own is asked", function()
     grad = { x = "g * x ^ 2 * 3" },
     jvp = function(ctx, t)
       asked = asked + 1
-      return t * ctx.saved_for_forward[1] ^ 2 * 3
+      return t * ctx.saved_for_forward[1] ^ 2 * 3 + ctx.saved_for_forward[2] * 0
     end,
-    setup_context = nil,
   }
   local g = cube {
     setup_context = function(ctx, inputs)
@@ -143,10 +142,11 @@ test("a jvp of the script's own is asked", function()
     end,
   }
   local x = ml.tensor({ 2.0 }, { dtype = ml.float64 })
-  local _, tangent = ml.func.jvp(g, { x }, { ml.ones_like(x) })
-  expect.equal(asked, 1)
-  expect.equal(tangent:item(), 12)
-  expect.truthy(f ~= nil)
+  for i, each in ipairs { f, g } do
+    local _, tangent = ml.func.jvp(each, { x }, { ml.ones_like(x) })
+    expect.equal(asked, i)
+    expect.equal(tangent:item(), 12)
+  end
 end)
 
 test("vmap runs the body on batches, or the rule", function()
@@ -304,6 +304,57 @@ test("programs hold the ops of the body", function()
   local program = ml.export(f, { ml.randn(3) })
   local x = ml.randn(3)
   equal(program(x), f(x))
+end)
+
+test("changes in place have tangents, and are captured", function()
+  local f, name = define("(Tensor x) -> Tensor", { inplace = true, out = true,
+    forward = function(x) return x:sin() * 2 end })
+  local change = ml[name .. "_"]
+  local x, t = doubles(3), doubles(3)
+  local function changed(v)
+    local y = v * 1
+    change(y)
+    return y
+  end
+  local want, along = ml.func.jvp(f, { x }, { t })
+  local got, tangent = ml.func.jvp(changed, { x }, { t })
+  equal(got, want)
+  close(tangent, along)
+  expect.error(function()
+    ml.func.jvp(function(v) return f(v, { out = ml.empty(3, { dtype = ml.float64 }) }) end, { x }, { t })
+  end, name .. ": out= cannot be used with forward%-mode tangents")
+  equal(vmap(changed)(ml.stack { x, t }), f(ml.stack { x, t }))
+  expect.error(function() vmap(function(v) return f(v, { out = ml.empty(3) }) end)(ml.stack { x, t }) end,
+    "out= cannot be used inside vmap")
+  local fast = ml.compile(changed)
+  for _ = 1, 4 do equal(fast(x), f(x)) end
+  expect.truthy(fast:explain():find "ops in", fast:explain())
+  local given = ml.compile(function(v)
+    local out = ml.empty(3, { dtype = ml.float64 })
+    f(v, { out = out })
+    return out + 1
+  end)
+  for _ = 1, 4 do equal(given(x), f(x) + 1) end
+end)
+
+test("workers define ops of their own", function()
+  local name = fresh ""
+  ml.ops.define { name .. "(Tensor x) -> Tensor", forward = function(x) return x * 2 end }
+  local loader = ml.data.DataLoader(ml.data.TensorDataset(ml.ones(4)), { batch_size = 2, num_workers = 1,
+    collate_fn = function(batch)
+      local own = require "moonlet"
+      if not rawget(own, name) then
+        own.ops.define { name .. "(Tensor x) -> Tensor", forward = function(x) return x * 10 end }
+      end
+      return own[name](batch[1][1])
+    end })
+  local count_of = 0
+  for batch in loader:iter() do
+    count_of = count_of + 1
+    equal(batch, ml.tensor(10.0))
+  end
+  expect.equal(count_of, 2)
+  equal(ml[name](ml.ones(1)), ml.tensor { 2.0 })
 end)
 
 test("checkpoints run the body again", function()
