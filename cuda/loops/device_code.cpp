@@ -5,8 +5,9 @@
 #include "cuda/loops/cache.h"
 #include "cuda/loops/device_headers.h"
 #include "cuda/loops/nvrtc.h"
-#include "cuda/loops/sha256.h"
 #include "cuda/runtime/device.h"
+#include "tensor/io/cache_folder.h"
+#include "tensor/io/sha256.h"
 
 namespace moonlet::cuda::loops {
 
@@ -18,7 +19,7 @@ std::string key_of(const std::string& source, int capability, const std::string&
     std::string all;
     for (int i = 0; i < kDeviceHeaderCount; ++i)
       all += text(kDeviceHeaders[i].name, "\n", kDeviceHeaders[i].text, "\n");
-    return to_hex(sha256(all));
+    return io::to_hex(io::sha256(all));
   }();
   return text("nvrtc ", nvrtc().version(), "\n", nvrtc().options(capability), "\n", more,
               more.empty() ? "" : "\n", headers, "\n", source);
@@ -35,7 +36,7 @@ int capability_of(int device, const char* op) {
 
 void load_code(const std::string& source, int capability, const std::string& more, const char* op,
                const std::function<bool(const std::string& code)>& load) {
-  const std::string folder = cache_folder(), key = key_of(source, capability, more);
+  const std::string folder = io::cache_folder(), key = key_of(source, capability, more);
   if (const auto cached = read_cached(folder, key); cached && load(*cached)) return;
   const std::string code = nvrtc().compile(source, capability, more);
   check(load(code), op, ": the device does not take the code that NVRTC made");

@@ -1,6 +1,7 @@
 // interp/binding/op_tables.cpp: ops as tables: `ml.ops.list()`, `ml.ops.info(name)`, and what a
 // handler of `ml.override` gets.
 #include "interp/binding/defined_ops.h"
+#include "interp/binding/native_ops.h"
 #include "interp/binding/op_values.h"
 #include "interp/state/nearest.h"
 
@@ -144,6 +145,7 @@ void push_new_op(lua_State* L, const OpInfo& op) {
   lua_setfield(L, -2, "results");
   push_named(L, arguments);
   lua_setfield(L, -2, "_named");
+  set_declared(L, op);
 }
 
 int l_list(lua_State* L) {
@@ -197,6 +199,7 @@ void register_op_tables(lua_State* L) {
   static const luaL_Reg kOps[] = {
       {"list", guard<l_list>}, {"info", guard<l_info>}, {nullptr, nullptr}};
   luaL_newlib(L, kOps);
+  register_declared_ops(L);
   lua_setfield(L, -3, "_ops");
 }
 

@@ -10,6 +10,7 @@
 
 #include <unistd.h>
 
+#include "interp/cli/own_bundle.h"
 #include "interp/cli/repl.h"
 #include "interp/cli/report.h"
 #include "interp/state/chunks.h"
@@ -25,6 +26,7 @@ constexpr const char* kProgram = "moonlet";
 constexpr const char* kUsage =
     "usage: moonlet [options] [script [args]]\n"
     "       moonlet doc [NAME | --search WORD]\n"
+    "       moonlet bundle script [files] -o app   (see moonlet bundle --help)\n"
     "  -e stat        execute string 'stat'\n"
     "  -i             enter interactive mode after executing 'script'\n"
     "  -l mod         require library 'mod' into global 'mod'\n"
@@ -186,6 +188,15 @@ bool run_script(lua_State* L, const Arguments& arguments, int argc, char** argv)
   return run_chunk(L, LUA_OK, count);
 }
 
+// The script of this executable's bundle, with all arguments.
+bool run_bundle(lua_State* L, int argc, char** argv) {
+  const int status = load_file(L, io::own_bundle()->main()->name.c_str());
+  if (status != LUA_OK) return succeeded(L, status);
+  luaL_checkstack(L, argc + 2, "too many arguments to script");
+  for (int i = 1; i < argc; ++i) lua_pushstring(L, argv[i]);
+  return run_chunk(L, LUA_OK, argc - 1);
+}
+
 // Global `arg`: the script at 0, its arguments above, the executable and its options below.
 void set_arg(lua_State* L, int argc, char** argv, int script) {
   const int zero = script < argc ? script : 0;
@@ -213,11 +224,11 @@ void wrap_exit(lua_State* L) {
   lua_pop(L, 1);
 }
 
-// `moonlet doc ...`: the words behind `doc` go to help's command, which says whether it found
-// anything. A script of that name is `./doc`.
-bool run_doc(lua_State* L, int argc, char** argv) {
+// `moonlet doc ...`: the words behind `doc` go to the command of a module, which says whether it
+// succeeded. A script of that name is `./doc`.
+bool run_command(lua_State* L, const char* module, int argc, char** argv) {
   lua_getglobal(L, "require");
-  lua_pushliteral(L, "moonlet.help");
+  lua_pushstring(L, module);
   if (!succeeded(L, call_interruptible(L, 1, 1))) return false;
   lua_getfield(L, -1, "command");
   lua_createtable(L, argc, 0);
@@ -229,7 +240,12 @@ bool run_doc(lua_State* L, int argc, char** argv) {
   return lua_toboolean(L, -1) != 0;
 }
 
-bool wants_doc(int argc, char** argv) { return argc > 1 && std::strcmp(argv[1], "doc") == 0; }
+// The module of the command that the first word names; null where it names none.
+const char* command_module(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "doc") == 0) return "moonlet.help";
+  if (argc > 1 && std::strcmp(argv[1], "bundle") == 0) return "moonlet.bundle";
+  return nullptr;
+}
 
 struct Invocation {
   const Arguments& arguments;
@@ -242,7 +258,7 @@ struct Invocation {
 bool wants_prompt(const Arguments& arguments, int argc, char** argv) {
   if (arguments.interactive) return true;
   return arguments.script >= argc && !arguments.executes && !arguments.version &&
-         !wants_doc(argc, argv) && ::isatty(STDIN_FILENO) != 0;
+         command_module(argc, argv) == nullptr && ::isatty(STDIN_FILENO) != 0;
 }
 
 bool run_arguments(lua_State* L, const Arguments& arguments, int argc, char** argv) {
@@ -268,9 +284,14 @@ int protected_main(lua_State* L) {
   lua_settop(L, 0);
   if (arguments.version) print_version();
   wrap_exit(L);
-  set_arg(L, argc, argv, arguments.script);
-  invocation.succeeded =
-      wants_doc(argc, argv) ? run_doc(L, argc, argv) : run_arguments(L, arguments, argc, argv);
+  set_arg(L, argc, argv, io::own_bundle() != nullptr ? 0 : arguments.script);
+  const char* const command = command_module(argc, argv);
+  if (io::own_bundle() != nullptr)
+    invocation.succeeded = run_bundle(L, argc, argv);
+  else if (command != nullptr)
+    invocation.succeeded = run_command(L, command, argc, argv);
+  else
+    invocation.succeeded = run_arguments(L, arguments, argc, argv);
   return 0;
 }
 
@@ -285,15 +306,18 @@ int refuse(const Arguments& arguments) {
 
 int run_cli(int argc, char** argv) {
   try {
-    const Arguments arguments = parse(argc, argv);
+    const bool bundled = has_own_bundle();
+    if (bundled) io::set_own_bundle(open_own_bundle(text("'", argc > 0 ? argv[0] : "", "'")));
+    const Arguments arguments = bundled ? Arguments() : parse(argc, argv);
     if (arguments.bad != nullptr) return refuse(arguments);
     if (arguments.help) {
       std::fputs(kUsage, stdout);
       return EXIT_SUCCESS;
     }
-    if (wants_prompt(arguments, argc, argv)) keep_prompt_alive();
+    if (!bundled && wants_prompt(arguments, argc, argv)) keep_prompt_alive();
     InterpreterOptions options;
-    options.environment = !arguments.ignore_environment;
+    // A bundle does the same wherever it runs.
+    options.environment = !bundled && !arguments.ignore_environment;
     options.bytecode = arguments.bytecode;
     const StatePtr state = new_state(std::move(options));
     const EntryScope entry(state_data(state.get()));

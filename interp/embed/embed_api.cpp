@@ -174,9 +174,10 @@ void Interpreter::register_function(const std::string& path, HostFunction functi
 Value Table::get(const Value& key) const {
   Session& session = reference_->open();
   Value result;
+  if (session.get_unprotected(*reference_, key, result)) return result;
   session.protect([&](lua_State* L) {
     session.push(L, *this);
-    session.push(L, key);
+    session.push_key(L, key);
     lua_gettable(L, -2);
     result = session.take(L, -1);
   });
@@ -187,7 +188,7 @@ void Table::set(const Value& key, const Value& value) const {
   Session& session = reference_->open();
   session.protect([&](lua_State* L) {
     session.push(L, *this);
-    session.push(L, key);
+    session.push_key(L, key);
     session.push(L, value);
     lua_settable(L, -3);
   });

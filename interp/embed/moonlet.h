@@ -350,6 +350,7 @@ class Interpreter {
   struct Closer {
     void operator()(detail::Session* session) const noexcept;
   };
+  explicit Interpreter(detail::Session* session) : session_(session) {}
   detail::Session& session() const;
 
   std::unique_ptr<detail::Session, Closer> session_;

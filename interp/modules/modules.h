@@ -3,6 +3,10 @@
 
 #include "lua.hpp"
 
+// Module moonlet.bundles: scripts and files behind an executable: write(path, executable, inputs),
+// list(path), read(path, name), check(path).
+int luaopen_moonlet_bundles(lua_State* L);
+
 // Module moonlet.json: encode(value) -> text, decode(text) -> value, and null, which stands for
 // JSON's.
 int luaopen_moonlet_json(lua_State* L);
@@ -10,6 +14,9 @@ int luaopen_moonlet_json(lua_State* L);
 // Module moonlet.numbers: format, tostring and tonumber as Lua's, without regard to the locale; and
 // wrap(f), which gives a function that runs f so. The functions cannot yield.
 int luaopen_moonlet_numbers(lua_State* L);
+
+// Module moonlet.extension_tools: programs, locks, files and libraries for stdlib/ext/.
+int luaopen_moonlet_extension_tools(lua_State* L);
 
 // Module moonlet.onnx_codec: the bytes of ONNX models from tables: encode(table, checked = true) ->
 // bytes; check(bytes); unavailable() -> nil, or why.

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,9 +16,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "interp/state/bundled.h"
 #include "interp/state/entry.h"
 #include "interp/state/guard.h"
 #include "interp/state/state.h"
+#include "tensor/io/bundle.h"
 #include "tensor/io/files.h"
 
 namespace moonlet {
@@ -113,11 +116,34 @@ int l_read_file(lua_State* L) {
   return 1;
 }
 
+// What a folder of the bundle has, as `list` names it; nothing where it has no such folder.
+std::set<std::string> names_in(const io::Bundle& bundle, const std::string& folder) {
+  std::string prefix = folder;
+  while (prefix.starts_with("./")) prefix.erase(0, 2);
+  while (prefix.ends_with('/')) prefix.pop_back();
+  if (prefix == ".") prefix.clear();
+  if (!prefix.empty()) prefix += '/';
+  std::set<std::string> out;
+  for (size_t i = 1; i < bundle.entries().size(); ++i) {
+    const std::string& name = bundle.entries()[i].name;
+    if (!name.starts_with(prefix)) continue;
+    const size_t end = name.find('/', prefix.size());
+    const size_t count = end == name.npos ? end : end + 1 - prefix.size();
+    out.insert(name.substr(prefix.size(), count));
+  }
+  return out;
+}
+
 // exists(path) -> "file", "directory", "other" or false
 int l_exists(lua_State* L) {
   struct stat info;
   const std::string path = check_path(L, "exists");
-  if (::stat(path.c_str(), &info) != 0) {
+  const std::shared_ptr<const io::Bundle> bundle = bundle_of(state_data(L));
+  if (bundle != nullptr && bundle->find(path) != nullptr) {
+    lua_pushliteral(L, "file");
+  } else if (bundle != nullptr && !names_in(*bundle, path).empty()) {
+    lua_pushliteral(L, "directory");
+  } else if (::stat(path.c_str(), &info) != 0) {
     lua_pushboolean(L, 0);
   } else if (S_ISREG(info.st_mode)) {
     lua_pushliteral(L, "file");
@@ -135,6 +161,14 @@ int l_list(lua_State* L) {
   const std::string path = check_path(L, "list");
   lua_newtable(L);
   lua_Integer count = 0;
+  if (const std::shared_ptr<const io::Bundle> bundle = bundle_of(state_data(L))) {
+    const std::set<std::string> names = names_in(*bundle, path);
+    for (const std::string& name : names) {
+      lua_pushlstring(L, name.data(), name.size());
+      lua_rawseti(L, -2, ++count);
+    }
+    if (count > 0) return 1;
+  }
   for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
     std::error_code ignored;
     std::string name = at->path().filename().string();
@@ -164,6 +198,12 @@ int l_getenv(lua_State* L) {
   return 1;
 }
 
+// executable() -> the path of the executable of this process
+int l_executable(lua_State* L) {
+  lua_pushstring(L, own_executable().c_str());
+  return 1;
+}
+
 int l_pid(lua_State* L) {
   lua_pushinteger(L, ::getpid());
   return 1;
@@ -179,6 +219,7 @@ constexpr luaL_Reg kFunctions[] = {
     {"list", guard<l_list>},
     {"make_folder", guard<l_make_folder>},
     {"getenv", guard<l_getenv>},
+    {"executable", guard<l_executable>},
     {"pid", guard<l_pid>},
     {nullptr, nullptr},
 };

@@ -6,9 +6,11 @@
 #include <filesystem>
 #include <string>
 
+#include "interp/state/bundled.h"
 #include "interp/state/guard.h"
 #include "interp/state/interrupt.h"
 #include "interp/state/state.h"
+#include "tensor/io/file_system.h"
 #include "tensor/io/files.h"
 #include "tensor/runtime/stack.h"
 
@@ -24,8 +26,15 @@ void explain(lua_State* L) {
   lua_concat(L, 2);
 }
 
-// Calls the library's function with the mode at `index` (if any) taken down to text.
+// Calls the library's function with the mode at `index` (if any) taken down to text, unless the
+// state takes compiled chunks.
 int call_with_text_mode(lua_State* L, int index) {
+  if (state_data(L).options.bytecode) {
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    lua_call(L, lua_gettop(L) - 1, LUA_MULTRET);
+    return lua_gettop(L);
+  }
   const std::string given = luaL_optstring(L, index, "bt");
   if (lua_gettop(L) < index) lua_settop(L, index);
   lua_pushstring(L, given.find('t') != given.npos ? "t" : "");
@@ -136,9 +145,19 @@ int load_given_file(lua_State* L) {
   return 2;
 }
 
+// Whether the file of this path, or of none, is of the host or the bundle. Those of the system are
+// not for scripts without the library io.
+bool is_given(lua_State* L, const char* path) {
+  const StateData& data = state_data(L);
+  if (data.files == nullptr) return false;
+  if (path == nullptr ? data.options.files.size != nullptr : data.files->covers(path)) return true;
+  if (!data.options.libraries.io)
+    fail("this interpreter has no access to files: '", path != nullptr ? path : "stdin", "'");
+  return false;
+}
+
 int load_text_file(lua_State* L) {
-  luaL_optstring(L, 1, nullptr);
-  if (state_data(L).files) return load_given_file(L);
+  if (is_given(L, luaL_optstring(L, 1, nullptr))) return load_given_file(L);
   return call_with_text_mode(L, 2);
 }
 
@@ -147,33 +166,45 @@ int results_of_file(lua_State* L, int, lua_KContext) { return lua_gettop(L) - 1;
 int do_text_file(lua_State* L) {
   const char* path = luaL_optstring(L, 1, nullptr);
   lua_settop(L, 1);
+  is_given(L, path);
   if (load_file(L, path) != LUA_OK) return lua_error(L);
   lua_callk(L, 0, LUA_MULTRET, 0, results_of_file);
   return results_of_file(L, 0, 0);
 }
 
-// package.searchpath among the host's files. The path lies on top; leaves its results in its stead
-// and in that of the function and the name below it.
-void find_given(lua_State* L, const char* name) {
+// package.searchpath among the files of the bundle and the host. The path lies on top; leaves its
+// results in its stead and in that of the function and the name below it. Where there is no such
+// file and no host, nothing is changed, and false is returned.
+bool find_given(lua_State* L, const char* name) {
+  const StateData& data = state_data(L);
+  if (const io::BundleEntry* entry = find_bundled_module(data, name)) {
+    lua_pop(L, 3);
+    lua_pushlstring(L, entry->name.data(), entry->name.size());
+    lua_pushnil(L);
+    return true;
+  }
   const std::string path = lua_tostring(L, -1);
   std::string file_name = name, tried;
   std::replace(file_name.begin(), file_name.end(), '.', '/');
-  lua_pop(L, 3);
   for (size_t from = 0; from < path.size();) {
     const size_t end = std::min(path.find(';', from), path.size());
     std::string file = path.substr(from, end - from);
     from = end + 1;
     for (size_t at = 0; (at = file.find('?', at)) != file.npos; at += file_name.size())
       file.replace(at, 1, file_name);
-    if (state_data(L).files->size(file)) {
+    if (data.files->size(file)) {
+      lua_pop(L, 3);
       lua_pushlstring(L, file.data(), file.size());
       lua_pushnil(L);
-      return;
+      return true;
     }
     tried += "\n\tno file '" + file + "'";
   }
+  if (!data.options.files.size) return false;
+  lua_pop(L, 3);
   lua_pushnil(L);
   lua_pushlstring(L, tried.data(), tried.size());
+  return true;
 }
 
 // The searcher of Lua files. Upvalue: the package table.
@@ -184,10 +215,7 @@ int search_text_file(lua_State* L) {
   lua_pushvalue(L, 1);
   if (lua_getfield(L, lua_upvalueindex(1), "path") != LUA_TSTRING)
     return luaL_error(L, "'package.path' must be a string");
-  if (state_data(L).files)
-    find_given(L, name);
-  else
-    lua_call(L, 2, 2);
+  if (!state_data(L).files || !find_given(L, name)) lua_call(L, 2, 2);
   if (lua_isnil(L, 2)) return 1;  // the message, which names the files that were tried
   lua_pop(L, 1);
   const char* file = lua_tostring(L, 2);
@@ -223,14 +251,15 @@ int load_whole_file(lua_State* L, const char* path) {
   std::string_view code = text;
   if (code.starts_with("\xEF\xBB\xBF")) code.remove_prefix(3);
   if (code.starts_with('#')) code.remove_prefix(std::min(code.find('\n'), code.size()));
-  return load_string(L, code, (std::string("@") + path).c_str(), chunk_mode(L));
+  const char* const mode = is_own_script(state_data(L), path) ? "bt" : chunk_mode(L);
+  return load_string(L, code, (std::string("@") + path).c_str(), mode);
 }
 }  // namespace
 
 int load_file(lua_State* L, const char* path) {
   std::error_code ignored;
   const bool in_pieces =
-      path != nullptr && (state_data(L).files != nullptr ||
+      path != nullptr && (io::file_system_of(path) != nullptr ||
                           (stack_is_small() && std::filesystem::is_regular_file(path, ignored)));
   const int status = in_pieces ? load_whole_file(L, path) : luaL_loadfilex(L, path, chunk_mode(L));
   if (status != LUA_OK) explain(L);
@@ -244,7 +273,6 @@ int load_string(lua_State* L, std::string_view code, const char* name, const cha
 
 void restrict_chunks(lua_State* L) {
   lua_register(L, "load", l_load);
-  if (state_data(L).options.bytecode && !state_data(L).files) return;
   wrap(L, "loadfile", guard<load_text_file>);
   wrap(L, "dofile", guard<do_text_file>);
   lua_getglobal(L, LUA_LOADLIBNAME);

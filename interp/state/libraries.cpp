@@ -7,6 +7,7 @@
 
 #include "interp/library/poll.h"
 #include "interp/state/blame.h"
+#include "interp/state/bundled.h"
 #include "interp/state/chunks.h"
 #include "interp/state/guard.h"
 #include "interp/state/interrupt.h"
@@ -301,6 +302,7 @@ void open_libraries(lua_State* L) {
   change_basics(L, state_data(L).limits.strict);
   change_os(L);
   redirect_output(L);
+  open_bundled_files(L);
 }
 
 void restrict_libraries(lua_State* L) {

@@ -16,12 +16,13 @@
 #include "interp/binding/io.h"
 #include "interp/binding/program/program.h"
 #include "interp/binding/signature_reader.h"
+#include "interp/embed/own_session.h"
 #include "interp/modules/modules.h"
 #include "interp/state/blame.h"
+#include "interp/state/bundled.h"
 #include "interp/state/coroutine.h"
 #include "interp/state/embedded.h"
 #include "interp/state/guard.h"
-#include "interp/state/host_file_system.h"
 #include "interp/state/libraries.h"
 #include "interp/state/lua_check.h"
 #include "interp/state/namespace.h"
@@ -197,6 +198,8 @@ void install_modules(lua_State* L) {
   protect_libraries(L);
   track_coroutines(L);
   catch_in_pcall(L);
+  preload(L, "moonlet.bundles", luaopen_moonlet_bundles);
+  preload(L, "moonlet.extension_tools", luaopen_moonlet_extension_tools);
   preload(L, "moonlet.io", luaopen_moonlet_io);
   preload(L, "moonlet.json", luaopen_moonlet_json);
   preload(L, "moonlet.namespace", luaopen_moonlet_namespace);
@@ -228,14 +231,11 @@ bool has_limits(const InterpreterOptions& options) {
 
 StateData::StateData(InterpreterOptions given, StateData* owner)
     : options(std::move(given)),
+      files(files_before(owner != nullptr ? bundle_of(*owner) : io::own_bundle(),
+                         files_of_host(options.files))),
       first_seed(owner != nullptr ? owner->first_seed : next_seed()),
       generator(first_seed),
       threads(first_threads(options, owner)) {
-  const HostFiles& given_files = options.files;
-  check((given_files.size == nullptr) == (given_files.read == nullptr) &&
-            (given_files.size != nullptr || given_files.write == nullptr),
-        "Interpreter: the option files needs both 'size' and 'read'");
-  if (given_files.size) files = std::make_unique<HostFileSystem>(given_files);
   binding.first_seed = first_seed;
   main.execution.generator = &generator;
   main.execution.stop = &stop;
@@ -254,6 +254,8 @@ StateData::StateData(InterpreterOptions given, StateData* owner)
 }
 
 StateData::~StateData() {
+  const auto end_session = detail::end_own_session.load();
+  if (session != nullptr && end_session != nullptr) end_session(session);
   for_each_opened_backend([this](Backend& backend, DeviceType) {
     if (DeferredErrors* errors = backend.deferred_errors()) errors->interpreter_closed(&stop);
   });

@@ -3,6 +3,7 @@
 
 local defined = require "moonlet.ops.defined"
 local ml = require "moonlet"
+local declared = require "moonlet.help.declared"
 local nearest = require "moonlet.nearest"
 local reference = require "moonlet.reference"
 local synonyms = require "moonlet.help.synonyms"
@@ -86,6 +87,7 @@ end
 function index.find(wanted)
   local name = normal(wanted)
   local exact = index.by_name[name] or find_op(name) or find_inherited(name) or find_ending(name)
+    or declared.find(name)
   local others = {}
   for _, entry in ipairs(by_last[name] or {}) do
     if not exact then
@@ -244,6 +246,7 @@ function index.name_of(value)
       if entry.inplace and rawequal(ml._methods[name .. "_"], value) then return name end
     end
   end
+  return declared.name_of(value)
 end
 
 --- The entries whose owner is a class or a module, in the order of the reference.

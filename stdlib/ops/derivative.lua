@@ -67,8 +67,8 @@ end
 local OPERATORS = { ["and"] = true, ["or"] = true, ["not"] = true, ["nil"] = true, ["true"] = true,
   ["false"] = true }
 
--- The names of the results in expressions: of one without a name "y", or "result" beside an argument
--- of that name.
+-- The names of the results in expressions: of one without a name "y", or "result" beside an
+-- argument of that name.
 local function result_names(op)
   local names, plain = {}, "y"
   for _, argument in ipairs(op.arguments) do
@@ -92,8 +92,8 @@ local function compile_rule(op, name, text)
   local scope = scope_of(op)
   for each in pairs(names_in(text)) do
     if not scope[each] and not OPERATORS[each] and not rawget(ml, each) then
-      fail("ops.define: %s: the gradient of '%s' names '%s', which is no argument, no result, no "
-        .. "gradient and no op", op.name, name, each)
+      fail("ops.define: %s: the gradient of '%s' names '%s', which is no argument, no result, "
+        .. "no gradient and no op", op.name, name, each)
     end
   end
   local chunk, message = load("return function(_ENV) return " .. text .. "\nend",

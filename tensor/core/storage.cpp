@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "tensor/core/plain_copy.h"
-#include "tensor/io/file_system.h"
+#include "tensor/io/bundle.h"
 #include "tensor/memory/budget.h"
 #include "tensor/memory/free_list.h"
 #include "tensor/memory/live_bound.h"
@@ -222,6 +222,7 @@ struct Releaser {
 struct MappableFile {
   const std::string& path;
   int file = -1;
+  std::optional<io::FilePart> part{};  // where the bytes lie in a file of another name
 
   ~MappableFile() {
     if (file >= 0) close(file);
@@ -234,6 +235,7 @@ struct MappableFile {
     check(file >= 0, "cannot open '", path, "': ", std::strerror(errno));
   }
   size_t size() const {
+    if (part) return static_cast<size_t>(part->bytes);
     struct stat info;
     if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) refuse("it is not a regular file");
     return static_cast<size_t>(info.st_size);
@@ -247,7 +249,9 @@ struct MappableFile {
     // A read-only mapping refuses writes before they reach the pages; private pages make sure that
     // no way past that check could change the file or end the process.
     const int flags = mapping == Mapping::Shared ? MAP_SHARED : MAP_PRIVATE | MAP_NORESERVE;
-    void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file, 0);
+    void* data = part ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, part->descriptor,
+                             static_cast<off_t>(part->at))
+                      : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file, 0);
     if (data == MAP_FAILED) refuse(std::strerror(errno));
     return data;
   }
@@ -256,10 +260,15 @@ struct MappableFile {
 }  // namespace
 
 Storage* Storage::map_file(const std::string& path, Mapping mapping, std::optional<size_t> bytes) {
-  check(io::file_system_of(path) == nullptr, "cannot map '", path,
-        "': it is no file of the system's");
   MappableFile file{path};
-  file.open_for(mapping, bytes.has_value());
+  if (io::file_system_of(path) != nullptr) {
+    file.part = io::mappable_part(path);
+    check(file.part.has_value(), "cannot map '", path, "': it is no file of the system's");
+    check(mapping != Mapping::Shared, "cannot map '", path,
+          "' to write into it: it is in a bundle, which is only read");
+  } else {
+    file.open_for(mapping, bytes.has_value());
+  }
   const size_t there = file.size();
   const size_t wanted = bytes.value_or(there);
   if (wanted > there) {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "tensor/io/bundle.h"
 #include "tensor/io/bytes.h"
 #include "tensor/io/files.h"
 #include "tensor/io/read_budget.h"
@@ -103,7 +104,8 @@ SafetensorsHeader read_header(const Source& file, int64_t& data_begin, ReadBudge
 }
 
 std::unique_ptr<const Source> open(const std::string& path, LoadOptions options, const char* op) {
-  if (options.mmap) return std::make_unique<MappedSource>(path, op);
+  // What never changes needs no copy.
+  if (options.mmap || mappable_part(path)) return std::make_unique<MappedSource>(path, op);
   return std::make_unique<ReadSource>(path, op);
 }
 

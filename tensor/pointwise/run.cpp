@@ -5,6 +5,7 @@
 #include "tensor/core/memory_overlap.h"
 #include "tensor/core/warning.h"
 #include "tensor/pointwise/dtypes.h"
+#include "tensor/pointwise/run_by.h"
 #include "tensor/raw_compare.h"
 #include "tensor/runtime/execution.h"
 
@@ -270,6 +271,21 @@ Tensor run_pointwise(const PointwiseOp& op, std::initializer_list<const Operand*
   Tensor out = plain ? empty_plain(in.first->sizes(), options, op.name)
                      : allocate_following(op, in, options);
   launch(op, in, computed, params, out);
+  return out;
+}
+
+Tensor run_pointwise_by(const PointwiseOp& op, std::span<const Operand* const> operands,
+                        Params params,
+                        const std::function<void(const PointwisePlan& plan)>& kernel) {
+  Inputs in;
+  for (const Operand* x : operands) in.add(x);
+  check_inputs(op, in);
+  const DType computed = computation_dtype(op, in, params);
+  Tensor out = allocate_following(op, in, {result_dtype(op, computed), in.first->device()});
+  if (out.numel() == 0) return out;
+  PointwisePlan plan;
+  fill_plan(plan, op, in, computed, params, out);
+  kernel(plan);
   return out;
 }
 

@@ -214,6 +214,9 @@ test("the C++ programs of docs/embedding/", function()
   local classes = blocks(read(source .. "/docs/embedding/classes.md"), "cpp")
   expect.equal(#classes, 1)
   expect.equal(run_cpp(classes[1].text, "-lmoonlet"), "Synth of 8\t8\t60.0\n1 0.75\n")
+  local ops = blocks(read(source .. "/docs/embedding/native_ops.md"), "cpp")
+  expect.equal(#ops, 1)
+  expect.equal(run_cpp(ops[1].text, "-lmoonlet"), "true\t1.5\n1.4134 0.2432\n8.0\n")
   for _, page in ipairs { "files", "real_time" } do
     local found = blocks(read(("%s/docs/embedding/%s.md"):format(source, page)), "cpp")
     expect.equal(#found, 1)
@@ -224,8 +227,8 @@ end)
 test("links between the documents lead somewhere", function()
   local paths = { "README.md", "CONTRIBUTING.md", "docs/guide.md", "docs/porting.md",
     "docs/embedding.md", "docs/embedding-c.md", "docs/embedding/call.md", "docs/embedding/classes.md",
-    "docs/embedding/files.md", "docs/embedding/real_time.md",
-    "docs/programs.md", "docs/ops.md", "docs/architecture.md", "docs/op-table.md",
+    "docs/embedding/files.md", "docs/embedding/native_ops.md", "docs/embedding/real_time.md",
+    "docs/programs.md", "docs/ops.md", "docs/shipping.md", "docs/architecture.md", "docs/op-table.md",
     "docs/glossary.md" }
   for page in read(source .. "/docs/architecture.md"):gmatch "%]%((architecture/[^)#]+%.md)%)" do
     paths[#paths + 1] = "docs/" .. page

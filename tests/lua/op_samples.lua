@@ -29,7 +29,11 @@ end
 function samples.find(case, form)
   local name = form == "_" and case.inplace_call or case.call
   local module, rest = name:match "^(.*)%.(.*)$"
-  if module then return ml[module][rest] end
+  if module then
+    local space = ml
+    for part in module:gmatch "[^.]+" do space = space[part] end
+    return rawget(space, rest)
+  end
   return rawget(ml, name) or ml._methods[name] or ml._internal[name]
 end
 

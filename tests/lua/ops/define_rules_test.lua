@@ -78,7 +78,7 @@ end)
 test("gradients as expressions, and as functions", function()
   local f = define("(Tensor x, Tensor w, float a=2.0) -> Tensor", {
     forward = function(x, w, a) return (x * w):exp() * a end,
-    grad = { x = "g * y * w", w = function(g, values) return g * values.y * values.x end },
+    grad = { x = "g * y * w", w = function(g, v) return g * v.y * v.x end },
   })
   local x, w = doubles(2, 3):requires_grad_(true), doubles(3):requires_grad_(true)
   -- The gradient of w is summed down to its shape.

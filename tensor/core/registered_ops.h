@@ -1,0 +1,12 @@
+// tensor/core/registered_ops.h: ops that are added at run time, to what programs are made of.
+#pragma once
+
+#include "tensor/core/raw_op.h"
+
+namespace moonlet {
+
+// Adds an op that find_raw_op finds from then on; it must live as long as the process, and there is
+// no other of its name. Thread-safe.
+void register_raw_op(const RawOp& op);
+
+}  // namespace moonlet
