@@ -33,7 +33,8 @@ local function home_of(op)
     home = options.namespace("ops." .. op.space, {})
     rawset(of_ops, op.space, home)
     defined.spaces[home] = true
-  elseif not defined.spaces[home] then
+  elseif not defined.spaces[home] and (type(home) ~= "table"
+      or package.loaded["moonlet.ops." .. op.space] ~= home) then
     fail("ops.define: %s: 'ml.ops.%s' is a function of the library, expected another name before "
       .. "the dot", op.name, op.space)
   end

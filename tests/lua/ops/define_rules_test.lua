@@ -337,6 +337,40 @@ test("changes in place have tangents, and are captured", function()
   for _ = 1, 4 do equal(given(x), f(x) + 1) end
 end)
 
+-- Texts made of what schemas are made of are refused, or are ops that can be called.
+test("any schema and any expression is taken apart", function()
+  ml.manual_seed(5)
+  local parts = { "Tensor", "Tensor?", "Tensor[]", "int[2]", "Dim", " x", " y", "(", ")", "->", ",", "=", "1", "{1,2}",
+    "\"s\"", "!", "?", "[]", ".", " ", "f", "nil", "\0", "\n", "\255", "float a=1", "Tensor x, " }
+  local function random_text(list, most)
+    local out = {}
+    for i = 1, ml.randint(1, most, { 1 })[1]:item() do out[i] = list[ml.randint(1, #list, { 1 })[1]:item()] end
+    return table.concat(out)
+  end
+  for i = 1, 3000 do
+    local text = random_text(parts, 12)
+    if i % 2 == 0 then text = ("fuzz.f%d(%s) -> Tensor"):format(i, text) end
+    local ok, result = pcall(ml.ops.define, { text, forward = function(...) return (...) end })
+    if ok then
+      pcall(result, ml.ones(2), 1)
+    else
+      expect.truthy(tostring(result):find "ops.define", tostring(result))
+    end
+  end
+  local words = { "g", "x", "y", "*", "+", "(", ")", "exp", ".shape", ":sum()", "[1]", "1.5", " and ", "function() end", "{",
+    "}", "...", "=", ",", "return ", "--", "\n", "\"", "end " }
+  for i = 1, 500 do
+    local ok, result = pcall(ml.ops.define, { ("fuzz.e%d(Tensor x) -> Tensor"):format(i),
+      forward = function(x) return x * 1 end, grad = { x = random_text(words, 8) } })
+    if ok then
+      local x = ml.ones(2, { requires_grad = true })
+      pcall(function() result(x):sum():backward() end)
+    else
+      expect.truthy(tostring(result):find "ops.define", tostring(result))
+    end
+  end
+end)
+
 test("workers define ops of their own", function()
   local name = fresh ""
   ml.ops.define { name .. "(Tensor x) -> Tensor", forward = function(x) return x * 2 end }
