@@ -99,6 +99,7 @@ local function description(op, given)
   local defaults = {}
   for i, argument in ipairs(op.arguments) do defaults[i] = argument.value end
   return { name = op.name, schema = op.text, arguments = op.arguments, defaults = defaults,
+    gives_tensor = #op.results == 1 and op.results[1].type == "Tensor",
     result_count = #op.results, dtypes = given.dtypes, autocast_host = host,
     autocast_device = device, differentiable = given.differentiable, out = given.out,
     usage = schema.usage(op.name, op.arguments), in_place_name = op.name .. "_",
