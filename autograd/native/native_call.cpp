@@ -115,7 +115,17 @@ const detail::NativeKernel& kernel_for(const NativeRecord& r, DeviceType device)
   no_kernel(device, r.name(), "its declaration names none for this device");
 }
 
-void run_pointwise_record(const NativeRecord& r, Arguments arguments, BoxedValues& results) {
+// A kernel may be made of public ops, which are its own affair.
+void call_kernel(const detail::NativeKernel& kernel, Arguments arguments,
+                 std::span<Tensor> results) {
+  const NoModes unseen;
+  const NoGrad unrecorded;
+  kernel.call(arguments, results);
+}
+
+// Into `out` where it is given.
+void run_pointwise_record(const NativeRecord& r, Arguments arguments, Tensor* out,
+                          BoxedValues& results) {
   const auto inputs = static_cast<size_t>(r.pointwise.inputs);
   std::vector<Operand, memory::SmallBlockAllocator<Operand>> operands;
   const Operand* in[kMaxPointwiseInputs] = {};
@@ -131,32 +141,67 @@ void run_pointwise_record(const NativeRecord& r, Arguments arguments, BoxedValue
   for (size_t i = inputs; i < arguments.size(); ++i)
     numbers.push_back(boxing::scalar_in(arguments[i], static_cast<int>(i)));
   const std::span<const Operand* const> all(in, inputs);
-  results.emplace_back(
-      run_pointwise_by(r.pointwise_op, all, numbers, [&r](const PointwisePlan& plan) {
-        if (plan.device.type == DeviceType::CPU) return cpu::run_loops(plan, r.pointwise.loops);
-        if (plan.device.type == program::shape_device().type) return;
-        for (const NativeRecord::Launch& each : r.launches)
-          if (each.device == plan.device.type) return each.run(plan);
-        no_kernel(plan.device.type, r.name(), "its declaration names none for this device");
-      }));
+  const PointwiseRunner kernel = [&r](const PointwisePlan& plan) {
+    if (plan.device.type == DeviceType::CPU) return cpu::run_loops(plan, r.pointwise.loops);
+    if (plan.device.type == program::shape_device().type) return;
+    for (const NativeRecord::Launch& each : r.launches)
+      if (each.device == plan.device.type) return each.run(plan);
+    no_kernel(plan.device.type, r.name(), "its declaration names none for this device");
+  };
+  if (out)
+    run_pointwise_out_by(r.pointwise_op, *out, all, numbers, kernel);
+  else
+    results.emplace_back(run_pointwise_by(r.pointwise_op, all, numbers, kernel));
 }
 
-void run_kernel(const NativeRecord& r, Arguments arguments, BoxedValues& results) {
-  const Tensor& first = check_tensors(r, arguments);
+// What the results look like.
+std::vector<shapes::Result> results_like(const NativeRecord& r, Arguments arguments,
+                                         const Tensor& first) {
   std::vector<shapes::Result> like =
       r.shape.call ? r.shape.call(arguments) : std::vector{shapes::like(first)};
   check(like.size() == r.schema.results.size(), r.name(), ": its shape function gives ",
         like.size(), " results, the schema has ", r.schema.results.size());
+  for (const shapes::Result& each : like)
+    check(each.options.device == first.device(), r.name(), ": its shape function says ",
+          each.options.device, " for a result, its tensors are on ", first.device());
+  return like;
+}
+
+void run_kernel(const NativeRecord& r, Arguments arguments, BoxedValues& results) {
+  const Tensor& first = check_tensors(r, arguments);
+  const std::vector<shapes::Result> like = results_like(r, arguments, first);
   const bool nothing = computes_nothing(first);
   const detail::NativeKernel* kernel = nothing ? nullptr : &kernel_for(r, first.device().type);
   std::vector<Tensor> made;
-  for (const shapes::Result& each : like) {
-    check(each.options.device == first.device(), r.name(), ": its shape function says ",
-          each.options.device, " for a result, its tensors are on ", first.device());
-    made.push_back(allocate(each, r.name()));
-  }
-  if (kernel) kernel->call(arguments, made);
+  for (const shapes::Result& each : like) made.push_back(allocate(each, r.name()));
+  if (kernel) call_kernel(*kernel, arguments, made);
   for (Tensor& y : made) results.emplace_back(std::move(y));
+}
+
+// The same into given tensors, where these are what the results look like and no argument.
+void run_kernel_out(const NativeRecord& r, std::span<Tensor> outs, Arguments arguments) {
+  const Tensor& first = check_tensors(r, arguments);
+  const std::vector<shapes::Result> like = results_like(r, arguments, first);
+  const bool nothing = computes_nothing(first);
+  const detail::NativeKernel* kernel = nothing ? nullptr : &kernel_for(r, first.device().type);
+  std::vector<Tensor> inputs, made;
+  each_tensor(arguments, [&](const Tensor& x) { inputs.push_back(x); });
+  for (size_t i = 0; i < outs.size(); ++i) {
+    for (size_t k = 0; k < i; ++k) check_apart(r.name(), {&outs[k], &outs[i]});
+    check_out(r.name(), outs[i], like[i]);
+  }
+  for (size_t i = 0; i < outs.size(); ++i)
+    made.push_back(out_or_new(r.name(), outs[i], like[i], {}, inputs));
+  if (kernel) call_kernel(*kernel, arguments, made);
+  for (size_t i = 0; i < outs.size(); ++i) store_out(r.name(), outs[i], made[i]);
+}
+
+void run_raw_out(const NativeRecord& r, std::span<Tensor> outs, Arguments arguments) {
+  BoxedValues unused;
+  if (r.kind == OpKind::Pointwise)
+    run_pointwise_record(r, arguments, &outs[0], unused);
+  else
+    run_kernel_out(r, outs, arguments);
 }
 
 // An op with a derivative that is made of others, seen from outside.
@@ -190,7 +235,7 @@ void run_update(const NativeRecord& r, Arguments arguments) {
     if (auto* list = std::get_if<std::vector<Tensor>>(&own[i]))
       own[i] = std::vector<Tensor>(unshared(*list, copies, {&x}));
   }
-  kernel_for(r, x.device().type).call(own, {});
+  call_kernel(kernel_for(r, x.device().type), own, {});
 }
 
 void run_raw(const NativeRecord& r, Arguments arguments, BoxedValues& results) {
@@ -203,7 +248,7 @@ void run_raw(const NativeRecord& r, Arguments arguments, BoxedValues& results) {
   } else if (r.body.call) {
     run_whole_body(r, arguments, results);
   } else if (r.kind == OpKind::Pointwise) {
-    run_pointwise_record(r, arguments, results);
+    run_pointwise_record(r, arguments, nullptr, results);
   } else {
     run_kernel(r, arguments, results);
   }
@@ -335,6 +380,26 @@ void call_inplace(const NativeRecord& r, Arguments given, BoxedValues& results) 
   results.emplace_back(std::move(x));
 }
 
+// As forms::out and forms::stored.
+template <class Write>
+void write_out(const OpInfo& op, const BoxedValues& all, const std::vector<Tensor>& targets,
+               Write&& write) {
+  if (!any_below_tape() || !program::meets_capture(op)) return write();
+  program::CapturedCall call(op, all);
+  write();
+  call.finish(BoxedValues(targets.begin(), targets.end()));
+}
+void store_results(const NativeRecord& r, Arguments arguments, std::vector<Tensor>& targets) {
+  BoxedValues made;
+  if (r.is_composite())
+    r.body.call(arguments, made);
+  else
+    run_raw(r, arguments, made);
+  program::note_stored(r.out_op);
+  for (size_t i = 0; i < targets.size(); ++i)
+    store_out(r.name(), targets[i], std::get<Tensor>(made[i]));
+}
+
 void call_out(const NativeRecord& r, Arguments given, BoxedValues& results) {
   const OpInfo& op = r.out_op;
   const size_t outs = r.schema.results.size();
@@ -355,16 +420,11 @@ void call_out(const NativeRecord& r, Arguments given, BoxedValues& results) {
   if (any_batch_level() && any_tensor(all, [](const Tensor& x) { return is_batched(x); }))
     fail_out_in_vmap(r.name());
   program::end_part(op);
-  BoxedValues made;
-  if (r.is_composite())
-    r.body.call(arguments, made);
+  if (r.has_raw_out())
+    write_out(op, all, targets, [&] { run_raw_out(r, targets, arguments); });
   else
-    run_raw(r, arguments, made);
-  program::note_stored(op);
-  for (size_t i = 0; i < outs; ++i) {
-    store_out(r.name(), targets[i], std::get<Tensor>(made[i]));
-    results.emplace_back(targets[i]);
-  }
+    store_results(r, arguments, targets);
+  results.insert(results.end(), targets.begin(), targets.end());
 }
 
 }  // namespace
@@ -377,7 +437,17 @@ void detail::call_native(const NativeRecord& r, NativeEntry entry, Arguments giv
     case NativeEntry::Out: return call_out(r, given, results);
     case NativeEntry::Body: return r.body.call(prepared(r, given), results);
     case NativeEntry::Raw: return run_raw(r, given, results);
-    case NativeEntry::RawInPlace: run_update(r, given); results.push_back(given[0]);
+    case NativeEntry::RawInPlace:
+      run_update(r, given);
+      results.push_back(given[0]);
+      return;
+    case NativeEntry::RawOut: {
+      const size_t count = r.schema.results.size();
+      std::vector<Tensor> outs;
+      for (size_t i = 0; i < count; ++i) outs.push_back(std::get<Tensor>(given[i]));
+      run_raw_out(r, outs, given.subspan(count));
+      if (count == 1) results.push_back(given[0]);
+    }
   }
 }
 

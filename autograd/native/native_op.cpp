@@ -1,5 +1,5 @@
-// autograd/native/native_op.cpp: declarations of ops in C++: what is said of them, the checks of it, and
-// their descriptions.
+// autograd/native/native_op.cpp: declarations of ops in C++: what is said of them, the checks of
+// it, and their descriptions.
 #include "autograd/native/native_op.h"
 
 #include <algorithm>
@@ -365,11 +365,18 @@ void make_forms(NativeRecord& r, const NativeEntries& entries) {
   raw.kind = r.kind == OpKind::Pointwise ? OpKind::Structured : r.kind;
   raw.checks = r.kind != OpKind::Pointwise;
   raw.plain = entries.raw;
+  raw.out = r.has_raw_out() ? entries.raw_out : nullptr;
   raw.inplace = r.is_update() ? entries.raw_inplace : nullptr;
   for (const int at : r.tensors) raw.tensors |= 1u << at;
 }
 
 }  // namespace
+
+const OpInfo& op_named(std::string_view name) {
+  const OpInfo* op = find_op(name);
+  if (!op) fail("call_op: there is no op '", std::string(name), "'");
+  return *op;
+}
 
 const OpInfo& NativeOp::add(const void* owner) {
   static std::mutex adding;

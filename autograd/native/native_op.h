@@ -1,4 +1,5 @@
-// autograd/native/native_op.h: ops that are declared in C++ and have all that an op of the table has:
+// autograd/native/native_op.h: ops that are declared in C++ and have all that an op of the table
+// has:
 //
 //   moonlet::native_op<"mylib::snake(Tensor x, float a=1.0) -> Tensor">()
 //       .dtypes(moonlet::dtypes::floating)
@@ -108,9 +109,9 @@ using BoxedFunction = void (*)(std::span<const BoxedValue> arguments, BoxedValue
 struct NativeEntries {
   std::string_view schema;
   const NativeRecord** record;  // once it is added
-  BoxedFunction plain, inplace, out, body, raw, raw_inplace;
+  BoxedFunction plain, inplace, out, body, raw, raw_inplace, raw_out;
 };
-enum class NativeEntry : uint8_t { Plain, InPlace, Out, Body, Raw, RawInPlace };
+enum class NativeEntry : uint8_t { Plain, InPlace, Out, Body, Raw, RawInPlace, RawOut };
 void call_native(const NativeRecord& record, NativeEntry entry,
                  std::span<const BoxedValue> arguments, BoxedValues& results);
 
@@ -132,7 +133,8 @@ NativeEntries native_entries() {
           &Slot::template call<NativeEntry::Out>,
           &Slot::template call<NativeEntry::Body>,
           &Slot::template call<NativeEntry::Raw>,
-          &Slot::template call<NativeEntry::RawInPlace>};
+          &Slot::template call<NativeEntry::RawInPlace>,
+          &Slot::template call<NativeEntry::RawOut>};
 }
 
 // --- typed functions -----------------------------------------------------------------------------
@@ -430,6 +432,16 @@ class NativeOp {
   std::unique_ptr<NativeRecord> record_;
   const detail::NativeEntries entries_;
 };
+
+// Calls an op by its name, one of the table or a declared one, and returns its first result: what a
+// gradient that is an op of its own is written with. Each argument is given; dims count from 0.
+// Throws where there is no such op, and what the op does.
+const OpInfo& op_named(std::string_view name);
+template <class... A>
+Tensor call_op(std::string_view name, const A&... arguments) {
+  const BoxedValues results = call_op(op_named(name), BoxedValues{boxing::box(arguments)...});
+  return results.empty() ? Tensor() : boxing::unbox<Tensor>(results[0], 0);
+}
 
 // Begins the declaration of an op.
 template <FixedString schema>

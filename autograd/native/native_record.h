@@ -1,5 +1,5 @@
-// autograd/native/native_record.h: what is known of an op that was declared in C++, and its description as
-// the rest of the library sees ops.
+// autograd/native/native_record.h: what is known of an op that was declared in C++, and its
+// description as the rest of the library sees ops.
 #pragma once
 
 #include <string>
@@ -77,6 +77,8 @@ struct NativeRecord {
   // Made of other ops, which meet the tape and the modes.
   bool is_composite() const { return kind == OpKind::Composite; }
   bool has_inplace() const { return inplace || is_update(); }
+  // Whether the results can be computed in given memory.
+  bool has_raw_out() const { return !is_update() && !body.call; }
   bool has_gradient() const { return !gradients.empty(); }
   const char* name() const { return schema.name.c_str(); }
 };

@@ -1,4 +1,6 @@
 // interp/embed/embed_api.cpp: the interpreters, tables, functions and errors of the embedding API.
+#include <istream>
+#include <ostream>
 #include <utility>
 
 #include "interp/embed/path.h"
@@ -127,6 +129,29 @@ Values Interpreter::call_values_within(std::chrono::nanoseconds time, const Func
                                        const Value* arguments, size_t count) {
   const detail::CallTime limit(session(), time);
   return function.call(arguments, count);
+}
+
+namespace {
+Function module_function(Interpreter& lua, const char* name) {
+  return lua.call("require", "moonlet").at(0).table().get(name).function();
+}
+}  // namespace
+
+Value Interpreter::load(std::istream& in) {
+  std::string bytes;
+  char part[1 << 16];
+  while (in.read(part, sizeof part) || in.gcount() > 0)
+    bytes.append(part, static_cast<size_t>(in.gcount()));
+  check(!in.bad(), "load: the stream cannot be read");
+  Values results = module_function(*this, "load_string")(std::move(bytes));
+  return results.empty() ? Value() : std::move(results[0]);
+}
+
+void Interpreter::save(std::ostream& out, const std::string& format, const Value& value) {
+  const Values results = module_function(*this, "save_string")(format, value);
+  const std::string& bytes = results.at(0).string();
+  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  check(out.good(), "save: the stream cannot be written");
 }
 
 bool Interpreter::collect_for(std::chrono::microseconds time) {

@@ -59,10 +59,10 @@ Session::Session(InterpreterOptions options)
 // Scripts run all the time there: what extensions call is never the outermost call.
 Session::Session(lua_State* main)
     : main_thread(main),
+      data(state_data(main)),
       control(std::make_shared<SessionControl>()),
       depth(1),
       of_extensions(true) {
-  StateData& data = state_data(main);
   data.session = this;
   control->session = this;
   control->releases = data.releases;

@@ -214,7 +214,7 @@ end
 local function value_of(name)
   local at = ml
   local owner, method = name:match "^(%u%a+)%.(.+)$"
-  if owner == "Tensor" then return rawget(ml._methods, method) end
+  if owner == "Tensor" then return ml._methods[method] end
   if owner == "Storage" then return rawget(ml._storage_methods, method) end
   if owner == "SparseRows" then return rawget(ml._sparse_methods, method) end
   if owner == "Generator" then return ml.default_generator[method] end

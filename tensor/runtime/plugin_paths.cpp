@@ -1,14 +1,13 @@
 // tensor/runtime/plugin_paths.cpp: the paths that a plugin is looked for at.
 #include "tensor/runtime/plugin_paths.h"
 
-#include <dlfcn.h>
-
 #include <cstdlib>
 #include <map>
 #include <mutex>
 
 #include "moonlet_config.h"
 #include "tensor/core/error.h"
+#include "tensor/core/platform/libraries.h"
 #include "tensor/io/bundle.h"
 #include "tensor/io/files.h"
 #include "tensor/runtime/execution.h"
@@ -16,13 +15,9 @@
 namespace moonlet {
 
 std::string own_folder() {
-  Dl_info info;
-  if (!dladdr(reinterpret_cast<void*>(&own_folder), &info) || !info.dli_fname) return ".";
-  std::string path = info.dli_fname;
-  if (char* real = realpath(path.c_str(), nullptr)) {
-    path = real;
-    free(real);
-  }
+  const platform::LoadedObject own = platform::object_of(reinterpret_cast<void*>(&own_folder));
+  if (own.base == nullptr) return ".";
+  const std::string path = platform::resolved_path(own.file);
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }

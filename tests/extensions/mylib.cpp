@@ -163,7 +163,6 @@ void add_of_several(Extension& module) {
   module.op<"mylib::affine(Tensor x, Tensor w, Tensor? b) -> Tensor">()
       .dtypes(dtypes::floating)
       .kernel([](const Tensor& x, const Tensor& w, const Tensor& b, Tensor& y) {
-        NoGrad unrecorded;
         Tensor made = x * w;
         if (b.defined()) made = made + b;
         copy_(y, made);
@@ -186,7 +185,6 @@ void add_of_several(Extension& module) {
   module.op<"mylib::sum_of(Tensor[] xs) -> Tensor">()
       .dtypes(dtypes::floating)
       .kernel([](const std::vector<Tensor>& xs, Tensor& y) {
-        NoGrad unrecorded;
         fill_(y, 0.0);
         for (const Tensor& x : xs) add_(y, x);
       })
@@ -206,11 +204,7 @@ void add_of_several(Extension& module) {
 void add_others(Extension& module) {
   module.op<"mylib::scale_rows(Tensor! x, Tensor scale) -> Tensor">()
       .dtypes(dtypes::floating)
-      .kernel([](Tensor& x, const Tensor& scale) {
-        NoGrad unrecorded;
-        Tensor rows = detach(x);
-        mul_(rows, unsqueeze(scale, 1));
-      })
+      .kernel([](Tensor& x, const Tensor& scale) { mul_(x, unsqueeze(scale, 1)); })
       .shape([](const Tensor& x, const Tensor& scale) {
         check(x.dim() == 2 && scale.dim() == 1 && scale.size(0) == x.size(0),
               "mylib::scale_rows: expected x (n, m) and scale (n), got ", x.sizes(), " and ",
@@ -248,11 +242,31 @@ void add_others(Extension& module) {
       .composite([](const Tensor& x) { return x + x; })
       .sample("randn(3)");
 
+  // With one that is an op of its own, and has a derivative in its turn.
+  module.op<"mylib::cosine_by(Tensor grad, Tensor x) -> Tensor">()
+      .pointwise([](auto grad, auto x) { return grad * std::cos(x); })
+      .saves({"grad", "x"})
+      .gradient(
+          "grad",
+          [](const Derivative& d) { return call_op("mylib::cosine_by", d.grad(), d.tensor("x")); })
+      .gradient("x",
+                [](const Derivative& d) {
+                  return -(d.grad() * d.tensor("grad") * call_op("mylib::sine", d.tensor("x")));
+                })
+      .no_method()
+      .sample("randn(3, 4), randn(3, 4)");
+  module.op<"mylib::sine(Tensor x) -> Tensor">()
+      .pointwise([](auto x) { return std::sin(x); })
+      .saves({"x"})
+      .gradient(
+          "x",
+          [](const Derivative& d) { return call_op("mylib::cosine_by", d.grad(), d.tensor("x")); })
+      .sample("randn(3, 4)");
+
   // Without a derivative.
   module.op<"mylib::signs(Tensor x, int base=2, string rule=\"up\") -> Tensor">()
       .dtypes(dtypes::floating)
       .kernel([](const Tensor& x, int64_t base, const std::string& rule, Tensor& y) {
-        NoGrad unrecorded;
         const double step = rule == "up" ? static_cast<double>(base) : -static_cast<double>(base);
         copy_(y, sign(x) * step);
       })

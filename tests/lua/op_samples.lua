@@ -2,6 +2,7 @@
 -- to and from plain tables for the reference files.
 
 local ml = require "moonlet"
+ml._late()  -- from here on ops are in their tables
 
 local samples = {}
 

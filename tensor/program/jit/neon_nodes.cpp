@@ -13,8 +13,8 @@ void NeonEmitter::emit_node(int i) {
     case Code::Sub: return emit_binary(i, Inst::kIdFsub_v);
     case Code::Mul: return emit_binary(i, Inst::kIdFmul_v);
     case Code::Div: return emit_binary(i, Inst::kIdFdiv_v);
-    case Code::Min: return emit_binary(i, Inst::kIdFmin_v);
-    case Code::Max: return emit_binary(i, Inst::kIdFmax_v);
+    case Code::Min: return emit_binary(i, Inst::kIdFminnm_v);
+    case Code::Max: return emit_binary(i, Inst::kIdFmaxnm_v);
     case Code::And:
     case Code::MaskAnd: return emit_bits(i, Inst::kIdAnd_v);
     case Code::Or:

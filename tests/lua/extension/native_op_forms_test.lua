@@ -140,6 +140,33 @@ test("out=", function()
   local norm2, mean2 = mylib.norm_and_mean(x, 2)
   same("norm", norm, norm2)
   same("mean", mean, mean2)
+  -- It is computed where it is to be, unless it is read or looks otherwise.
+  local memory = out:data_ptr()
+  mylib.snake { out, out = out }
+  same("of itself", out, mylib.snake(mylib.snake(x)))
+  local other = ml.empty(4, 3):double():t()
+  mylib.affine { x, x, out = other }
+  same("of other strides", other, x * x)
+  mylib.affine { other, other, other, out = other }
+  same("of arguments", other, (x * x) * (x * x) + x * x)
+  mylib.blend { x, 1, out = out }
+  same("a pointwise op's", out, mylib.blend(x, 1))
+  expect.equal(out:data_ptr(), memory)
+  local half = ml.empty(3, 4, { dtype = "float16" })
+  mylib.snake { x, out = half }
+  same("of another dtype", half, mylib.snake(x):half())
+  local empty = ml.empty { 0 }:double()
+  same("an empty one takes the shape", mylib.snake { x, out = empty }, mylib.snake(x))
+  expect.error(function() mylib.snake { x, out = ml.empty(2, 2):double() } end, "mylib::snake")
+  expect.error(function() mylib.affine { x, x, out = ml.empty(2, 2):double() } end, "mylib::affine")
+  expect.error(function() mylib.snake { x, out = ml.empty(3, 4):long() } end, "mylib::snake")
+  expect.error(function() mylib.norm_and_mean { x, 2, out = { norm, norm } } end, "mylib::norm_and_mean")
+  expect.error(function() mylib.snake { x, out = ml.empty(1, 4):double():expand(3, 4) } end, "mylib::snake")
+  local before = out._version
+  mylib.snake { x, out = out }
+  expect.truthy(out._version > before)
+  mylib.swish { x, out = out }
+  same("a composite's", out, mylib.swish(x))
   expect.error(function() mylib.snake { x:requires_grad_(true), out = out } end,
     "mylib::snake: the out form is not recorded")
 end)
@@ -302,6 +329,13 @@ test("compiled functions have the bits of eager ones, and their gradients", func
     same("by x", got[1], want[1])
     same("by w", got[2], want[2])
   end
+  local out = ml.empty(3, 4)
+  local into = ml.compile(function(v)
+    mylib.affine { mylib.snake { v * 2, out = out }, v, out = out }
+    return out * 2
+  end)
+  for _ = 1, 4 do same("out", into(x), mylib.affine(mylib.snake(x * 2), x) * 2) end
+  expect.truthy(tostring(into:explain()):find("mylib::affine", 1, true), tostring(into:explain()))
   local in_place = ml.compile(function(v)
     local y = v * 1
     y:snake_(2.0)
@@ -420,8 +454,9 @@ test("help and stubs", function()
   expect.truthy(ml.help.text(mylib.norm_and_mean):find("norm, mean", 1, true))
   local stubs = ml.ops.stubs()
   expect.truthy(load(stubs:gsub("^", "local ml = { ops = {} } ")), stubs)
-  expect.truthy(stubs:find(
-    "---@param a? number the frequency, above 0\n---@return moonlet.Tensor y\n" .. "function ml.ops.mylib.snake(x, a) end", 1, true), stubs)
+  local stub = "---@param a? number the frequency, above 0\n---@return moonlet.Tensor y\n"
+    .. "function ml.ops.mylib.snake(x, a) end"
+  expect.truthy(stubs:find(stub, 1, true), stubs)
   expect.truthy(stubs:find("function Tensor:scale_rows_(scale) end", 1, true), stubs)
 end)
 

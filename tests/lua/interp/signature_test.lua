@@ -129,6 +129,9 @@ test("a declaration is data", function()
   for _, module in ipairs { ml.nn, ml.optim, ml.data } do
     for _ in pairs(module) do end  -- loads what is late
   end
+  for _, part in ipairs { "state", "convert", "copy", "hooks", "lookup", "summary" } do
+    require("moonlet.nn." .. part)
+  end
   for _, name in ipairs { "nn.Linear", "nn.init.normal_", "Module:to", "nn.functional.relu", "optim.Adam",
     "optim.lr_scheduler.StepLR", "Optimizer:step", "data.DataLoader", "nn.utils.clip_grad_norm_" } do
     expect.truthy(signature.all[name], name)
