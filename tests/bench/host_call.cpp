@@ -138,6 +138,42 @@ void measure_classes(moonlet::Interpreter& lua) {
   measure_script(lua, "new object", "Synth(1)");
 }
 
+// A net as a host calls it: 4-16-3, a batch of 1.
+void measure_net() {
+  using moonlet::Tensor;
+  moonlet::Interpreter lua;
+  lua.run_string(
+      "local ml = require 'moonlet' local nn = ml.nn "
+      "local net = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 3)):eval() "
+      "ml.set_grad_enabled(false) "
+      "function eager(x) return net(x) end compiled = ml.compile(eager)");
+  const Tensor x = moonlet::ones({1, 4});
+  for (const char* name : {"eager", "compiled"}) {
+    const auto net = lua.get<moonlet::TypedFunction<Tensor(Tensor)>>(name);
+    const std::string what = std::string("a small net, ") + name;
+    measure(what.c_str(), [&](int64_t) { net(x); });
+  }
+}
+
+void measure_limits(double& sum) {
+  moonlet::Interpreter lua;
+  lua.run_string("function same(x) return x end");
+  const auto same = lua.get<moonlet::TypedFunction<double(double)>>("same");
+  const auto call = [&](int64_t i) { sum += same(static_cast<double>(i)); };
+  measure("(a number, without limits)", call);
+  lua.set_limits({.wall_time = std::chrono::seconds(10)});
+  measure("a number, wall_time of 10 s", call);
+  lua.set_limits({.wall_time = std::chrono::milliseconds(10)});
+  measure("a number, wall_time of 10 ms", call);
+  lua.set_limits({.instructions = 1'000'000});
+  measure("a number, instructions", call);
+  lua.set_limits({});
+  const moonlet::Function held = lua.get("same").function();
+  measure("call_within 1 s, a number", [&](int64_t i) {
+    sum += lua.call_within(std::chrono::seconds(1), held, static_cast<double>(i))[0].number();
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -163,6 +199,8 @@ int main(int argc, char** argv) {
   });
   measure_typed(lua, sum);
   measure_classes(lua);
+  measure_limits(sum);
+  measure_net();
   std::printf("(sum %g)\n", sum);
   return 0;
 }
