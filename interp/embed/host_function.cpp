@@ -77,7 +77,7 @@ class Running {
   HostCell& cell_;
 };
 
-// The cell's place, of the running function: scripts do not reach upvalues of C functions.
+// The cell's slot, of the running function: scripts do not reach upvalues of C functions.
 HostCell** own_slot(lua_State* L) {
   return static_cast<HostCell**>(lua_touserdata(L, lua_upvalueindex(1)));
 }

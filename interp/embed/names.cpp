@@ -9,7 +9,7 @@ void Names::push_new(lua_State* L, std::string_view name) {
   lua_pushlstring(L, name.data(), name.size());
   Entry wanted(name);
   if (wanted.size > kLongest) return;
-  Entry& entry = entries_[wanted.place()];
+  Entry& entry = entries_[wanted.index()];
   lua_pushvalue(L, -1);
   if (entry.slot != 0)
     lua_rawseti(L, LUA_REGISTRYINDEX, entry.slot);

@@ -19,7 +19,7 @@ class Names {
   // Pushes the string; false, and nothing is pushed, when it is not known.
   bool push_known(lua_State* L, std::string_view name) const noexcept {
     const Entry wanted(name);
-    const Entry& entry = entries_[wanted.place()];
+    const Entry& entry = entries_[wanted.index()];
     if (!entry.is(wanted)) return false;
     lua_rawgeti(L, LUA_REGISTRYINDEX, entry.slot);
     return true;
@@ -56,7 +56,7 @@ class Names {
       return slot != 0 && first == other.first && last == other.last && middle == other.middle &&
              size == other.size;
     }
-    size_t place() const noexcept {
+    size_t index() const noexcept {
       const uint64_t mixed = (first ^ (last * 3) ^ (middle * 5) ^ size) * 0x9e3779b97f4a7c15u;
       return static_cast<size_t>(mixed >> 58);
     }
@@ -65,7 +65,7 @@ class Names {
   void push_new(lua_State* L, std::string_view name);
 
   Slots& slots_;
-  // Of two names with one place the later one is kept.
+  // Of two names with one index the later one is kept.
   std::array<Entry, 64> entries_{};
 };
 

@@ -120,6 +120,29 @@ bool push_unprotected(Stack& stack, const std::remove_reference_t<A>& argument) 
     return true;
   }
 }
+// All arguments of a call, which are given as references to them.
+template <class... A>
+struct PushArguments {
+  using References = std::tuple<std::remove_reference_t<A>&...>;
+  static void push(Stack& stack, const void* arguments) {
+    (void)stack;
+    std::apply(
+        [&stack](auto&... each) {
+          (void)stack;
+          (push_argument<A>(stack, each), ...);
+        },
+        *static_cast<const References*>(arguments));
+  }
+  static bool unprotected(Stack& stack, const void* arguments) {
+    (void)stack;
+    return std::apply(
+        [&stack](auto&... each) {
+          (void)stack;
+          return (push_unprotected<A>(stack, each) && ...);
+        },
+        *static_cast<const References*>(arguments));
+  }
+};
 template <class T>
 void* address(T& value) {
   return const_cast<void*>(static_cast<const void*>(std::addressof(value)));
@@ -157,15 +180,16 @@ class TypedFunction<R(A...)> {
   // Throws ScriptError, ConversionError, or what a host function threw.
   R operator()(A... arguments) const {
     if (!function_) throw Error("an empty TypedFunction was called");
-    const std::tuple<std::remove_reference_t<A>&...> references(arguments...);
+    using Push = detail::PushArguments<A...>;
+    const typename Push::References references(arguments...);
     detail::TypedCall call{};
-    call.push = &push;
+    call.push = &Push::push;
     call.arguments = &references;
     call.count = static_cast<int>(sizeof...(A));
     call.results = detail::result_count<R>();
     if constexpr (detail::taken_plainly<R>() &&
                   (detail::kMayPushUnprotected<detail::Bare<A>> && ...))
-      call.push_unprotected = &push_unprotected;
+      call.push_unprotected = &Push::unprotected;
     call.name = name_.c_str();
     if constexpr (std::is_void_v<R>) {
       detail::call_typed(*function_, call);
@@ -188,26 +212,6 @@ class TypedFunction<R(A...)> {
   }
 
  private:
-  static void push(Stack& stack, const void* arguments) {
-    (void)stack;
-    std::apply(
-        [&stack](auto&... each) {
-          (void)stack;
-          (detail::push_argument<A>(stack, each), ...);
-        },
-        *static_cast<const std::tuple<std::remove_reference_t<A>&...>*>(arguments));
-  }
-
-  static bool push_unprotected(Stack& stack, const void* arguments) {
-    (void)stack;
-    return std::apply(
-        [&stack](auto&... each) {
-          (void)stack;
-          return (detail::push_unprotected<A>(stack, each) && ...);
-        },
-        *static_cast<const std::tuple<std::remove_reference_t<A>&...>*>(arguments));
-  }
-
   std::optional<Function> function_;
   std::string name_;
 };

@@ -13,7 +13,6 @@
 #include "interp/state/interrupt.h"
 #include "interp/state/run_limits.h"
 #include "interp/state/state.h"
-#include "tensor/io/innermost_file_system.h"
 #include "tensor/program/parts/deferred_call.h"
 #include "tensor/runtime/forked.h"
 #include "tensor/runtime/passed_modes.h"
@@ -168,8 +167,14 @@ struct Variables {
 };
 
 void find(Variables& variables) noexcept {
-  variables = {&execution,    &device_state,    &cudnn_settings,  &anomaly_mode,
-               &passed_modes, &memory::account, &io::innermost(), &program::any_deferred};
+  variables = {&execution,
+               &device_state,
+               &cudnn_settings,
+               &anomaly_mode,
+               &passed_modes,
+               &memory::account,
+               &io::innermost_file_system(),
+               &program::any_deferred};
 }
 
 // For coroutines.

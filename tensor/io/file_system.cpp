@@ -1,5 +1,5 @@
 // tensor/io/file_system.cpp: the file systems of a thread, and a file in memory.
-#include "tensor/io/innermost_file_system.h"
+#include "tensor/io/file_system.h"
 
 #include <cstring>
 #include <utility>
@@ -10,16 +10,12 @@ namespace {
 constinit thread_local FileSystem* innermost_files = nullptr;
 }  // namespace
 
-FileSystem*& innermost() noexcept { return innermost_files; }
+FileSystem*& innermost_file_system() noexcept { return innermost_files; }
 
 FileSystem* file_system_of(const std::string& path) noexcept {
   FileSystem* found = innermost_files;
   while (found != nullptr && !found->covers(path)) found = found->before_;
   return found;
-}
-
-FileSystem* exchange_file_systems(FileSystem* files) noexcept {
-  return std::exchange(innermost_files, files);
 }
 
 FileSystemScope::FileSystemScope(FileSystem* files) noexcept

@@ -48,8 +48,9 @@ class FileSystemScope {
   FileSystem* const outer_;
 };
 
-// The file systems of this thread, for who changes all of them at once. Returns those there were.
-FileSystem* exchange_file_systems(FileSystem* files) noexcept;
+// Where the innermost one of this thread is kept, null for the system's files: for who changes it
+// often.
+FileSystem*& innermost_file_system() noexcept;
 
 // One file of a given path, in memory.
 class MemoryFile final : public FileSystem {

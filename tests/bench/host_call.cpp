@@ -16,17 +16,16 @@ int64_t calls = 200'000;
 std::string part;
 
 template <class F>
-void measure(const char* what, F&& call) {
+void measure(const char* what, F&& call, int64_t turns = 1000) {
   if (std::string(what).find(part) == std::string::npos) return;
   using Clock = std::chrono::steady_clock;
   // Short rounds, of which some are undisturbed on a loaded machine.
-  constexpr int64_t kTurns = 1000;
   double best = 1e18;
-  for (int64_t round = 0; round < std::max<int64_t>(10, calls / kTurns); ++round) {
+  for (int64_t round = 0; round < std::max<int64_t>(10, calls / turns); ++round) {
     const Clock::time_point start = Clock::now();
-    for (int64_t i = 0; i < kTurns; ++i) call(i);
+    for (int64_t i = 0; i < turns; ++i) call(i);
     const double time = std::chrono::duration<double, std::nano>(Clock::now() - start).count();
-    best = std::min(best, time / kTurns);
+    best = std::min(best, time / static_cast<double>(turns));
   }
   std::printf("%-40s %8.1f ns\n", what, best);
 }
@@ -138,6 +137,43 @@ void measure_classes(moonlet::Interpreter& lua) {
   measure_script(lua, "new object", "Synth(1)");
 }
 
+// A net as a host calls it: 4-16-3, a batch of 1.
+void measure_net() {
+  using moonlet::Tensor;
+  moonlet::Interpreter lua;
+  lua.run_string(
+      "local ml = require 'moonlet' local nn = ml.nn "
+      "local net = nn.Sequential(nn.Linear(4, 16), nn.Tanh(), nn.Linear(16, 3)):eval() "
+      "ml.set_grad_enabled(false) "
+      "function eager(x) return net(x) end compiled = ml.compile(eager)");
+  const Tensor x = moonlet::ones({1, 4});
+  for (const char* name : {"eager", "compiled"}) {
+    const auto net = lua.get<moonlet::TypedFunction<Tensor(Tensor)>>(name);
+    const std::string what = std::string("a small net, ") + name;
+    measure(
+        what.c_str(), [&](int64_t) { net(x); }, 50);
+  }
+}
+
+void measure_limits(double& sum) {
+  moonlet::Interpreter lua;
+  lua.run_string("function same(x) return x end");
+  const auto same = lua.get<moonlet::TypedFunction<double(double)>>("same");
+  const auto call = [&](int64_t i) { sum += same(static_cast<double>(i)); };
+  measure("(a number, without limits)", call);
+  lua.set_limits({.wall_time = std::chrono::seconds(10)});
+  measure("a number, wall_time of 10 s", call);
+  lua.set_limits({.wall_time = std::chrono::milliseconds(10)});
+  measure("a number, wall_time of 10 ms", call);
+  lua.set_limits({.instructions = 1'000'000});
+  measure("a number, instructions", call);
+  lua.set_limits({});
+  const moonlet::Function held = lua.get("same").function();
+  measure("call_within 1 s, a number", [&](int64_t i) {
+    sum += lua.call_within(std::chrono::seconds(1), held, static_cast<double>(i))[0].number();
+  });
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -163,6 +199,8 @@ int main(int argc, char** argv) {
   });
   measure_typed(lua, sum);
   measure_classes(lua);
+  measure_limits(sum);
+  measure_net();
   std::printf("(sum %g)\n", sum);
   return 0;
 }

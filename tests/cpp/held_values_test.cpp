@@ -1,5 +1,5 @@
 // tests/cpp/held_values_test.cpp: what hosts hold of an interpreter and ask of it again and again:
-// handles whose places are used again, names of fields that are known, tensors that scripts have.
+// handles whose slots are used again, names of fields that are known, tensors that scripts have.
 #include "tests/cpp/catch2.h"
 
 #include <optional>
@@ -16,14 +16,14 @@ using moonlet::Tensor;
 using moonlet::TypedFunction;
 using moonlet::Value;
 
-TEST_CASE("places of dropped handles are used again for other values") {
+TEST_CASE("slots of dropped handles are used again for other values") {
   Interpreter lua;
   lua.run_string("function made(i) return {at = i} end");
   const auto made = lua.get<TypedFunction<Table(int)>>("made");
   std::vector<Table> held;
   for (int i = 0; i < 300; ++i) held.push_back(made(i));
   for (int round = 0; round < 5; ++round) {
-    // Every second one goes, and what comes takes its place.
+    // Every second one goes, and what comes takes its slot.
     for (size_t i = round % 2; i < held.size(); i += 2)
       held[i] = made(static_cast<int>(i) + 1000 * round);
     for (size_t i = 0; i < held.size(); ++i)

@@ -7,8 +7,8 @@
 
 namespace moonlet::binding {
 
-// Pushes the userdata of a tensor that was noted (note_seen); false, and pushes nothing, for another
-// one. Takes 4 places of the stack.
+// Pushes the userdata of a tensor that was noted (note_seen); false, and pushes nothing, for
+// another one. Needs room for 4 values on the stack.
 bool push_noted(lua_State* L, const Tensor& tensor);
 
 }  // namespace moonlet::binding
