@@ -2,9 +2,6 @@
 // loads extensions with. All of it is refused to scripts that may not run programs.
 #include "interp/modules/modules.h"
 
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <new>
 #include <optional>
@@ -12,13 +9,11 @@
 #include <string_view>
 #include <vector>
 
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "interp/modules/open_extension.h"
-#include "interp/modules/child_process.h"
 #include "interp/state/guard.h"
 #include "interp/state/state.h"
+#include "tensor/core/platform/process.h"
+#include "tensor/core/platform/programs.h"
 #include "tensor/io/cache_folder.h"
 #include "tensor/io/files.h"
 #include "tensor/io/sha256.h"
@@ -59,7 +54,7 @@ int l_allowed(lua_State* L) {
 // --- programs ------------------------------------------------------------------------------------
 
 const char* variable(lua_State* L, const char* name) {
-  return state_data(L).options.environment ? std::getenv(name) : nullptr;
+  return state_data(L).options.environment ? platform::variable(name) : nullptr;
 }
 
 std::string search_path(lua_State* L) {
@@ -67,24 +62,18 @@ std::string search_path(lua_State* L) {
   return path != nullptr ? path : "/usr/local/bin:/usr/bin:/bin";
 }
 
-bool is_program(const std::string& path) {
-  struct stat about;
-  return ::stat(path.c_str(), &about) == 0 && S_ISREG(about.st_mode) &&
-         ::access(path.c_str(), X_OK) == 0;
-}
-
 // find_program(name) -> its path, or nil: beside those of PATH, or where a path with a slash leads.
 int l_find_program(lua_State* L) {
   const std::string name = check_text(L, 1);
   if (name.find('/') != name.npos) {
-    lua_pushstring(L, is_program(name) ? name.c_str() : nullptr);
+    lua_pushstring(L, platform::is_program(name) ? name.c_str() : nullptr);
     return 1;
   }
   const std::string folders = search_path(L);
   for (size_t begin = 0; begin <= folders.size() && !name.empty();) {
     const size_t end = std::min(folders.find(':', begin), folders.size());
     const std::string path = folders.substr(begin, end - begin) + "/" + name;
-    if (end > begin && is_program(path)) {
+    if (end > begin && platform::is_program(path)) {
       lua_pushlstring(L, path.data(), path.size());
       return 1;
     }
@@ -104,7 +93,7 @@ bool sets(const std::string& entry, const std::string& name) {
 std::vector<std::string> environment_for(lua_State* L, int index) {
   std::vector<std::string> out;
   if (state_data(L).options.environment)
-    for (char** each = environ; *each != nullptr; ++each) out.emplace_back(*each);
+    out = platform::environment();
   else
     out.push_back("PATH=" + search_path(L));
   luaL_checktype(L, index, LUA_TTABLE);
@@ -127,7 +116,7 @@ std::function<void()> tick_of(lua_State* L, int index) {
 
 // run(arguments, variables, tick) -> status, output
 int l_run(lua_State* L) {
-  Program program;
+  platform::Program program;
   luaL_checktype(L, 1, LUA_TTABLE);
   for (lua_Integer i = 1; lua_rawgeti(L, 1, i) != LUA_TNIL; ++i) {
     program.arguments.push_back(check_text(L, -1));
@@ -136,7 +125,7 @@ int l_run(lua_State* L) {
   lua_settop(L, 3);
   program.environment = environment_for(L, 2);
   program.tick = tick_of(L, 3);
-  const ProgramResult result = run_program(program);
+  const platform::ProgramResult result = platform::run_program(program);
   lua_pushinteger(L, result.status);
   lua_pushlstring(L, result.output.data(), result.output.size());
   return 2;
@@ -147,7 +136,7 @@ int l_run(lua_State* L) {
 constexpr const char* kLock = "moonlet.extension_tools.lock";
 
 int l_release_lock(lua_State* L) {
-  static_cast<FileLock*>(luaL_checkudata(L, 1, kLock))->release();
+  static_cast<platform::FileLock*>(luaL_checkudata(L, 1, kLock))->release();
   return 0;
 }
 
@@ -155,7 +144,7 @@ int l_release_lock(lua_State* L) {
 int l_lock(lua_State* L) {
   const std::string path = check_text(L, 1);
   lua_settop(L, 2);
-  void* const memory = lua_newuserdatauv(L, sizeof(FileLock), 0);
+  void* const memory = lua_newuserdatauv(L, sizeof(platform::FileLock), 0);
   if (luaL_newmetatable(L, kLock) != 0) {
     lua_pushcfunction(L, guard<l_release_lock>);
     lua_pushvalue(L, -1);
@@ -164,7 +153,7 @@ int l_lock(lua_State* L) {
     lua_pushboolean(L, 0);
     lua_setfield(L, -2, "__metatable");
   }
-  new (memory) FileLock(path, tick_of(L, 2));
+  new (memory) platform::FileLock(path, tick_of(L, 2));
   lua_setmetatable(L, -2);
   return 1;
 }
@@ -173,11 +162,10 @@ int l_lock(lua_State* L) {
 
 // stat(path) -> size, time of the last change in nanoseconds; nil where there is no such file
 int l_stat(lua_State* L) {
-  struct stat about;
-  if (::stat(check_text(L, 1).c_str(), &about) != 0) return 0;
-  lua_pushinteger(L, about.st_size);
-  lua_pushinteger(
-      L, static_cast<lua_Integer>(about.st_mtim.tv_sec) * 1'000'000'000 + about.st_mtim.tv_nsec);
+  const std::optional<platform::FileStamp> stamp = platform::file_stamp(check_text(L, 1));
+  if (!stamp) return 0;
+  lua_pushinteger(L, stamp->size);
+  lua_pushinteger(L, stamp->changed);
   return 2;
 }
 
@@ -197,16 +185,6 @@ int l_read(lua_State* L) {
   return 1;
 }
 
-// Why what lies in the folder could be another user's; null when it could not.
-const char* unsafe(const std::string& path) {
-  struct stat about;
-  if (::stat(path.c_str(), &about) != 0) return std::strerror(errno);
-  if (!S_ISDIR(about.st_mode)) return "it is no folder";
-  if (about.st_uid != ::geteuid()) return "it belongs to another user";
-  if ((about.st_mode & (S_IWGRP | S_IWOTH)) != 0) return "other users may write to it";
-  return nullptr;
-}
-
 // make_folder(path): a folder that is this user's alone to write, with those above it.
 int l_make_folder(lua_State* L) {
   namespace fs = std::filesystem;
@@ -215,16 +193,14 @@ int l_make_folder(lua_State* L) {
   const bool made = fs::create_directories(path, error);
   check(!error, "cannot make the folder '", path, "': ", error.message());
   if (made) fs::permissions(path, fs::perms::owner_all, error);
-  const char* reason = unsafe(path);
+  const char* reason = platform::why_not_own(path);
   check(reason == nullptr, "no code is kept in the folder '", path, "': ", reason ? reason : "");
   return 0;
 }
 
 // temporary_folder(beginning) -> the path of a new folder, whose name begins so
 int l_temporary_folder(lua_State* L) {
-  std::string path = check_text(L, 1) + "XXXXXX";
-  check(::mkdtemp(path.data()) != nullptr, "cannot make the folder '", path,
-        "': ", std::strerror(errno));
+  const std::string path = platform::new_folder(check_text(L, 1));
   lua_pushlstring(L, path.data(), path.size());
   return 1;
 }

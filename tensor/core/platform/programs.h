@@ -1,14 +1,15 @@
-// interp/modules/child_process.h: programs that are run without a shell, and files that one process
-// holds at a time. Both wait no longer than the interpreter may run.
+// tensor/core/platform/programs.h: programs that are run without a shell, and files and folders
+// that one process, or one user, has for itself. What waits does so no longer than the interpreter
+// may run.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "tensor/io/files.h"
-
-namespace moonlet {
+namespace moonlet::platform {
 
 struct Program {
   // The path of the program, and its arguments.
@@ -36,10 +37,31 @@ ProgramResult run_program(const Program& program);
 class FileLock {
  public:
   FileLock(const std::string& path, const std::function<void()>& tick);
-  void release() { file_.close(); }
+  ~FileLock() { release(); }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+  void release() noexcept;
 
  private:
-  io::Descriptor file_;
+  int file_ = -1;
 };
 
-}  // namespace moonlet
+// Whether there is a program in that file that this process may run.
+bool is_program(const std::string& path);
+
+// The variables of this process, as of Program.
+std::vector<std::string> environment();
+
+// A new folder that is this user's, whose path begins so. Throws Error.
+std::string new_folder(std::string beginning);
+
+// Why others could write what is in a folder, or there is none; null when nobody could.
+const char* why_not_own(const std::string& folder);
+
+// The size of a file, and when it was changed last, in nanoseconds; none where there is no file.
+struct FileStamp {
+  int64_t size = 0, changed = 0;
+};
+std::optional<FileStamp> file_stamp(const std::string& path);
+
+}  // namespace moonlet::platform

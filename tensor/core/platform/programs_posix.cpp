@@ -1,22 +1,26 @@
-// interp/modules/child_process.cpp: starts programs, reads what they write, and ends them.
-#include "interp/modules/child_process.h"
+// tensor/core/platform/programs_posix.cpp: starts programs by posix_spawn, reads what they write,
+// and ends them; locks by flock.
+#include "tensor/core/platform/programs.h"
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 
 #include <fcntl.h>
 #include <poll.h>
 #include <spawn.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "tensor/core/error.h"
+#include "tensor/io/files.h"
 #include "tensor/runtime/interrupt.h"
 
-namespace moonlet {
+namespace moonlet::platform {
 
 namespace {
 
@@ -167,16 +171,57 @@ ProgramResult run_program(const Program& program) {
   return result;
 }
 
-FileLock::FileLock(const std::string& path, const std::function<void()>& tick)
-    : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)) {
-  check(file_.get() >= 0, "cannot make the file '", path, "': ", std::strerror(errno));
+FileLock::FileLock(const std::string& path, const std::function<void()>& tick) {
+  io::Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  check(file.get() >= 0, "cannot make the file '", path, "': ", std::strerror(errno));
   Ticks waited(tick);
-  while (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
+  while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     check(errno == EWOULDBLOCK || errno == EINTR, "cannot lock '", path,
           "': ", std::strerror(errno));
     wait_a_little();
     waited();
   }
+  file_ = file.release();
 }
 
-}  // namespace moonlet
+void FileLock::release() noexcept {
+  if (file_ >= 0) ::close(file_);
+  file_ = -1;
+}
+
+bool is_program(const std::string& path) {
+  struct stat about;
+  return ::stat(path.c_str(), &about) == 0 && S_ISREG(about.st_mode) &&
+         ::access(path.c_str(), X_OK) == 0;
+}
+
+std::vector<std::string> environment() {
+  std::vector<std::string> out;
+  for (char** each = environ; *each != nullptr; ++each) out.emplace_back(*each);
+  return out;
+}
+
+std::string new_folder(std::string beginning) {
+  beginning += "XXXXXX";
+  check(::mkdtemp(beginning.data()) != nullptr, "cannot make the folder '", beginning,
+        "': ", std::strerror(errno));
+  return beginning;
+}
+
+const char* why_not_own(const std::string& folder) {
+  struct stat about;
+  if (::stat(folder.c_str(), &about) != 0) return std::strerror(errno);
+  if (!S_ISDIR(about.st_mode)) return "it is no folder";
+  if (about.st_uid != ::geteuid()) return "it belongs to another user";
+  if ((about.st_mode & (S_IWGRP | S_IWOTH)) != 0) return "other users may write to it";
+  return nullptr;
+}
+
+std::optional<FileStamp> file_stamp(const std::string& path) {
+  struct stat about;
+  if (::stat(path.c_str(), &about) != 0) return std::nullopt;
+  return FileStamp{about.st_size,
+                   int64_t{about.st_mtim.tv_sec} * 1'000'000'000 + about.st_mtim.tv_nsec};
+}
+
+}  // namespace moonlet::platform
