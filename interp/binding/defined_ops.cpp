@@ -17,8 +17,8 @@
 #include "interp/binding/arg_reader.h"
 #include "interp/binding/autograd/mode_guard.h"
 #include "interp/binding/op_values.h"
-#include "tensor/core/called_op.h"
 #include "tensor/core/dispatch.h"
+#include "tensor/core/registered_ops.h"
 #include "tensor/program/captured_call.h"
 #include "tensor/program/parts/deferred_call.h"
 #include "tensor/runtime/modes.h"
@@ -89,7 +89,7 @@ struct DefinedOp : OpInfo {
   std::vector<ArgSpec> specs;  // with `out` at the end where there is one
   Signature plain{}, in_place{};
   BoxedValues defaults;
-  bool has_out = false;
+  bool has_out = false, gives_tensor = false;
 
   const char* keep(std::string text) { return texts.emplace_back(std::move(text)).c_str(); }
 };
@@ -112,8 +112,8 @@ const DefinedOp& op_at(lua_State* L, int index) {
 
 // --- calls ---------------------------------------------------------------------------------------
 
-void run_body(const DefinedOp& op, std::span<const BoxedValue> arguments, BoxedValues& results) {
-  lua_State* L = running_coroutine(op.main);
+// Calls the body and leaves its results on the stack, of which it returns the number.
+int push_body(lua_State* L, const DefinedOp& op, std::span<const BoxedValue> arguments) {
   const int count = static_cast<int>(arguments.size()), top = lua_gettop(L);
   luaL_checkstack(L, count + 8, "ops that scripts define nest too deeply");
   for (int i = 0; i < count; ++i)
@@ -125,8 +125,22 @@ void run_body(const DefinedOp& op, std::span<const BoxedValue> arguments, BoxedV
   for (int i = 0; i < count; ++i)
     push_argument(L, op, static_cast<size_t>(i), arguments[static_cast<size_t>(i)]);
   lua_call(L, count, LUA_MULTRET);
-  results = results_from(L, top + 1, lua_gettop(L) - top, op, arguments, {}, kGiver);
+  return lua_gettop(L) - top;
+}
+
+void run_body(const DefinedOp& op, std::span<const BoxedValue> arguments, BoxedValues& results) {
+  lua_State* L = running_coroutine(op.main);
+  const int top = lua_gettop(L);
+  const int count = push_body(L, op, arguments);
+  results = results_from(L, top + 1, count, op, arguments, {}, kGiver);
   lua_settop(L, top);
+}
+
+// The usual results are looked at quickly.
+bool is_one_tensor(lua_State* L, const DefinedOp& op, int count) {
+  if (!op.gives_tensor || count != 1) return false;
+  const Tensor* const cell = tensor_cell(L, -1);
+  return cell != nullptr && cell->defined();
 }
 
 // OpInfo::body and OpInfo::call of all of them.
@@ -220,6 +234,11 @@ int l_call(lua_State* L) {
   ArgReader args(L, op.plain);
   BoxedValues in = read_all(args, op);
   if (op.has_out && args.has(op.about.argument_count)) return call_out(L, op, args, in);
+  if (!intercepted()) {
+    const int top = lua_gettop(L), count = push_body(L, op, in);
+    if (!is_one_tensor(L, op, count)) results_from(L, top + 1, count, op, in, {}, kGiver);
+    return count;
+  }
   BoxedValues results;
   call_boxed(op, op.call, in, results);
   return push_results(L, results);
@@ -343,6 +362,7 @@ void fill(lua_State* L, int definition, DefinedOp& op) {
   read_arguments(L, definition, op);
   read_row(L, definition, op);
   op.has_out = flag_field(L, definition, "out");
+  op.gives_tensor = flag_field(L, definition, "gives_tensor");
   if (op.has_out)
     op.specs.push_back({"out", op.about.result_count == 1 ? ArgType::Tensor : ArgType::TensorList,
                         false, false, true, 0});
@@ -436,6 +456,11 @@ std::vector<const OpInfo*> defined_ops(lua_State* L) {
   }
   lua_pop(L, 1);
   return out;
+}
+
+bool is_defined_op(lua_State* L, int index) {
+  const lua_CFunction f = lua_tocfunction(L, index);
+  return f == op_guard<l_call> || f == op_guard<l_change>;
 }
 
 void register_defined_ops(lua_State* L) {

@@ -33,7 +33,8 @@ local function home_of(op)
     home = options.namespace("ops." .. op.space, {})
     rawset(of_ops, op.space, home)
     defined.spaces[home] = true
-  elseif not defined.spaces[home] then
+  elseif not defined.spaces[home] and (type(home) ~= "table"
+      or package.loaded["moonlet.ops." .. op.space] ~= home) then
     fail("ops.define: %s: 'ml.ops.%s' is a function of the library, expected another name before "
       .. "the dot", op.name, op.space)
   end
@@ -98,6 +99,7 @@ local function description(op, given)
   local defaults = {}
   for i, argument in ipairs(op.arguments) do defaults[i] = argument.value end
   return { name = op.name, schema = op.text, arguments = op.arguments, defaults = defaults,
+    gives_tensor = #op.results == 1 and op.results[1].type == "Tensor",
     result_count = #op.results, dtypes = given.dtypes, autocast_host = host,
     autocast_device = device, differentiable = given.differentiable, out = given.out,
     usage = schema.usage(op.name, op.arguments), in_place_name = op.name .. "_",

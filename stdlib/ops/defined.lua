@@ -13,6 +13,6 @@ defined.spaces = {}
 --- Where each was defined: "train.lua:12".
 defined.lines = {}
 --- The definitions, by name and by the function that calls the op.
-defined.ops, defined.by_function = {}, setmetatable({}, { __mode = "k" })
+defined.ops, defined.by_function = {}, {}
 
 return defined

@@ -67,8 +67,8 @@ end
 local OPERATORS = { ["and"] = true, ["or"] = true, ["not"] = true, ["nil"] = true, ["true"] = true,
   ["false"] = true }
 
--- The names of the results in expressions: of one without a name "y", or "result" beside an argument
--- of that name.
+-- The names of the results in expressions: of one without a name "y", or "result" beside an
+-- argument of that name.
 local function result_names(op)
   local names, plain = {}, "y"
   for _, argument in ipairs(op.arguments) do
@@ -91,9 +91,9 @@ end
 local function compile_rule(op, name, text)
   local scope = scope_of(op)
   for each in pairs(names_in(text)) do
-    if not scope[each] and not OPERATORS[each] and not rawget(ml, each) then
-      fail("ops.define: %s: the gradient of '%s' names '%s', which is no argument, no result, no "
-        .. "gradient and no op", op.name, name, each)
+    if not scope[each] and not OPERATORS[each] and not (rawget(ml, each) or ml._is_op_name(each)) then
+      fail("ops.define: %s: the gradient of '%s' names '%s', which is no argument, no result, "
+        .. "no gradient and no op", op.name, name, each)
     end
   end
   local chunk, message = load("return function(_ENV) return " .. text .. "\nend",
@@ -136,7 +136,7 @@ local function read_rules(op, given)
 end
 
 -- The context of a call keeps the tensors that are read, in order, and the other arguments.
-local function keep(op, read, counts, ctx, inputs, outputs)
+local function keep(op, read, for_tangents, counts, ctx, inputs, outputs)
   local tensors, n, plain = {}, 0, {}
   local arguments = gather(op, counts, inputs, false)
   local function add(value)
@@ -155,6 +155,7 @@ local function keep(op, read, counts, ctx, inputs, outputs)
   end
   for i, name in ipairs(result_names(op)) do add((not read or read[name]) and outputs[i] or nil) end
   ctx:save_for_backward(unpack(tensors, 1, n))
+  if for_tangents then ctx:save_for_forward(unpack(tensors, 1, n)) end
   if next(plain) ~= nil then ctx.arguments = plain end
 end
 
@@ -255,7 +256,9 @@ local function new_function(op, given, rules, read, counts)
     return op.forward(unpack(gather(op, counts, { ... }), 1, count))
   end
   function definition.setup_context(ctx, inputs, outputs)
-    if not given.setup_context then return keep(op, read, counts, ctx, inputs, outputs) end
+    if not given.setup_context then
+      return keep(op, read, given.jvp ~= nil, counts, ctx, inputs, outputs)
+    end
     local arguments = gather(op, counts, inputs)
     arguments.n = count
     return given.setup_context(ctx, arguments, outputs)
@@ -333,6 +336,7 @@ function derivative.body(op, given)
   if not own then return with_rule(op, given.vmap) end
   local rules, read
   if given.grad then rules, read = read_rules(op, given.grad) end
+  if given.jvp then read = nil end
   local made = {}
   return function(...)
     local counts, values, n = spread(op, ...)

@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "tensor/core/boxing.h"
-#include "tensor/core/called_op.h"
+#include "tensor/core/registered_ops.h"
 
 namespace moonlet {
 

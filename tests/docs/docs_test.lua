@@ -67,6 +67,12 @@ local function run_lua(block, name, env)
   return printed
 end
 
+-- Kernels of scripts need NVRTC beside a device.
+local function compiles_kernels()
+  local probe = 'extern "C" __global__ void probe(int* x) { x[0] = 1; }'
+  return (pcall(function() ml.cuda.kernel(probe, "probe"):compile() end))
+end
+
 local function run_samples(name, least)
   local env = setmetatable({}, { __index = _G })
   local found = blocks(read(source .. "/docs/" .. name), "lua")
@@ -75,6 +81,8 @@ local function run_samples(name, least)
   for _, block in ipairs(found) do
     if block.text:find('device = "cuda"', 1, true) and not ml.cuda.is_available() then
       print(("SKIP %s:%d: %s"):format(name, block.line, ml.cuda.unavailable_reason()))
+    elseif block.text:find("ml.cuda.%w*_?kernel") and not compiles_kernels() then
+      print(("SKIP %s:%d: nothing compiles kernels here"):format(name, block.line))
     else
       local ok, message = pcall(run_lua, block, name, env)
       if not ok then failures[#failures + 1] = message end

@@ -170,7 +170,7 @@ bool binding::push_noted(lua_State* L, const Tensor& tensor) {
     lua_pop(L, 1);
     return false;
   }
-  lua_remove(L, -2);
+  lua_replace(L, -2);
   return true;
 }
 

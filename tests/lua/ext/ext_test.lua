@@ -313,15 +313,42 @@ std::string launch() {
 ]=] }
 print(type(m.launch()))]]
 
+local function has_nvcc()
+  return workshop.is_there "nvcc" or workshop.is_there "/usr/local/cuda/bin/nvcc"
+end
+
 test("sources for CUDA are compiled by nvcc", function()
   workshop.compiler()
-  if not workshop.is_there "nvcc" and not workshop.is_there "/usr/local/cuda/bin/nvcc" then
-    harness.skip "there is no nvcc"
-  end
+  if not has_nvcc() then harness.skip "there is no nvcc" end
   prints(CUDA_CODE, "string")
   local text = run((CUDA_CODE:gsub("value; }", "missing; }")), nil, "wrong_cuda.lua")
   expect.truthy(text:find "cuda_sum does not compile %(cuda_sum%.cu%)", text)
   expect.truthy(text:find "wrong_cuda%.lua%(7%): error: [^\n]*missing", text)
+end)
+
+-- --- the program to start from -------------------------------------------------------------------
+
+local source = os.getenv "MOONLET_SOURCE" or workshop.shell "pwd"
+
+test("the cell of scripts/extension_lltm computes what its twin in Lua does", function()
+  workshop.compiler()
+  local text = run(([[
+arg = { [0] = "%s/scripts/extension_lltm/lltm.lua", "--steps", "2", "--rounds", "2" }
+dofile(arg[0])]]):format(source))
+  local difference = tonumber(text:match "the two differ by (%S+) at most")
+  expect.truthy(difference and difference < 1e-4, text)
+  expect.truthy(text:find "right at the end: %d+ %%$", text)
+end)
+
+test("its loops for CUDA compile, beside those for the CPU", function()
+  workshop.compiler()
+  if not has_nvcc() then harness.skip "there is no nvcc" end
+  prints(([[
+local here = "%s/scripts/extension_lltm/"
+local m = ml.ext.load { name = "lltm", sources = { here .. "lltm.cpp", here .. "lltm.cu" },
+  flags = "-DLLTM_CUDA" }
+local h, cell = m.step(ml.ones(1, 2), ml.ones(3, 3), ml.zeros(3), ml.zeros(1, 1), ml.zeros(1, 1))
+print(("%%.4f %%.4f"):format(h:item(), cell:item()))]]):format(source), "0.8303 1.7616")
 end)
 
 test("without nvcc sources for CUDA are refused by name", function()

@@ -78,7 +78,7 @@ end)
 test("gradients as expressions, and as functions", function()
   local f = define("(Tensor x, Tensor w, float a=2.0) -> Tensor", {
     forward = function(x, w, a) return (x * w):exp() * a end,
-    grad = { x = "g * y * w", w = function(g, values) return g * values.y * values.x end },
+    grad = { x = "g * y * w", w = function(g, v) return g * v.y * v.x end },
   })
   local x, w = doubles(2, 3):requires_grad_(true), doubles(3):requires_grad_(true)
   -- The gradient of w is summed down to its shape.
@@ -127,9 +127,8 @@ test("a jvp of the script's own is asked", function()
     grad = { x = "g * x ^ 2 * 3" },
     jvp = function(ctx, t)
       asked = asked + 1
-      return t * ctx.saved_for_forward[1] ^ 2 * 3
+      return t * ctx.saved_for_forward[1] ^ 2 * 3 + ctx.saved_for_forward[2] * 0
     end,
-    setup_context = nil,
   }
   local g = cube {
     setup_context = function(ctx, inputs)
@@ -143,10 +142,11 @@ test("a jvp of the script's own is asked", function()
     end,
   }
   local x = ml.tensor({ 2.0 }, { dtype = ml.float64 })
-  local _, tangent = ml.func.jvp(g, { x }, { ml.ones_like(x) })
-  expect.equal(asked, 1)
-  expect.equal(tangent:item(), 12)
-  expect.truthy(f ~= nil)
+  for i, each in ipairs { f, g } do
+    local _, tangent = ml.func.jvp(each, { x }, { ml.ones_like(x) })
+    expect.equal(asked, i)
+    expect.equal(tangent:item(), 12)
+  end
 end)
 
 test("vmap runs the body on batches, or the rule", function()
@@ -304,6 +304,91 @@ test("programs hold the ops of the body", function()
   local program = ml.export(f, { ml.randn(3) })
   local x = ml.randn(3)
   equal(program(x), f(x))
+end)
+
+test("changes in place have tangents, and are captured", function()
+  local f, name = define("(Tensor x) -> Tensor", { inplace = true, out = true,
+    forward = function(x) return x:sin() * 2 end })
+  local change = ml[name .. "_"]
+  local x, t = doubles(3), doubles(3)
+  local function changed(v)
+    local y = v * 1
+    change(y)
+    return y
+  end
+  local want, along = ml.func.jvp(f, { x }, { t })
+  local got, tangent = ml.func.jvp(changed, { x }, { t })
+  equal(got, want)
+  close(tangent, along)
+  expect.error(function()
+    ml.func.jvp(function(v) return f(v, { out = ml.empty(3, { dtype = ml.float64 }) }) end, { x }, { t })
+  end, name .. ": out= cannot be used with forward%-mode tangents")
+  equal(vmap(changed)(ml.stack { x, t }), f(ml.stack { x, t }))
+  expect.error(function() vmap(function(v) return f(v, { out = ml.empty(3) }) end)(ml.stack { x, t }) end,
+    "out= cannot be used inside vmap")
+  local fast = ml.compile(changed)
+  for _ = 1, 4 do equal(fast(x), f(x)) end
+  expect.truthy(fast:explain():find "ops in", fast:explain())
+  local given = ml.compile(function(v)
+    local out = ml.empty(3, { dtype = ml.float64 })
+    f(v, { out = out })
+    return out + 1
+  end)
+  for _ = 1, 4 do equal(given(x), f(x) + 1) end
+end)
+
+-- Texts made of what schemas are made of are refused, or are ops that can be called.
+test("any schema and any expression is taken apart", function()
+  ml.manual_seed(5)
+  local parts = { "Tensor", "Tensor?", "Tensor[]", "int[2]", "Dim", " x", " y", "(", ")", "->", ",", "=", "1", "{1,2}",
+    "\"s\"", "!", "?", "[]", ".", " ", "f", "nil", "\0", "\n", "\255", "float a=1", "Tensor x, " }
+  local function random_text(list, most)
+    local out = {}
+    for i = 1, ml.randint(1, most, { 1 })[1]:item() do out[i] = list[ml.randint(1, #list, { 1 })[1]:item()] end
+    return table.concat(out)
+  end
+  for i = 1, 3000 do
+    local text = random_text(parts, 12)
+    if i % 2 == 0 then text = ("fuzz.f%d(%s) -> Tensor"):format(i, text) end
+    local ok, result = pcall(ml.ops.define, { text, forward = function(...) return (...) end })
+    if ok then
+      pcall(result, ml.ones(2), 1)
+    else
+      expect.truthy(tostring(result):find "ops.define", tostring(result))
+    end
+  end
+  local words = { "g", "x", "y", "*", "+", "(", ")", "exp", ".shape", ":sum()", "[1]", "1.5", " and ", "function() end", "{",
+    "}", "...", "=", ",", "return ", "--", "\n", "\"", "end " }
+  for i = 1, 500 do
+    local ok, result = pcall(ml.ops.define, { ("fuzz.e%d(Tensor x) -> Tensor"):format(i),
+      forward = function(x) return x * 1 end, grad = { x = random_text(words, 8) } })
+    if ok then
+      local x = ml.ones(2, { requires_grad = true })
+      pcall(function() result(x):sum():backward() end)
+    else
+      expect.truthy(tostring(result):find "ops.define", tostring(result))
+    end
+  end
+end)
+
+test("workers define ops of their own", function()
+  local name = fresh ""
+  ml.ops.define { name .. "(Tensor x) -> Tensor", forward = function(x) return x * 2 end }
+  local loader = ml.data.DataLoader(ml.data.TensorDataset(ml.ones(4)), { batch_size = 2, num_workers = 1,
+    collate_fn = function(batch)
+      local own = require "moonlet"
+      if not rawget(own, name) then
+        own.ops.define { name .. "(Tensor x) -> Tensor", forward = function(x) return x * 10 end }
+      end
+      return own[name](batch[1][1])
+    end })
+  local count_of = 0
+  for batch in loader:iter() do
+    count_of = count_of + 1
+    equal(batch, ml.tensor(10.0))
+  end
+  expect.equal(count_of, 2)
+  equal(ml[name](ml.ones(1)), ml.tensor { 2.0 })
 end)
 
 test("checkpoints run the body again", function()

@@ -279,11 +279,8 @@ test("fields that do not fit are refused", function()
 end)
 
 test("errors, yields and recursion inside forward are errors of the call", function()
-  local name
   local function define(forward)
-    local schema
-    schema, name = fresh "(Tensor x) -> Tensor"
-    return ml.ops.define { schema, forward = forward }
+    return ml.ops.define { (fresh "(Tensor x) -> Tensor"), forward = forward }
   end
   local x = ml.ones(2)
   local f = define(function() error "from the body" end)
