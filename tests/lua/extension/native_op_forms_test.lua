@@ -484,7 +484,7 @@ end)
 test("ops that scripts define have other names", function()
   expect.error(function()
     ml.ops.define { "mylib.snake(Tensor x) -> Tensor", forward = function(x) return x end }
-  end, "ops.define: mylib.snake")
+  end, "ops.define: 'snake' is a name of the library")
   expect.error(function()
     ml.ops.define { "mylib_doubled(Tensor x) -> Tensor", forward = function(x) return x end }
   end, "ops.define: 'mylib_doubled'")
