@@ -30,9 +30,9 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/native/op_schema.h"
 #include "tensor/core/boxing.h"
 #include "tensor/core/op_info.h"
-#include "tensor/core/op_schema.h"
 #include "tensor/cpu/pointwise/pointwise.h"
 #include "tensor/shapes/result.h"
 

@@ -241,8 +241,10 @@ void add_others(Extension& module) {
       .dtypes(dtypes::floating)
       .composite([](const Tensor& x) { return x + x; })
       .sample("randn(3)");
+}
 
-  // With one that is an op of its own, and has a derivative in its turn.
+void add_in_turn(Extension& module) {
+  // With a derivative that is an op of its own, and has one in its turn.
   module.op<"mylib::cosine_by(Tensor grad, Tensor x) -> Tensor">()
       .pointwise([](auto grad, auto x) { return grad * std::cos(x); })
       .saves({"grad", "x"})
@@ -296,4 +298,5 @@ MOONLET_EXTENSION(mylib, module) {
   add_structured(module);
   add_of_several(module);
   add_others(module);
+  add_in_turn(module);
 }

@@ -433,6 +433,63 @@ test("files that are no extension, or of other headers", function()
   expect.error(function() check_extension_file "/no/such/file.so" end, "/no/such/file.so: cannot be read")
 end)
 
+-- --- wrong calls ----------------------------------------------------------------------------------
+
+local values = {
+  function() return ml.randn(3, 4) end, function() return ml.randn {} end, function() return ml.randn(0, 3) end,
+  function() return ml.randn(3, 4):double() end, function() return ml.randn(4, 3):t() end,
+  function() return ml.randn(2, 3, 4):half() end, function() return ml.randint(-3, 3, { 3, 4 }) end,
+  function() return ml.randn(3):to "complex64" end, function() return ml.ones(3):bool() end,
+  function() return ml.randn(1, 4):expand(3, 4) end, function() return doubles(3, 4):requires_grad_(true) end,
+  function() return ml.randn(4, { requires_grad = true }) * 2 end, function() return -1 end,
+  function() return 0 end, function() return 3 end, function() return 1.5 end, function() return 0 / 0 end,
+  function() return math.mininteger end, function() return "up" end, function() return true end,
+  function() return {} end, function() return { ml.ones(3), ml.ones(3) } end, function() return { 1, 2 } end,
+  function() return print end, function() return ml.complex(1, 2) end, function() return nil end,
+  function()
+    local freed = ml.ones(3)
+    freed:free()
+    return freed
+  end,
+}
+
+-- An op called with anything computes or fails by an error that has a name in it.
+test("calls with arguments of all kinds", function()
+  local names, state = {}, 12345
+  for name in pairs(mylib) do names[#names + 1] = name end
+  table.sort(names)
+  local function pick(list)
+    state = (state * 1103515245 + 12345) % 2147483648
+    return list[(state >> 8) % #list + 1]
+  end
+  local fine = 0
+  for _ = 1, 2000 do
+    local name, args = pick(names), { n = pick { 0, 1, 1, 2, 2, 3, 4 } }
+    for k = 1, args.n do args[k] = pick(values)() end
+    if pick { true, false, false, false } then
+      args.n = args.n + 1
+      args[args.n] = { out = pick(values)(), dim = pick(values)() }
+    end
+    local call = pick { "plain", "plain", "plain", "vmap" } == "vmap" and ml.func.vmap(mylib[name]) or mylib[name]
+    local results = table.pack(pcall(call, table.unpack(args, 1, args.n)))
+    if not results[1] then
+      expect.truthy(tostring(results[2]):find "[%w_]+: ", tostring(results[2]))
+    else
+      fine = fine + 1
+    end
+  end
+  expect.truthy(fine > 100, fine)
+end)
+
+test("ops that scripts define have other names", function()
+  expect.error(function()
+    ml.ops.define { "mylib.snake(Tensor x) -> Tensor", forward = function(x) return x end }
+  end, "ops.define: 'snake' is a name of the library")
+  expect.error(function()
+    ml.ops.define { "mylib_doubled(Tensor x) -> Tensor", forward = function(x) return x end }
+  end, "ops.define: 'mylib_doubled'")
+end)
+
 test("what ml.ops.info says", function()
   local info = ml.ops.info "mylib::snake"
   expect.equal(info.schema, "mylib::snake(Tensor x, float a=1.0) -> Tensor")

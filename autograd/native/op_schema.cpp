@@ -1,5 +1,5 @@
-// tensor/core/op_schema.cpp: reads schemas of ops, and defaults in them.
-#include "tensor/core/op_schema.h"
+// autograd/native/op_schema.cpp: reads schemas of ops, and defaults in them.
+#include "autograd/native/op_schema.h"
 
 #include <algorithm>
 #include <array>

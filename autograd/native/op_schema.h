@@ -1,5 +1,5 @@
-// tensor/core/op_schema.h: a schema of an op that is read at run time, of ops that no row declares:
-// "mylib::snake(Tensor x, float a=1.0) -> Tensor", in the language of docs/op-table.md.
+// autograd/native/op_schema.h: a schema of an op that is read at run time, of ops that no row
+// declares: "mylib::snake(Tensor x, float a=1.0) -> Tensor", in the language of docs/op-table.md.
 #pragma once
 
 #include <string>
