@@ -41,9 +41,15 @@ local function home_of(op)
   return home
 end
 
+-- Whether a table of the library has the name, which may become a field when it is first named.
+local function has(home, name)
+  local known, value = pcall(function() return home[name] end)
+  return known and value ~= nil
+end
+
 local function is_taken(home, name)
   if home ~= ml then return rawget(home, name) ~= nil end
-  return rawget(ml, name) ~= nil or ml._late()[name] or ml._is_op_name(name)
+  return ml._late()[name] or ml._is_op_name(name) or has(ml, name)
 end
 
 -- Refuses names of the library and, without `replace`, those of other definitions.
@@ -61,7 +67,7 @@ local function check_names(op, home, given)
       fail("ops.define: '%s' is a name of the library, expected one that is free; "
         .. "'mylib.%s' defines ml.ops.mylib.%s", name, op.short, op.short)
     end
-    if given.method and (rawget(ml._methods, name) ~= nil or ml._is_op_name(name)) then
+    if given.method and (has(ml._methods, name) or ml._is_op_name(name)) then
       fail("ops.define: %s: tensors have a method or field '%s' already", op.name, name)
     end
   end

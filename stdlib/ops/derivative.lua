@@ -88,10 +88,16 @@ local function scope_of(op)
   return scope
 end
 
+-- Ops become fields of ml when they are first named, and have other names than those of their rows.
+local function is_op(name)
+  local known, value = pcall(function() return ml[name] end)
+  return known and value ~= nil
+end
+
 local function compile_rule(op, name, text)
   local scope = scope_of(op)
   for each in pairs(names_in(text)) do
-    if not scope[each] and not OPERATORS[each] and not (rawget(ml, each) or ml._is_op_name(each)) then
+    if not scope[each] and not OPERATORS[each] and not is_op(each) then
       fail("ops.define: %s: the gradient of '%s' names '%s', which is no argument, no result, "
         .. "no gradient and no op", op.name, name, each)
     end

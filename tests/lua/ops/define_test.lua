@@ -207,6 +207,9 @@ test("names of the library are refused, and those of other definitions", functio
     return function() ml.ops.define(definition) end
   end
   expect.error(define "exp(Tensor x) -> Tensor", "'exp' is a name of the library")
+  -- A second name of an op, which nothing here has named yet.
+  expect.error(define "arccos(Tensor x) -> Tensor", "'arccos' is a name of the library")
+  expect.error(define "swapaxes(Tensor x) -> Tensor", "'swapaxes' is a name of the library")
   expect.error(define "nn(Tensor x) -> Tensor", "'nn' is a name of the library")
   expect.error(define "compile(Tensor x) -> Tensor", "'compile' is a name of the library")
   expect.error(define "native_conv_grad_weight(Tensor x) -> Tensor", "is a name of the library")
