@@ -31,6 +31,11 @@ constexpr int kFewInstructions = 100;
 constexpr int64_t kLongest = 20'000;  // microseconds of a step that count for it
 // Between two cycles the heap grows by half, and by so much at least.
 constexpr int64_t kLeastGrowth = 512 * 1024;
+// The end of a cycle visits all dead tensors at once, 0.15 us each: so many, for each microsecond
+// of a step, begin a cycle, and as many more may be made before it is to have ended.
+constexpr int64_t kObjectsPerMicrosecond = 10;
+// Between two steps of a cycle at least, or steps would leave no time for what makes objects.
+constexpr int64_t kLeastObjects = 8;
 // What may be allocated by code that no hook interrupts before Lua's own collector takes over.
 constexpr int64_t kMostMissed = int64_t{1} << 20;
 // Tensor memory that is allocated for each nanosecond of a cycle before the next begins.
@@ -81,20 +86,28 @@ struct Steps {
     const int64_t growth = std::max(kLeastGrowth, kept / 2);
     return limit > size() ? std::min(growth, (limit - size()) / 2) : growth;
   }
+  // How many userdata may be made until the next one, if all of a cycle, of a nanosecond for a
+  // byte, are to be made in time.
+  int64_t objects_in_cycle(int64_t nanoseconds) const {
+    return std::max(most_objects * nanoseconds / (2 * size()), kLeastObjects);
+  }
   // How many times as long as the host has said the next one may take.
   int64_t longer() const {
     return std::clamp<int64_t>(1 + kMostLonger * (made - most()) / most(), 1, kMostLonger);
   }
 
   StateData& data;
-  int64_t due = 0;         // the size of the heap at which the next one is made
-  int64_t bytes = 0;       // how far the heap may grow between two of a cycle, at first
-  int64_t start = 0;       // the size of the heap when this cycle began; 0: none is under way
-  int64_t made = 0;        // what scripts have allocated since
-  int64_t owed = 0;        // the part of it for which no step was made
-  int64_t after_last = 0;  // the size of the heap after the last one
-  int64_t asked_at = 0;    // the size of the heap when one became due that was not made; else 0
-  bool stopped = false;    // by the script
+  int64_t due = 0;          // the size of the heap at which the next one is made
+  int64_t bytes = 0;        // how far the heap may grow between two of a cycle, at first
+  int64_t start = 0;        // the size of the heap when this cycle began; 0: none is under way
+  int64_t made = 0;         // what scripts have allocated since
+  int64_t owed = 0;         // the part of it for which no step was made
+  int64_t after_last = 0;   // the size of the heap after the last one
+  int64_t objects = 0;      // userdata that were made since the last one, and at which the next
+  int64_t objects_due = 0;  // one is made
+  int64_t most_objects = 0;
+  int64_t asked_at = 0;  // the size of the heap when one became due that was not made; else 0
+  bool stopped = false;  // by the script
 };
 
 // Of a state that has them; else null.
@@ -124,6 +137,8 @@ void begin_bounded(lua_State* L, std::chrono::nanoseconds step) {
   auto* steps = new Steps(data);
   const int64_t microseconds = std::min(step.count() / 1000, kLongest);
   steps->bytes = std::max(kLeastBytes, microseconds * kBytesPerMicrosecond);
+  steps->objects_due = steps->most_objects =
+      std::max(microseconds, int64_t{1}) * kObjectsPerMicrosecond;
   steps->next_after(kLeastGrowth);
   lua_setallocf(L, allocate_noting, steps);
 }
@@ -149,6 +164,8 @@ void pay_bounded(lua_State* L, Pacer& p, Steps& steps) {
   const bool finished = collect_for(L, std::chrono::nanoseconds(p.step_time * times));
   p.cycle_time += wall_nanoseconds() - start;
   steps.after_last = steps.size();
+  steps.objects = 0;
+  steps.objects_due = finished ? steps.most_objects : steps.objects_in_cycle(p.step_time);
   if (finished) {
     steps.next_after(steps.growth_until_cycle());
     steps.start = 0;
@@ -224,8 +241,10 @@ void end_steps(lua_State* L) noexcept {
 void* allocate_noting(void* self, void* block, size_t old_size, size_t new_size) noexcept {
   Steps& steps = *static_cast<Steps*>(self);
   void* result = BlockAllocator::allocate(&steps.data.blocks, block, old_size, new_size);
-  // Within an allocation nothing can be collected.
-  if (steps.size() > steps.due) [[unlikely]] {
+  // Within an allocation nothing can be collected. A new object has its type for the old size.
+  if (block == nullptr && old_size == LUA_TUSERDATA) ++steps.objects;
+  if (steps.size() > steps.due || steps.objects >= steps.objects_due) [[unlikely]] {
+    steps.objects = 0;
     steps.next_after(steps.growth_in_cycle());
     if (!steps.stopped) ask_for_step(steps, 1);
   }

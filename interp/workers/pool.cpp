@@ -2,6 +2,7 @@
 #include "interp/workers/pool.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <utility>
 
@@ -37,15 +38,19 @@ class OpenPools {
   void add(Pool* pool) {
     const std::lock_guard<std::mutex> lock(mutex_);
     open_.push_back(pool);
+    note_count();
   }
   // The pool may be destroyed afterwards.
   void remove(Pool* pool) noexcept {
     std::unique_lock<std::mutex> lock(mutex_);
     std::erase(open_, pool);
+    note_count();
     ended_.wait(lock, [&] { return ending_ != pool; });
   }
-  // A pool that belongs to that state, or null.
+  // A pool that belongs to that state, or null. Asked at the end of each run with limits: where
+  // there are no pools it takes no lock. Those of the state were added on this thread.
   Pool* find(const StateData& owner) noexcept {
+    if (count_.load(std::memory_order_relaxed) == 0) return nullptr;
     const std::lock_guard<std::mutex> lock(mutex_);
     for (Pool* pool : open_)
       if (&pool->owner_ == &owner) return pool;
@@ -59,6 +64,7 @@ class OpenPools {
       if (open_.empty()) return;
       ending_ = open_.front();
       open_.erase(open_.begin());
+      note_count();
       lock.unlock();
       ending_->end_threads();
       lock.lock();
@@ -68,9 +74,12 @@ class OpenPools {
   }
 
  private:
+  void note_count() noexcept { count_.store(open_.size(), std::memory_order_relaxed); }
+
   std::mutex mutex_;
   std::condition_variable ended_;
   std::vector<Pool*> open_;
+  std::atomic<size_t> count_{0};
   Pool* ending_ = nullptr;  // whose threads are ended now by another one than its owner's
 };
 

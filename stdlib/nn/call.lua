@@ -8,6 +8,8 @@ local options = require "moonlet.options"
 -- Holds the hooks of all modules.
 local everywhere = require("moonlet.nn.everywhere").hooks
 
+local function call_with_hooks(...) return require("moonlet.nn.hooks")._call(...) end
+
 -- The names of the arguments that the object's forward takes: those of the class that defines it.
 local function input_names(self)
   local cls = class.of(self)
@@ -34,7 +36,7 @@ end
 local function call_with_table(self, inputs)
   inputs = by_position(self, inputs)
   if self._has_hooks or everywhere._has_hooks then
-    return require("moonlet.nn.hooks")._call(self, table.unpack(inputs, 1, inputs.n))
+    return call_with_hooks(self, table.unpack(inputs, 1, inputs.n))
   end
   return self:forward(table.unpack(inputs, 1, inputs.n))
 end
@@ -47,6 +49,6 @@ function Module.__call(self, ...)
       return call_with_table(self, table.pack(...))
     end
   end
-  if self._has_hooks or everywhere._has_hooks then return require("moonlet.nn.hooks")._call(self, ...) end
+  if self._has_hooks or everywhere._has_hooks then return call_with_hooks(self, ...) end
   return self:forward(...)
 end

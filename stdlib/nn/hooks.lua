@@ -1,10 +1,9 @@
--- stdlib/nn/hooks.lua: hooks around the forward method of a module, its own and those of all modules,
--- and calls with them. All hooks are taken away by the handle that registering them returns.
+-- stdlib/nn/hooks.lua: hooks around the forward method of a module, its own and those of all
+-- modules, and calls with them. All hooks are taken away by the handle that registering them
+-- returns.
 
 local Module = require "moonlet.nn.module"
-local class = require "moonlet.class"
 local hooks = require "moonlet.hooks"
-local options = require "moonlet.options"
 local signature = require "moonlet.signature"
 
 local registering = {}
