@@ -2,8 +2,8 @@
 -- include, to FOLDER/moonlet. In the source tree headers name each other from its root; installed
 -- ones say <moonlet/...>, so they need no more than FOLDER on a host's include path, and files of
 -- the host with such names, as its own `tensor/core/tensor.h`, are not taken for them.
--- usage: public_headers.lua SOURCE_FOLDER BUILD_FOLDER FOLDER; as a step of an installation, FOLDER
--- is under the prefix that Meson names.
+-- usage: public_headers.lua SOURCE_FOLDER BUILD_FOLDER FOLDER [STAMP]; as a step of an installation,
+-- FOLDER is under the prefix that Meson names. STAMP is an empty file that is written at the end.
 
 package.path = arg[0]:match "^(.*)/" .. "/?.lua;" .. package.path
 local closure = require "header_closure"
@@ -32,3 +32,4 @@ for path, text in pairs(closure.texts({ source, build }, closure.ROOTS, public_n
   assert(file:write(text))
   assert(file:close())
 end
+if arg[4] then assert(assert(io.open(arg[4], "wb")):close()) end
