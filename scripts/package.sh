@@ -3,6 +3,7 @@
 # its plugin was built, moonlet-cuda), or a .tar.xz of one executable that needs no library.
 # usage: sh scripts/package.sh deb|tar BUILD_FOLDER OUTPUT_FOLDER [MESON_OPTION...]
 # The build folder is set up where it is not there: for Debian's folders, or with -Dstatic=true.
+# DEBFULLNAME and DEBEMAIL say who maintains the packages.
 set -eu
 cd "$(dirname "$0")/.."
 source=$PWD
@@ -93,16 +94,10 @@ build_deb() {
   echo "$output/$1_$version-1_$arch.deb"
 }
 
-overrides() {
-  mkdir -p "$work/$1/usr/share/lintian/overrides"
-  printf '# OpenBLAS as built for OpenMP: the other builds start threads of their own.\n%s: custom-library-search-path *\n' \
-    "$1" >"$work/$1/usr/share/lintian/overrides/$1"
-}
-
 make_debs() {
   triplet=$(dpkg-architecture -qDEB_HOST_MULTIARCH)
   arch=$(dpkg-architecture -qDEB_HOST_ARCH)
-  maintainer=${DEBFULLNAME:-Moonlet} && maintainer="$maintainer <${DEBEMAIL:-moonlet@localhost.localdomain}>"
+  maintainer=${DEBFULLNAME:-Moonlet} && maintainer="$maintainer <${DEBEMAIL:-moonlet@example.org}>"
   stamp=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
   set_up --prefix=/usr --libdir="lib/$triplet" "$@"
   ninja -C "$build" -j "${MOONLET_JOBS:-2}" >"$work/log" || { cat "$work/log" >&2; exit 1; }
@@ -124,8 +119,8 @@ make_debs() {
   mkdir -p "$work/moonlet/usr/share/man/man1"
   man_page | gzip -9n >"$work/moonlet/usr/share/man/man1/moonlet.1.gz"
 
-  overrides moonlet
-  overrides libmoonlet0
+  # As short as Debian's policy wants it.
+  ln -sf "../../$triplet/libmoonlet-lua.so.0" "$work/libmoonlet0/usr/lib/lua/5.4/moonlet.so"
   mkdir -p "$work/libmoonlet0/DEBIAN"
   printf 'libmoonlet 0 libmoonlet0 (>= %s)\nlibmoonlet-lua 0 libmoonlet0 (>= %s)\nlibmoonlet-run 0 libmoonlet0 (>= %s)\n' \
     "$version" "$version" "$version" >"$work/libmoonlet0/DEBIAN/shlibs"
