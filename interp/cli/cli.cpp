@@ -35,6 +35,7 @@ constexpr const char* kUsage =
     "  -h, --help     show this text\n"
     "  -E             ignore environment variables\n"
     "  -W             turn warnings on\n"
+    "  --record-ops FILE  write the ops that the script has called to FILE, for -Dops\n"
     "  --bytecode     load compiled chunks, too, which may crash when tampered with\n"
     "  --             stop handling options\n"
     "  -              stop handling options and execute stdin\n"
@@ -54,8 +55,9 @@ struct Arguments {
   bool executes = false;  // has -e
   bool ignore_environment = false;
   bool bytecode = false;
-  bool after_dashes = false;  // the script name follows "--", so "-" is a file
-  int script = 0;             // its index in argv; argc when there is none
+  const char* record_ops = nullptr;  // the file to write
+  bool after_dashes = false;         // the script name follows "--", so "-" is a file
+  int script = 0;                    // its index in argv; argc when there is none
   const char* bad = nullptr;
 };
 
@@ -90,7 +92,13 @@ Arguments parse(int argc, char** argv) {
       ++i;
       break;
     }
-    if (text[1] == 'e' || text[1] == 'l') {
+    if (std::strcmp(text, "--record-ops") == 0) {
+      if (i + 1 >= argc) {
+        out.bad = text;
+        break;
+      }
+      out.record_ops = argv[++i];
+    } else if (text[1] == 'e' || text[1] == 'l') {
       const char* value = text[2] != '\0' ? text + 2 : (i + 1 < argc ? argv[++i] : nullptr);
       if (value == nullptr) {
         out.bad = text;
@@ -176,16 +184,54 @@ void search_beside(lua_State* L, std::string_view script) {
   lua_settop(L, top);
 }
 
+void append_path(lua_State* L, const char* field, const std::string& added) {
+  const int top = lua_gettop(L);
+  if (lua_getglobal(L, "package") == LUA_TTABLE && lua_getfield(L, -1, field) == LUA_TSTRING) {
+    const std::string path = lua_tostring(L, -1) + (";" + added);
+    lua_pushlstring(L, path.data(), path.size());
+    lua_setfield(L, -3, field);
+  }
+  lua_settop(L, top);
+}
+
+// What `luarocks install --local` has installed is found behind all else; what it installs for the
+// machine is on Lua's own paths.
+void search_rocks(lua_State* L) {
+  const char* const home = std::getenv("HOME");
+  const std::string tree = home != nullptr ? std::string(home) + "/.luarocks/" : "";
+  if (tree.empty() || tree.find_first_of(";?") != tree.npos) return;
+  const std::string lua = tree + "share/lua/" LUA_VERSION_MAJOR "." LUA_VERSION_MINOR "/";
+  const std::string c = tree + "lib/lua/" LUA_VERSION_MAJOR "." LUA_VERSION_MINOR "/";
+  if (::access(lua.c_str(), R_OK) == 0) append_path(L, "path", lua + "?.lua;" + lua + "?/init.lua");
+  if (::access(c.c_str(), R_OK) == 0) append_path(L, "cpath", c + "?.so");
+}
+
+// The function that runs a script and writes its ops to the file, and its first argument.
+bool push_recorder(lua_State* L, const char* file) {
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "moonlet.record_ops");
+  if (!succeeded(L, call_interruptible(L, 1, 1))) return false;
+  lua_getfield(L, -1, "run");
+  lua_remove(L, -2);
+  lua_pushstring(L, file);
+  return true;
+}
+
 bool run_script(lua_State* L, const Arguments& arguments, int argc, char** argv) {
   const char* path = argv[arguments.script];
   const bool from_stdin = std::strcmp(path, "-") == 0 && !arguments.after_dashes;
   if (!from_stdin) search_beside(L, path);
+  int before = 0;  // arguments of the function that runs the script
+  if (arguments.record_ops != nullptr) {
+    if (!push_recorder(L, arguments.record_ops)) return false;
+    before = 2;
+  }
   const int status = load_file(L, from_stdin ? nullptr : path);
   if (status != LUA_OK) return succeeded(L, status);
   const int count = argc - arguments.script - 1;
   luaL_checkstack(L, count + 3, "too many arguments to script");
   for (int i = 1; i <= count; ++i) lua_pushstring(L, argv[arguments.script + i]);
-  return run_chunk(L, LUA_OK, count);
+  return run_chunk(L, LUA_OK, before + count);
 }
 
 // The script of this executable's bundle, with all arguments.
@@ -263,7 +309,10 @@ bool wants_prompt(const Arguments& arguments, int argc, char** argv) {
 
 bool run_arguments(lua_State* L, const Arguments& arguments, int argc, char** argv) {
   const bool has_script = arguments.script < argc;
-  if (!arguments.ignore_environment && !run_init(L)) return false;
+  if (!arguments.ignore_environment) {
+    search_rocks(L);
+    if (!run_init(L)) return false;
+  }
   if (!run_actions(L, arguments)) return false;
   if (has_script && !run_script(L, arguments, argc, argv)) return false;
   if (arguments.interactive) {
@@ -296,7 +345,8 @@ int protected_main(lua_State* L) {
 }
 
 int refuse(const Arguments& arguments) {
-  const bool needs_value = arguments.bad[1] == 'e' || arguments.bad[1] == 'l';
+  const bool needs_value = arguments.bad[1] == 'e' || arguments.bad[1] == 'l' ||
+                           std::strcmp(arguments.bad, "--record-ops") == 0;
   const char* reason = needs_value ? "a value is missing after" : "unrecognized option";
   std::fprintf(stderr, "%s: %s '%s'\n%s", kProgram, reason, arguments.bad, kUsage);
   return EXIT_FAILURE;

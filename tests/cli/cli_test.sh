@@ -102,6 +102,34 @@ echo 'return "overridden"' >over/class.lua
 MOONLET_STDLIB=$work/over check 'stdlib from a folder' 0 overridden '' \
   -e 'print((require "moonlet.class"))'
 
+# What luarocks installs for a user.
+mkdir -p home/.luarocks/share/lua/5.4/rock home/.luarocks/lib/lua/5.4
+echo 'return { name = "a rock" }' >home/.luarocks/share/lua/5.4/rock/init.lua
+HOME=$work/home check 'a rock' 0 'a rock' '' -e 'print(require("rock").name)'
+HOME=$work/home check 'C rocks' 0 true '' \
+  -e 'print(package.cpath:find("home/.luarocks/lib/lua/5.4/?.so", 1, true) ~= nil)'
+HOME=$work/home check 'no rocks' 1 '' "*module 'rock' not found*" -E -e 'require "rock"'
+
+# The ops of a run, with those of its gradients.
+cat >ops.lua <<'LUA'
+local ml = require "moonlet"
+local x = ml.ones { 2, requires_grad = true }
+x:exp():sum():backward()
+print(...)
+if ... == "exit" then os.exit(3) end
+if ... == "fail" then error "failed" end
+LUA
+check 'the ops of a run' 0 one '' --record-ops ops ops.lua one
+count=$((count + 1))
+case $(tr '\n' ' ' <ops) in *'exp '*'mul '*'sum '*) ;; *) failed=$((failed + 1)) && echo "FAILED: $(cat ops)" ;; esac
+if grep -qx ones ops; then failed=$((failed + 1)) && echo 'FAILED: a composite is among the ops'; fi
+cp ops kept && rm ops
+check 'the ops of a run that exits' 3 exit '' --record-ops ops ops.lua exit
+check 'the ops of a run that fails' 1 fail '*ops.lua:6: failed*' --record-ops ops2 ops.lua fail
+count=$((count + 1))
+cmp -s ops kept && cmp -s ops2 kept || { failed=$((failed + 1)) && echo 'FAILED: other ops'; }
+check 'no file for the ops' 1 '' "*a value is missing after '--record-ops'*" --record-ops
+
 cat >system.lua <<'LUA'
 local system = require "moonlet.system"
 system.write_file("data", { "one", "\0", "two" })
