@@ -3,6 +3,7 @@
 # below MOONLET_AARCH64_ROOT): nothing of them is installed, so that the machine's own packages stay
 # as they are. The compiler and the emulator are installed where this runs as root or with sudo, and
 # unpacked beside them elsewhere.
+# shellcheck shell=sh disable=SC2016,SC2119,SC2120
 
 root=${MOONLET_AARCH64_ROOT:-${XDG_CACHE_HOME:-$HOME/.cache}/moonlet/aarch64}
 sysroot=$root/sysroot

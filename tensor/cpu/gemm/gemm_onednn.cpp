@@ -65,7 +65,11 @@ bool has_kernels() {
 // has kernels for small products; without, oneDNN brings a transposed first operand slowly into its
 // order where the sums are long or its rows begin at the same positions of pages.
 bool suits_blas(const Product<float>& p, double work) {
+#if defined(__x86_64__)
   static const bool wide = __builtin_cpu_supports("avx512f") != 0;
+#else
+  constexpr bool wide = false;
+#endif
   namespace limits = thresholds::gemm;
   if (work < (p.flip_a || p.flip_b || !wide ? limits::kBlasWork : limits::kBlasWorkWide))
     return true;
