@@ -123,13 +123,27 @@ class WriteErrors {
   WriteErrors(const WriteErrors&) = delete;
   WriteErrors& operator=(const WriteErrors&) = delete;
   ~WriteErrors() {
-    const timespec at_once{};
-    while (sigtimedwait(&set_, nullptr, &at_once) > 0) {
-    }
+    take_pending();
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
 
  private:
+  // Those of the set, without waiting for one.
+  void take_pending() const {
+#ifdef __APPLE__
+    sigset_t pending;
+    int signal = 0;
+    for (const int each : {SIGXFSZ, SIGPIPE})
+      if (sigismember(&set_, each) == 1 && sigpending(&pending) == 0 &&
+          sigismember(&pending, each) == 1)
+        sigwait(&set_, &signal);
+#else
+    const timespec at_once{};
+    while (sigtimedwait(&set_, nullptr, &at_once) > 0) {
+    }
+#endif
+  }
+
   sigset_t set_, before_;
 };
 
@@ -205,7 +219,7 @@ int rename_to(TemporaryName& temporary, const std::string& target) {
 
 // Gives the file behind `fd`, which has no name yet, the name `target`. An existing file cannot be
 // replaced by a link, so the name in between is there for a moment. 0 or an errno.
-int give_name(int fd, const std::string& target) {
+[[maybe_unused]] int give_name(int fd, const std::string& target) {
   const std::string own = "/proc/self/fd/" + std::to_string(fd);
   const auto link_as = [&](const char* name) {
     return ::linkat(AT_FDCWD, own.c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
@@ -222,8 +236,11 @@ int give_name(int fd, const std::string& target) {
 }
 
 // Through a file without a name. 0, an errno, or -1 where there are no such files.
-int write_unnamed(const std::string& target, const std::vector<std::string_view>& parts,
-                  const struct stat* existing) {
+int write_unnamed([[maybe_unused]] const std::string& target,
+                  const std::vector<std::string_view>& parts, const struct stat* existing) {
+#ifndef O_TMPFILE
+  return -1;
+#else
   Descriptor fd(::open(folder_of(target).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666));
   if (fd.get() < 0) return errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL ? -1 : errno;
   if (::access("/proc/self/fd", X_OK) != 0) return -1;
@@ -231,6 +248,7 @@ int write_unnamed(const std::string& target, const std::vector<std::string_view>
   const int error = give_name(fd.get(), target);
   const bool is_full = error == ENOSPC || error == EDQUOT;
   return error == 0 || is_full ? error : -1;  // some file systems have no way to give a name late
+#endif
 }
 
 // Through a file with a name. 0 or an errno.
