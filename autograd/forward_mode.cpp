@@ -8,6 +8,7 @@
 
 #include "autograd/dual_tensor.h"
 #include "autograd/live_tangents.h"
+#include "autograd/native/native_record.h"
 #include "autograd/recording.h"
 #include "autograd/saved_hooks.h"
 #include "autograd/uses_forward_mode.h"
@@ -127,6 +128,9 @@ class Tangent {
     return call_op(op, arguments);
   }
   void of_view();
+  // Those of the results of an op, in the cheapest way.
+  void of_op(const OpInfo& op);
+  void of_jvp(const NativeRecord& record);
   void of_linear(const OpInfo& op);
   void of_any(const OpInfo& op);
   BoxedValues differentiated(const OpInfo& op, bool record);
@@ -270,6 +274,34 @@ void Tangent::of_linear(const OpInfo& op) {
     sum = sum.defined() ? add(sum, part) : part;
   }
   tangents_ = {own_memory(sum)};
+}
+
+// By the rule that an op declared in C++ has.
+void Tangent::of_jvp(const NativeRecord& record) {
+  BoxedValues given(call_.arguments.size());
+  for (const Active& active : active_) {
+    BoxedValue& value = given[active.argument];
+    const auto* list = std::get_if<std::vector<Tensor>>(&call_.arguments[active.argument]);
+    if (list && std::holds_alternative<std::monostate>(value))
+      value = std::vector<Tensor>(list->size());
+    if (list)
+      std::get<std::vector<Tensor>>(value)[static_cast<size_t>(active.in_list)] = active.tangent;
+    else
+      value = active.tangent;
+  }
+  tangents_ = record.jvp(JvpArguments(record, call_.arguments, given));
+  check(tangents_.size() == record.schema.results.size(), call_.op.name, ": its jvp gives ",
+        tangents_.size(), " tensors, expected ", record.schema.results.size());
+  for (Tensor& each : tangents_)
+    if (each.defined()) each = own_memory(each);
+}
+
+void Tangent::of_op(const OpInfo& op) {
+  const NativeRecord* native = native_record_of(*op.row);
+  const bool by_rule = native != nullptr && native->jvp != nullptr;
+  if (!by_rule && !is_linear(op)) return of_any(op);
+  by_rule ? of_jvp(*native) : of_linear(op);
+  if (&op == &call_.op) call_.proceed();
 }
 
 // Wants the gradient along one edge.
@@ -422,7 +454,7 @@ void Tangent::in_place() {
   if (call_.op.row->differentiable && plain && !call_.op.row->random) {
     const BoxedValues arguments = call_.arguments;
     if (recorded()) keep_changed(x);
-    is_linear(*plain) ? of_linear(*plain) : of_any(*plain);
+    of_op(*plain);
     call_.arguments = arguments;
   }
   const Tensor next = tangents_.empty() ? Tensor() : tangents_[0];
@@ -450,12 +482,7 @@ void Tangent::compute() {
   if (op.form == OpInfo::Form::InPlace) return in_place();
   if (!op.row->differentiable) return without_derivative();
   if (op.is_view()) return of_view();
-  if (is_linear(op)) {
-    of_linear(op);
-    call_.proceed();
-  } else {
-    of_any(op);
-  }
+  of_op(op);
   for (size_t i = 0; i < tangents_.size(); ++i) attach(i, tangents_[i]);
 }
 

@@ -42,6 +42,7 @@ git:lists the project's files
 make:builds the embedding example
 luajit:a host of the C interface
 abigail-tools:compares the C interface with the recorded one
+g++-aarch64-linux-gnu:compiles some files for 64-bit ARM
 cmake:builds the hosts that find the library by its CMake package"
 fi
 

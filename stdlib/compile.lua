@@ -1,6 +1,7 @@
 -- stdlib/compile.lua: ml.compile: functions whose ops are written down while they run, and then run
 -- from a plan without Lua. What a call finds and compares is in interp/binding/program/.
 
+local defined = require "moonlet.ops.defined"
 local everywhere = require "moonlet.nn.everywhere"
 local ml = require "moonlet"
 local options = require "moonlet.options"
@@ -287,7 +288,7 @@ end
 
 local function new_state(f, given)
   local least = given.dynamic == nil and MANY_SIZES or given.dynamic and 2 or 0
-  return { f = f, core = compiled.new({ f, everywhere.hooks }, least), title = title_of(f),
+  return { f = f, core = compiled.new({ f, everywhere.hooks, defined.functions }, least), title = title_of(f),
     fullgraph = given.fullgraph, dynamic = given.dynamic, notes = {}, captures = 0, unused = 0,
     failures = 0, sizes = 0, collects = false }
 end

@@ -16,6 +16,8 @@ return options.namespace("cuda", cuda, options.late {
   ["cuda.devices"] = { "current_device", "set_device", "device", "device_of", "get_device_name",
     "get_device_properties", "get_device_capability", "can_device_access_peer" },
   ["cuda.comm"] = { "comm" },
+  ["cuda.elementwise"] = { "elementwise_kernel", "ElementwiseKernel" },
+  ["cuda.kernels"] = { "kernel", "Kernel" },
   ["cuda.memory"] = { "memory_allocated", "max_memory_allocated", "memory_reserved",
     "max_memory_reserved", "reset_peak_memory_stats", "reset_accumulated_memory_stats",
     "memory_stats", "memory_summary", "memory_snapshot", "record_memory_history", "dump_snapshot",

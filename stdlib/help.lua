@@ -7,6 +7,7 @@ local commands = require "moonlet.repl.commands"
 local fail = require("moonlet.options").fail
 local index = require "moonlet.help.index"
 local layout = require "moonlet.help.layout"
+local texts_of_extensions = require "moonlet.ext.texts"
 
 local introduction = [[
 help("exp"), help(ml.exp) and help(ml.nn.Linear) explain a function or a class, help(net) and
@@ -98,7 +99,9 @@ function help.text(subject)
   if name then return text_of_name(name) end
   local command = commands.find(subject)
   if command then return ("%s%s\n\n  %s"):format(command.name, command.arguments, command.text) end
-  if type(subject) == "function" then return "a function of which there is no text" end
+  if type(subject) == "function" then
+    return texts_of_extensions.of(subject) or "a function of which there is no text"
+  end
   if class.is_class(subject) then return text_of_own_class(subject) end
   local host = text_of_host_class(subject)
   if host then return host end

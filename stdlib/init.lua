@@ -13,10 +13,12 @@ return {
   json = "json",
   override = "modes",
   profile = "profiler",
+  read_string = "serialize",
   save = "serialize",
   load = "serialize",
   load_string = "serialize",
   save_string = "serialize",
   tuple = "functions",
   vmap = "func",
+  write_string = "serialize",
 }

@@ -3,22 +3,28 @@
 
 local class = require "moonlet.class"
 local Module = require "moonlet.nn.module"
+local late_methods = require "moonlet.nn.late_methods"
 local options = require "moonlet.options"
 local parameter = require "moonlet.nn.parameter"
-local registering = require "moonlet.nn.hooks"
-require "moonlet.nn.state"
-require "moonlet.nn.convert"
-require "moonlet.nn.copy"
-require "moonlet.nn.lookup"
+require "moonlet.nn.call"
 require "moonlet.nn.show"
-require "moonlet.nn.summary"
+
+late_methods("state", { "get_extra_state", "set_extra_state", "_save_to_state_dict", "state_dict",
+  "_load_from_state_dict", "load_state_dict", "register_state_dict_pre_hook",
+  "register_state_dict_post_hook", "register_load_state_dict_pre_hook",
+  "register_load_state_dict_post_hook" })
+late_methods("convert", { "to", "type", "to_empty", "cuda", "cpu", "float", "double", "half",
+  "bfloat16" })
+late_methods("hooks", { "register_forward_hook", "register_forward_pre_hook",
+  "register_full_backward_hook", "register_full_backward_pre_hook" })
+late_methods("copy", { "deepcopy" })
+late_methods("lookup", { "get_submodule", "set_submodule", "get_parameter", "get_buffer" })
+late_methods("summary", { "summary" })
 
 local nn = { Module = Module, Parameter = parameter.new, Buffer = parameter.buffer,
   UninitializedParameter = parameter.uninitialized_parameter,
   UninitializedBuffer = parameter.uninitialized_buffer,
   is_parameter = parameter.is_parameter, is_lazy = parameter.is_uninitialized }
-
-for name, f in pairs(registering) do nn[name] = f end
 
 --- Class of modules: `local Net = nn.class("Net")`, then `function Net:init(...)` and `function
 --- Net:forward(x)`.
@@ -72,6 +78,8 @@ return options.namespace("nn", nn, options.late {
     "LazyBatchNorm3d", "LazyInstanceNorm1d", "LazyInstanceNorm2d", "LazyInstanceNorm3d" },
   ["nn.containers"] = { "Sequential", "ModuleList", "ParameterList" },
   ["nn.dicts"] = { "ModuleDict", "ParameterDict" },
+  ["nn.hooks"] = { "register_module_forward_hook", "register_module_forward_pre_hook",
+    "register_module_full_backward_hook", "register_module_full_backward_pre_hook" },
   ["nn.init"] = { "init" },
   ["nn.functional"] = { "functional" },
   ["nn.parallel"] = { "parallel", "DataParallel" },

@@ -537,6 +537,11 @@ local function read_templates(text, most, path)
   return out
 end
 
+--- Whether a value is a program.
+---@param value any
+---@return boolean
+function program._is_program(value) return class.is_instance(value, Program) end
+
 --- Reads a program that `program:save` wrote; `ml.load` calls it.
 ---@param path string the file
 ---@param max_bytes? integer what it may take

@@ -316,7 +316,7 @@ local with_memory_file = require("moonlet.io").with_memory_file
 local read_save_string = signature('save_string(string format, any value, table? metadata=nil, '
   .. "bool compressed=false)")
 local read_load_string = signature('load_string(string bytes, string device="cpu", '
-  .. "string? map_location=nil, string? dtype=nil, int>=1? max_bytes=nil)")
+  .. 'string? map_location=nil, string? dtype=nil, int>=1? max_bytes=nil, string? format=nil)')
 
 -- Runs `f` on a file in memory; what it says of `op` and that file is said of the function for
 -- strings.
@@ -331,7 +331,17 @@ local function in_memory(op, path, bytes, f, ...)
   error(message, 0)
 end
 
-local WRITTEN = { safetensors = true, pt = true, npy = true, npz = true }
+local WRITTEN = { safetensors = true, pt = true, npy = true, npz = true, program = true }
+
+-- A program is written by its own method, as it is an object.
+local function write_program(path, value, given)
+  local is_program = require("moonlet.program")._is_program(value)
+  if not is_program or next(given.metadata or {}) or given.compressed then
+    fail('save_string: for the format "program" a program alone is expected, got %s',
+      is_program and "options" or signature.describe(value))
+  end
+  value:save(path)
+end
 
 --- The bytes that `ml.save` would write to a file of that format: for a message, a database, a
 --- host. `ml.load_string` reads them.
@@ -341,8 +351,9 @@ local WRITTEN = { safetensors = true, pt = true, npy = true, npz = true }
 ---   Tensor (2,) float32
 ---   {}
 ---   nil
----@param format string "safetensors", "pt", "npy" or "npz"
----@param value any a tensor, or a table of tensors by name, nested where the format allows it
+---@param format string "safetensors", "pt", "npy", "npz" or "program"
+---@param value any a tensor, or a table of tensors by name, nested where the format allows it; for
+---   "program" a program
 ---@param metadata? table<string, string> strings by name to store beside the tensors, for
 ---   safetensors
 ---@param compressed? boolean whether the arrays of "npz" are compressed
@@ -351,10 +362,12 @@ local WRITTEN = { safetensors = true, pt = true, npy = true, npz = true }
 function serialize.save_string(...)
   local format, value, metadata, compressed = read_save_string(save_arguments(...))
   if not WRITTEN[format] then
-    fail('save_string: expected the format "safetensors", "pt", "npy" or "npz", got "%s"', format)
+    fail('save_string: expected the format "safetensors", "pt", "npy", "npz" or "program", got '
+      .. '"%s"', format)
   end
   local path = "(string)." .. format
-  return (in_memory("save", path, nil, serialize.save, path, value,
+  local write = format == "program" and write_program or serialize.save
+  return (in_memory("save", path, nil, write, path, value,
     { metadata = metadata, compressed = compressed }))
 end
 
@@ -369,14 +382,60 @@ end
 ---@param dtype? string the dtype of quantised tensors of a GGUF file; float32 unless given
 ---@param max_bytes? integer what tensors and values may take; 512 MiB, or 256 times the bytes,
 ---   unless given
+---@param format? string what they are, as the ending of a file's name says it ("t7"): texts of
+---   Torch7 do not show it
 ---@return any value
 ---@return table metadata
 ---@return table<string, string>? left_out
 ---@error the bytes are damaged or of a format that is not known
 function serialize.load_string(...)
-  local bytes, device, map_location, dtype, max_bytes = read_load_string(...)
-  return select(2, in_memory("load", "(string)", bytes, serialize.load, "(string)",
+  local bytes, device, map_location, dtype, max_bytes, format = read_load_string(...)
+  local path = format and "(string)." .. format or "(string)"
+  if format and not kinds.of_name(path) then
+    fail('load_string: expected a format that ml.load reads, such as "pt" or "t7", got "%s"',
+      format)
+  end
+  return select(2, in_memory("load", path, bytes, serialize.load, path,
     { device = device, map_location = map_location, dtype = dtype, max_bytes = max_bytes }))
+end
+
+local read_read_string = signature("read_string(string bytes, function read)")
+
+--- What a function that reads a file makes of its bytes, which need not be in one: the results of
+--- `read(path, ...)`, for which there is a file of that path in memory. For pictures, sounds, CSV
+--- files and what else `ml.load_string` does not read.
+--- > bytes = "a,b\n1,2\n3,4\n"
+--- > ml.read_string(bytes, ml.data.read_csv, { header = true }).shape
+---   (2, 2)
+---@param bytes string those of the file
+---@param read fun(path: string, ...): any... a function that reads a file, as `ml.data.read_image`
+---@param ... any its other arguments
+---@return any ... what it returns
+function serialize.read_string(bytes, read, ...)
+  bytes, read = read_read_string(bytes, read)
+  return select(2, with_memory_file("(string)", bytes, read, "(string)", ...))
+end
+
+local read_write_string = signature('write_string(function write, string ending="")')
+
+--- The bytes that a function writes to a file: `write(path)` is called with a path whose file is
+--- kept in memory. For pictures, sounds, CSV files and what else `ml.save_string` does not write.
+--- > image = ml.zeros { 3, 2, 2, dtype = ml.uint8 }
+--- > bytes = ml.write_string(function(path) ml.data.write_png(image, path) end)
+--- > ml.read_string(bytes, ml.data.read_image).shape
+---   (3, 2, 2)
+---@param write fun(path: string) writes that file, whole
+---@param ending? string what the path ends with, where that says the format: ".npz"
+---@return string bytes
+---@error the function writes no file of that path
+function serialize.write_string(...)
+  local write, ending = read_write_string(...)
+  local path = "(string)" .. ending
+  local bytes = with_memory_file(path, nil, write, path)
+  if not bytes then
+    fail("write_string: the function has written no file of the path '%s'", path)
+  end
+  return bytes
 end
 
 return options.namespace("serialize", serialize)

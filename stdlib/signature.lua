@@ -138,6 +138,11 @@ local function split_parameters(text)
   return out
 end
 
+--- The parts of a list of parameters.
+---@param text string
+---@return string[]
+signature.split_parameters = split_parameters
+
 local function parse_parameter(text)
   local kind, name, default = text:match "^%s*([^%s]+)%s+([%a_][%w_]*)%s*=?%s*(.-)%s*$"
   assert(kind, "signature: bad parameter " .. text)
@@ -169,12 +174,17 @@ function Signature.__index(self, key)
   return rawget(self, key)
 end
 
+local BRACKET = (")"):byte()
+
 -- "nn.Linear" names itself in errors unless `where` says what they begin with; of "Module:to" the
 -- script sees `to`.
 local function new(_, text, where)
-  local name = assert(text:match "^([%w_.:]+)%(.*%)$", "signature: bad declaration " .. text)
-  local self = setmetatable({ name = name, text = text, where = where or name:match "[^:]+$" },
-    Signature)
+  local open = text:find("(", 1, true)
+  if not open or text:byte(-1) ~= BRACKET then error("signature: bad declaration " .. text) end
+  local name = text:sub(1, open - 1)
+  local colon = where == nil and name:find(":", 1, true)
+  local self = setmetatable({ name = name, text = text,
+    where = where or colon and name:sub(colon + 1) or name }, Signature)
   signature.all[name] = self
   return self
 end

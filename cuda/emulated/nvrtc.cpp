@@ -2,6 +2,7 @@
 // size comes before it.
 #include "nvrtc.h"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -13,6 +14,8 @@
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "cuda_runtime_api.h"
 
 namespace fs = std::filesystem;
 
@@ -38,6 +41,20 @@ std::string contents(const fs::path& path) {
 void write(const fs::path& path, const std::string& text) {
   fs::create_directories(path.parent_path());
   std::ofstream(path, std::ios::binary) << text;
+}
+
+/// A word of a command of the shell.
+std::string quoted(const std::string& word) {
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+/// The library of the emulation, whose functions kernels call for barriers and shuffles.
+std::string emulation() {
+  Dl_info about{};
+  const auto* const address = reinterpret_cast<const void*>(&cudaGetDeviceCount);
+  return dladdr(address, &about) != 0 && about.dli_fname != nullptr ? about.dli_fname : "";
 }
 
 /// A folder that goes with this.
@@ -100,16 +117,23 @@ nvrtcResult nvrtcDestroyProgram(nvrtcProgram* program) {
 
 nvrtcResult nvrtcCompileProgram(nvrtcProgram program, int count, const char* const* options) {
   if (!program) return NVRTC_ERROR_INVALID_PROGRAM;
-  for (int i = 0; i < count; ++i)
-    if (std::strncmp(options[i], "--", 2) != 0) return NVRTC_ERROR_INVALID_OPTION;
+  std::string definitions;
+  for (int i = 0; i < count; ++i) {
+    if (std::strncmp(options[i], "-D", 2) == 0)
+      definitions += " " + quoted(options[i]);
+    else if (std::strncmp(options[i], "--", 2) != 0)
+      return NVRTC_ERROR_INVALID_OPTION;
+  }
   const Folder folder;
   if (folder.path.empty()) return NVRTC_ERROR_PROGRAM_CREATION_FAILURE;
   for (const auto& [name, text] : program->headers) write(folder.path / name, text);
   write(folder.path / "loop.cpp", program->source);
   const std::string at = folder.path.string();
   const std::string command =
-      compiler() + " -std=c++20 -shared -fPIC -O1 -fno-math-errno -w -DMOONLET_CUDA_EMULATED -I" +
-      at + " -o " + at + "/loop.so " + at + "/loop.cpp >" + at + "/log 2>&1";
+      compiler() + " -std=c++20 -shared -fPIC -O1 -fno-math-errno -w -DMOONLET_CUDA_EMULATED" +
+      definitions + " -I" + at + " -I" + quoted(MOONLET_EMULATED_FOLDER "/include") + " -I" +
+      quoted(MOONLET_EMULATED_FOLDER) + " -o " + at + "/loop.so " + at + "/loop.cpp " +
+      quoted(emulation()) + " >" + at + "/log 2>&1";
   const int status = std::system(command.c_str());
   program->log = contents(folder.path / "log");
   if (status != 0) return NVRTC_ERROR_COMPILATION;

@@ -1,7 +1,7 @@
 // cuda/libraries/library.h: libraries that need not be there, opened when they are first wanted.
 #pragma once
 
-#include <dlfcn.h>
+#include "tensor/core/platform/libraries.h"
 
 namespace moonlet::cuda {
 
@@ -13,7 +13,7 @@ void* open_library(const char* what, const char* file);
 // Looks the function of that name up; false where the library has none.
 template <class Function>
 bool find_in(void* library, const char* name, Function*& out) {
-  out = reinterpret_cast<Function*>(dlsym(library, name));
+  out = reinterpret_cast<Function*>(platform::find_symbol(library, name));
   return out != nullptr;
 }
 

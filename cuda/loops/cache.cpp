@@ -5,17 +5,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
 #include "tensor/io/sha256.h"
-#include "tensor/runtime/execution.h"
 
 namespace moonlet::cuda::loops {
 
 using io::Digest;
 using io::sha256;
+using io::to_hex;
 
 namespace {
 
@@ -23,13 +22,8 @@ constexpr std::string_view kMagic = "moonlet kernel 1";
 constexpr size_t kHead = 16 + 2 * sizeof(Digest);
 constexpr off_t kMostBytes = off_t{64} << 20;
 
-std::string variable(const char* name) {
-  const char* value = execution.reads_environment ? std::getenv(name) : nullptr;
-  return value ? value : "";
-}
-
 std::string path_of(const std::string& folder, const Digest& key) {
-  return folder + "/" + io::to_hex(key) + ".cubin";
+  return folder + "/" + to_hex(key) + ".cubin";
 }
 
 class File {
@@ -76,16 +70,6 @@ std::string_view as_text(const Digest& digest) {
 }
 
 }  // namespace
-
-std::string cache_folder() {
-  if (!execution.reads_environment) return "";
-  const std::string set = variable("MOONLET_CACHE");
-  if (set == "off") return "";
-  if (!set.empty()) return set;
-  const std::string base = variable("XDG_CACHE_HOME"), home = variable("HOME");
-  if (!base.empty()) return base + "/moonlet";
-  return home.empty() ? "" : home + "/.cache/moonlet";
-}
 
 std::optional<std::string> read_cached(const std::string& folder, std::string_view key) {
   if (folder.empty()) return std::nullopt;

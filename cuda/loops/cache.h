@@ -1,6 +1,5 @@
 // cuda/loops/cache.h: compiled kernels in files, by the hash of all that they are made of. The
-// folder is MOONLET_CACHE of the environment, else moonlet under XDG_CACHE_HOME or ~/.cache; none
-// where MOONLET_CACHE is "off", or the interpreter does not read the environment.
+// folder is that of tensor/io/cache_folder.h; "" is none.
 //
 // A file is used only when it belongs to this user, nobody else may write it, and both what it was
 // made of and its contents have the hashes that it says.
@@ -12,8 +11,6 @@
 
 namespace moonlet::cuda::loops {
 
-// "" for none.
-std::string cache_folder();
 std::optional<std::string> read_cached(const std::string& folder, std::string_view key);
 // What cannot be written is not kept.
 void write_cached(const std::string& folder, std::string_view key, std::string_view contents);

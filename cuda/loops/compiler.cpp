@@ -10,19 +10,12 @@
 #include <map>
 #include <mutex>
 
-#include "cuda/loops/cache.h"
-#include "cuda/loops/device_headers.h"
+#include "cuda/loops/device_code.h"
 #include "cuda/loops/loop_source.h"
 #include "cuda/loops/nvrtc.h"
 #include "cuda/runtime/device.h"
 #include "tensor/program/fusion/executor.h"
-#include "tensor/io/sha256.h"
 #include "tensor/runtime/execution.h"
-
-// Libraries of kernels are loaded by functions that the runtime has since 12.8.
-#if CUDART_VERSION >= 12080
-#define MOONLET_HAS_LOOPS 1
-#endif
 
 namespace moonlet::cuda::loops {
 
@@ -46,33 +39,13 @@ class Loaded {
   std::map<std::pair<std::string, int>, Kernels> kernels_;
 };
 
-int capability_of(int device) {
-  int major = 0, minor = 0;
-  ensure(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), kOp);
-  ensure(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), kOp);
-  return 10 * major + minor;
-}
-
-// All that the code of a source depends on.
-std::string key_of(const std::string& source, int capability) {
-  static const std::string headers = [] {
-    std::string all;
-    for (int i = 0; i < kDeviceHeaderCount; ++i)
-      all += text(kDeviceHeaders[i].name, "\n", kDeviceHeaders[i].text, "\n");
-    return io::to_hex(io::sha256(all));
-  }();
-  return text("nvrtc ", nvrtc().version(), "\n", nvrtc().options(capability), "\n", headers, "\n",
-              source);
-}
-
 Kernels Loaded::get(const LoopSource& source, int device) {
-  const int capability = capability_of(device);
+  const int capability = capability_of(device, kOp);
   const std::lock_guard lock(mutex_);
   const auto at = std::pair(source.text, capability);
   if (const auto found = kernels_.find(at); found != kernels_.end()) return found->second;
-  const std::string folder = cache_folder(), key = key_of(source.text, capability);
+  Kernels out;
   const auto load = [&](const std::string& code) {
-    Kernels out;
     cudaLibrary_t library = nullptr;
     const DeviceGuard guard(device, kOp);
     if (cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0) !=
@@ -83,16 +56,9 @@ Kernels Loaded::get(const LoopSource& source, int device) {
       if (library) cudaLibraryUnload(library);
       cudaGetLastError();
     }
-    return out;
+    return out.elements != nullptr;
   };
-  Kernels out;
-  if (const auto cached = read_cached(folder, key)) out = load(*cached);
-  if (!out.elements) {
-    const std::string code = nvrtc().compile(source.text, capability);
-    out = load(code);
-    check(out.elements != nullptr, kOp, ": the device does not take the code that NVRTC made");
-    write_cached(folder, key, code);
-  }
+  load_code(source.text, capability, {}, kOp, load);
   return kernels_.emplace(at, out).first->second;
 }
 

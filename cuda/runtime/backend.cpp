@@ -6,6 +6,7 @@
 
 #include "cuda/libraries/cudnn_conv.h"
 #include "cuda/loops/compiler.h"
+#include "cuda/loops/raw_kernels.h"
 #include "cuda/memory/allocator.h"
 #include "cuda/memory/pinned.h"
 #include "cuda/runtime/device.h"
@@ -93,6 +94,7 @@ class CudaBackend final : public Backend {
   DeviceMemoryReports* memory_reports() noexcept override { return &reports_; }
   DeferredErrors* deferred_errors() noexcept override { return &faults_; }
   LoopCompiler* loop_compiler() noexcept override { return loops::compiler(); }
+  RawKernels* raw_kernels() noexcept override { return loops::raw_kernels(); }
 
   std::vector<Property> device_properties(int index) override;
 

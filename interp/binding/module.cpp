@@ -6,8 +6,8 @@
 
 #include "interp/binding/arg_reader.h"
 #include "interp/binding/autograd/mode_guard.h"
+#include "interp/binding/op_functions.h"
 #include "interp/binding/program/program_module.h"
-#include "interp/binding/registry.h"
 #include "interp/binding/tensor/complex_number.h"
 #include "interp/binding/tensor/iterate.h"
 #include "interp/binding/tensor/shape.h"
@@ -21,53 +21,6 @@
 
 namespace moonlet::binding {
 namespace {
-
-// Sets a field of a table to the value on top, which stays.
-void set_copy(lua_State* L, int table, const char* name) {
-  lua_pushvalue(L, -1);
-  lua_setfield(L, table, name);
-}
-
-// Sets ml.NAME, or for "linalg.svd" ml.linalg.svd, to the value on top, which stays.
-void set_function(lua_State* L, int ml, const char* name) {
-  const char* dot = std::strchr(name, '.');
-  if (dot == nullptr) return set_copy(L, ml, name);
-  const std::string space(name, dot);
-  lua_getfield(L, ml, space.c_str());
-  if (lua_isnil(L, -1)) {
-    lua_pop(L, 1);
-    lua_newtable(L);
-    set_copy(L, ml, space.c_str());
-    make_namespace(L, space.c_str());
-    luaL_getsubtable(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE);
-    lua_pushvalue(L, -2);
-    lua_setfield(L, -2, ("moonlet." + space).c_str());
-    lua_pop(L, 1);
-  }
-  lua_pushvalue(L, -2);
-  lua_setfield(L, -2, dot + 1);
-  lua_pop(L, 1);
-}
-
-// Stack: ml, methods, metatable. Internal ops are in `ml._internal`, for stdlib/ and the tests.
-void register_ops(lua_State* L) {
-  lua_newtable(L);
-  const int internal = lua_gettop(L), metatable = internal - 1, methods = internal - 2;
-  const int ml = internal - 3;
-  for (int f = 0; f < kOpFamilyCount; ++f) {
-    const OpFamily& family = *kOpFamilies[f];
-    for (int i = 0; i < family.count; ++i) {
-      const OpEntry& entry = family.entries[i];
-      lua_pushcfunction(L, entry.function);
-      if (entry.metamethod != nullptr) set_copy(L, metatable, entry.metamethod);
-      if (entry.is_method) set_copy(L, methods, entry.name);
-      if (entry.is_function) set_function(L, ml, entry.name);
-      if (entry.is_internal) set_copy(L, internal, entry.name);
-      lua_pop(L, 1);
-    }
-  }
-  lua_setfield(L, ml, "_internal");
-}
 
 void register_constants(lua_State* L) {
   for (int i = 0; i < kDTypeCount; ++i) {
@@ -161,8 +114,10 @@ std::vector<std::string> module_names() {
   return modules;
 }
 
-// Pushes the set of the names that are not in the table yet, being loaded on first use.
+// Pushes the set of the names that are not in the table yet, being loaded on first use. Ops are in
+// their tables from then on.
 int l_late(lua_State* L) {
+  add_all_op_functions(L);
   push_facade(L);
   const int facade = lua_gettop(L);
   lua_newtable(L);
@@ -190,6 +145,7 @@ int l_module_tostring(lua_State* L) {
 // The names that are not in the table yet, being loaded on first use, count too.
 [[noreturn]] void unknown_field(lua_State* L, int facade, std::string_view wanted) {
   const std::vector<std::string> modules = module_names();
+  add_op_functions(L, OpTable::Module, 1);
   std::vector<const char*> names;
   for (const std::string& module : modules) names.push_back(module.c_str());
   add_names(L, 1, names);
@@ -207,9 +163,10 @@ bool has_raw(lua_State* L, const std::string& key) {
   return found;
 }
 
-// ml.nn and its like: required at first use, then a plain field.
+// Ops, and ml.nn and its like, which is required at first use; then a plain field.
 int l_module_index(lua_State* L) {
   if (lua_type(L, 2) != LUA_TSTRING) return 0;
+  if (push_op_function(L, OpTable::Module, 1, 2)) return 1;
   const std::string key = lua_tostring(L, 2);
   push_facade(L);
   const int facade = lua_gettop(L);
@@ -244,8 +201,8 @@ int open_module(lua_State* L) {
   register_iteration(L);
   register_shapes(L);
   register_complex(L);
-  lua_createtable(L, 0, 320);
-  lua_createtable(L, 0, 320);
+  lua_createtable(L, 0, 128);
+  lua_createtable(L, 0, 128);
   push_new_metatable(L);
   register_ops(L);
   lua_insert(L, -2);  // ml, metatable, methods
@@ -273,9 +230,11 @@ int open_module(lua_State* L) {
   register_constants(L);
   lua_pushcfunction(L, guard<l_late>);
   lua_setfield(L, -2, "_late");
-  lua_createtable(L, 0, 2);
+  lua_createtable(L, 0, 4);
   lua_pushcfunction(L, guard<l_module_index>);
   lua_setfield(L, -2, "__index");
+  lua_pushcfunction(L, guard<l_module_pairs>);
+  lua_setfield(L, -2, "__pairs");
   lua_pushcfunction(L, guard<l_module_tostring>);
   lua_setfield(L, -2, "__tostring");
   lua_setmetatable(L, -2);

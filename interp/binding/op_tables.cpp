@@ -1,5 +1,7 @@
 // interp/binding/op_tables.cpp: ops as tables: `ml.ops.list()`, `ml.ops.info(name)`, and what a
 // handler of `ml.override` gets.
+#include "interp/binding/defined_ops.h"
+#include "interp/binding/native_ops.h"
 #include "interp/binding/op_values.h"
 #include "interp/state/nearest.h"
 
@@ -143,10 +145,13 @@ void push_new_op(lua_State* L, const OpInfo& op) {
   lua_setfield(L, -2, "results");
   push_named(L, arguments);
   lua_setfield(L, -2, "_named");
+  set_declared(L, op);
 }
 
 int l_list(lua_State* L) {
-  const std::vector<const OpInfo*> ops = all_ops();
+  std::vector<const OpInfo*> ops = all_ops();
+  const std::vector<const OpInfo*> own = defined_ops(L);
+  ops.insert(ops.end(), own.begin(), own.end());
   lua_createtable(L, static_cast<int>(ops.size()), 0);
   for (size_t i = 0; i < ops.size(); ++i) {
     lua_pushstring(L, ops[i]->name);
@@ -160,9 +165,11 @@ int l_info(lua_State* L) {
         type_name(L, 1));
   const std::string_view wanted = lua_tostring(L, 1);
   const OpInfo* op = find_op(wanted);
+  if (!op) op = find_defined(L, wanted);
   if (!op) {
     std::vector<const char*> names;
     for (const OpInfo* each : all_ops()) names.push_back(each->name);
+    for (const OpInfo* each : defined_ops(L)) names.push_back(each->name);
     fail("ops.info: there is no op '", wanted, "'", did_you_mean(wanted, names));
   }
   push_op(L, *op);
@@ -192,7 +199,8 @@ void register_op_tables(lua_State* L) {
   static const luaL_Reg kOps[] = {
       {"list", guard<l_list>}, {"info", guard<l_info>}, {nullptr, nullptr}};
   luaL_newlib(L, kOps);
-  lua_setfield(L, -3, "ops");
+  register_declared_ops(L);
+  lua_setfield(L, -3, "_ops");
 }
 
 }  // namespace moonlet::binding

@@ -109,15 +109,19 @@ class Reader {
 
  private:
   [[noreturn]] void bad(int index, const char* wanted) {
-    fail(op_.name, ": ", what_, " '", spec_.name, "' must be ", wanted, ", got ",
-         type_name(L_, index));
+    fail(op_.name, ": ", label(), " must be ", wanted, ", got ", type_name(L_, index));
+  }
+
+  // "argument 'x'"; a result may have no name.
+  std::string label() const {
+    return spec_.name.empty() ? std::string(what_) : moonlet::text(what_, " '", spec_.name, "'");
   }
 
   BoxedValue absent(const BoxedValue* before) {
     if (spec_.type == "Dim[*]") return Dims{};  // all of them
     const bool optional = spec_.type.ends_with('?');
     const bool was_absent = before && std::holds_alternative<std::monostate>(*before);
-    if (!optional && !was_absent) fail(op_.name, ": ", what_, " '", spec_.name, "' is missing");
+    if (!optional && !was_absent) fail(op_.name, ": ", label(), " is missing");
     return {};
   }
 
@@ -161,8 +165,8 @@ class Reader {
       const Tensor* cell = tensor_cell(L_, -1);
       const bool none = type_ != "Tensor[]" && !lua_toboolean(L_, -1);
       if (!none && (!cell || !cell->defined()))
-        fail(op_.name, ": item ", static_cast<int64_t>(i), " of ", what_, " '", spec_.name,
-             "' must be a tensor, got ", type_name(L_, -1));
+        fail(op_.name, ": item ", static_cast<int64_t>(i), " of ", label(),
+             " must be a tensor, got ", type_name(L_, -1));
       out.push_back(none ? Tensor() : *cell);
       note_seen(L_, -1);
       lua_pop(L_, 1);
@@ -175,8 +179,8 @@ class Reader {
     if (!value) bad(index, is_list(type_) ? "a table of integers" : "an integer");
     if (!counts_from_one(type_) || *value < 0) return *value;
     if (*value == 0)
-      fail(op_.name, ": ", what_, " '", spec_.name,
-           "' is 0: ", type_.starts_with("Index") ? "positions" : "dimensions", " start at 1");
+      fail(op_.name, ": ", label(),
+           " is 0: ", type_.starts_with("Index") ? "positions" : "dimensions", " start at 1");
     return *value - 1;
   }
 
@@ -251,9 +255,9 @@ class Reader {
   const char* what_;
 };
 
-void check_count(const OpInfo& op, int given, size_t wanted, const char* what) {
+void check_count(const OpInfo& op, int given, size_t wanted, const char* giver) {
   if (given != static_cast<int>(wanted))
-    fail(op.name, ": the handler of ml.override gives ", given, " ", what, ", ", wanted,
+    fail(op.name, ": ", giver, " gives ", given, given == 1 ? " result, " : " results, ", wanted,
          wanted == 1 ? " is" : " are", " expected");
 }
 
@@ -345,6 +349,10 @@ BoxedValues arguments_from(lua_State* L, int first, int count, const OpInfo& op,
   return out;
 }
 
+void push_argument(lua_State* L, const OpInfo& op, size_t i, const BoxedValue& value) {
+  push_value(L, value, plain(op.row->arguments[i].type));
+}
+
 int push_results(lua_State* L, const BoxedValues& results) {
   luaL_checkstack(L, static_cast<int>(results.size()) + 4, "too many results");
   for (const BoxedValue& value : results) push_value(L, value, "");
@@ -352,11 +360,12 @@ int push_results(lua_State* L, const BoxedValues& results) {
 }
 
 BoxedValues results_from(lua_State* L, int first, int count, const OpInfo& op,
-                         const BoxedValues& arguments, const BoxedValues& before) {
+                         std::span<const BoxedValue> arguments, const BoxedValues& before,
+                         const char* giver) {
   const std::vector<SchemaArgument> schema = results_of(op);
   BoxedValues out;
   if (op.form == OpInfo::Form::Plain) {
-    check_count(op, count, schema.size(), "results");
+    check_count(op, count, schema.size(), giver);
     for (int i = 0; i < count; ++i) {
       const auto at = static_cast<size_t>(i);
       out.push_back(Reader(L, op, schema[at], "result")
@@ -366,12 +375,12 @@ BoxedValues results_from(lua_State* L, int first, int count, const OpInfo& op,
   }
   // What is written is the caller's tensor, which no other can stand for.
   const size_t written = op.form == OpInfo::Form::Out ? schema.size() : 1;
-  check_count(op, count, written, "results");
+  check_count(op, count, written, giver);
   for (size_t i = 0; i < written; ++i) {
     const Tensor* cell = tensor_cell(L, first + static_cast<int>(i));
-    const Tensor& target = std::get<Tensor>(arguments.at(i));
+    const Tensor& target = std::get<Tensor>(arguments[i]);
     if (!cell || !cell->defined() || !cell->is_same(target))
-      fail(op.name, ": the handler of ml.override must return the tensor that is written, got ",
+      fail(op.name, ": ", giver, " must return the tensor that is written, got ",
            cell && cell->defined() ? "another one" : type_name(L, first + static_cast<int>(i)));
     out.push_back(*cell);
   }

@@ -2,6 +2,7 @@
 // tables, arguments as a call would give them (dims and positions from 1), results checked.
 #pragma once
 
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -33,12 +34,17 @@ BoxedValues arguments_at(lua_State* L, int table, const OpInfo& op, const BoxedV
 BoxedValues arguments_from(lua_State* L, int first, int count, const OpInfo& op,
                            const BoxedValues& before);
 
+// Pushes argument i as a call would give it.
+void push_argument(lua_State* L, const OpInfo& op, size_t i, const BoxedValue& value);
+
 // Pushes the results and returns their number.
 int push_results(lua_State* L, const BoxedValues& results);
-// The `count` results from a stack index on. Throws unless they are what the op, called with those
-// arguments, gives; `before` are those it gave, of which an undefined tensor may stay one.
+// The `count` results from a stack index on, which `giver` gave. Throws unless they are what the
+// op, called with those arguments, gives; `before` are those it gave, of which an undefined tensor
+// may stay one.
 BoxedValues results_from(lua_State* L, int first, int count, const OpInfo& op,
-                         const BoxedValues& arguments, const BoxedValues& before);
+                         std::span<const BoxedValue> arguments, const BoxedValues& before,
+                         const char* giver = "the handler of ml.override");
 
 // The coroutine that runs.
 lua_State* running_coroutine(lua_State* main);

@@ -23,17 +23,22 @@ bool is_plain(lua_State* L, int index) {
   return false;
 }
 
-// Whether a table has a string key beside its array part.
+// Whether a table has a string key beside its array part. Items that were set one by one may lie
+// behind the names: as many as a call can have are all looked at.
 bool has_name(lua_State* L, int table) {
+  constexpr lua_Integer kMostArguments = 32;
   const auto size = static_cast<lua_Integer>(lua_rawlen(L, table));
-  if (size > 0)
-    lua_pushinteger(L, size);
-  else
+  if (size == 0 || size <= kMostArguments)
     lua_pushnil(L);
-  if (lua_next(L, table) == 0) return false;
-  const bool is_name = lua_type(L, -2) == LUA_TSTRING;
-  lua_pop(L, 2);
-  return is_name;
+  else
+    lua_pushinteger(L, size);
+  while (lua_next(L, table) != 0) {
+    lua_pop(L, 1);
+    if (lua_type(L, -1) != LUA_TSTRING) continue;
+    lua_pop(L, 1);
+    return true;
+  }
+  return false;
 }
 
 bool is_callable(lua_State* L, int index) {

@@ -7,7 +7,7 @@
    and no longjmp leaves a function. The text of the last failure is the thread's own
    (moonlet_error_message).
 
-   Handles. An interpreter, table, function, object, tensor, program or context is a handle: a
+   Handles. An interpreter, table, function, object, tensor, program, context or hook is a handle: a
    number with the type of a pointer, which nobody may dereference. What a function gives belongs to
    the caller, who frees it once; what is given to a function is only borrowed. A handle that is
    null, was freed, or is of another kind is refused with MOONLET_INVALID. Two handles may stand for
@@ -49,6 +49,7 @@ typedef struct moonlet_object_handle* moonlet_object;
 typedef struct moonlet_tensor_handle* moonlet_tensor;
 typedef struct moonlet_program_handle* moonlet_program;
 typedef struct moonlet_context_handle* moonlet_context;
+typedef struct moonlet_hook_handle* moonlet_hook;
 /* An op of the table; never freed. */
 typedef const struct moonlet_op_info* moonlet_op;
 /* Where a host function puts its results; valid during its call. */
@@ -221,6 +222,17 @@ typedef struct moonlet_options {
   void* user;
   int32_t collector;       /* when garbage is collected: MOONLET_COLLECT_... */
   int32_t collector_pause; /* of MOONLET_COLLECT_BOUNDED, in microseconds; 0: 100 */
+  /* Files that the host keeps for scripts: all that Moonlet reads and writes by a path, but what
+     Lua's own `io` opens. `file_size` and `read_file` together, or neither: then they are the
+     system's. They get `user` and return MOONLET_OK, or another number for a failure, whose reason
+     is that of moonlet_set_error. `file_size` says -1 where there is no such file; `read_file`
+     fills `out` with `count` bytes from position `at`; `write_file`, which may be null, makes or
+     replaces a file of `count` parts. Called on whatever thread the interpreter or a worker of its
+     DataLoader runs. */
+  moonlet_status (*file_size)(void* user, const char* path, int64_t* bytes);
+  moonlet_status (*read_file)(void* user, const char* path, uint64_t at, char* out, size_t count);
+  moonlet_status (*write_file)(void* user, const char* path, const char* const* parts,
+                               const size_t* sizes, size_t count);
 } moonlet_options;
 
 /* Opens an interpreter; null options are the defaults. */
@@ -256,6 +268,12 @@ MOONLET_API moonlet_status moonlet_load(moonlet_interpreter lua, const char* pat
                                         moonlet_value* value);
 MOONLET_API moonlet_status moonlet_save(moonlet_interpreter lua, const char* path,
                                         const moonlet_value* value);
+/* `ml.load_string` and `ml.save_string`: the same with the bytes of a file instead of one. `bytes`
+   becomes a MOONLET_STRING; `format` is "safetensors", "pt", "npy", "npz" or "program". */
+MOONLET_API moonlet_status moonlet_load_bytes(moonlet_interpreter lua, const void* bytes,
+                                              size_t size, moonlet_value* value);
+MOONLET_API moonlet_status moonlet_save_bytes(moonlet_interpreter lua, const char* format,
+                                              const moonlet_value* value, moonlet_value* bytes);
 MOONLET_API moonlet_status moonlet_require(moonlet_interpreter lua, const char* name,
                                            moonlet_value* module);
 
@@ -466,6 +484,24 @@ MOONLET_API moonlet_status moonlet_gradients(const moonlet_tensor* outputs,
 /* Whether ops of this thread (in a host function: of the interpreter) are recorded; `before` gets
    what it was. */
 MOONLET_API moonlet_status moonlet_set_grad_enabled(int32_t on, int32_t* before);
+/* Calls `hook` with the gradient of the tensor's present value at each backward that computes it.
+   `grad` is valid during the call; where the hook sets `replacement`, which is a null handle
+   before, to a tensor, that one is Moonlet's and takes the gradient's part. A hook that does not
+   return MOONLET_OK ends the backward. `free_user`, which may be null, is called with `user` once
+   no backward can reach the hook any more, and also when this call fails. */
+typedef moonlet_status (*moonlet_gradient_hook)(void* user, moonlet_tensor grad,
+                                                moonlet_tensor* replacement);
+MOONLET_API moonlet_status moonlet_tensor_register_hook(moonlet_tensor tensor,
+                                                        moonlet_gradient_hook hook, void* user,
+                                                        void (*free_user)(void* user),
+                                                        moonlet_hook* handle);
+/* Takes the hook away, if it is still there, and frees the handle; to free it alone, which leaves
+   the hook, `keep` is not 0. */
+MOONLET_API moonlet_status moonlet_hook_free(moonlet_hook handle, int32_t keep);
+/* Runs `body`, whose ops on tensors of that type of device ("cpu", "cuda") compute in `dtype` where
+   that suits them: MOONLET_BFLOAT16 or MOONLET_FLOAT16. Its status is the result's. */
+MOONLET_API moonlet_status moonlet_under_autocast(const char* device, int32_t dtype,
+                                                  moonlet_status (*body)(void* user), void* user);
 
 /* --- programs ----------------------------------------------------------------------------------
  */

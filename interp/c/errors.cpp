@@ -1,7 +1,7 @@
 // interp/c/errors.cpp: the thread's last error, and what can be said about the library.
 #include <new>
 
-#include "interp/c/calls.h"
+#include "interp/c/callbacks.h"
 #include "interp/version.h"
 
 namespace moonlet::c {
@@ -103,6 +103,13 @@ void refuse_handle(const char* function, const char* argument, const void* handl
 
 void refuse_null(const char* function, const char* argument) {
   refuse(function, ": '", argument, "': expected a pointer, got null");
+}
+
+void throw_for(moonlet_status status) {
+  LastError& error = last_error();
+  if (error.exception != nullptr) std::rethrow_exception(error.exception);
+  if (error.status != MOONLET_OK) fail(moonlet_error_message());
+  fail("a host function failed with status ", status);
 }
 
 }  // namespace moonlet::c

@@ -107,6 +107,7 @@ const char* name(HandleKind kind) {
     case HandleKind::Tensor: return "a tensor";
     case HandleKind::Program: return "a program";
     case HandleKind::Context: return "a context";
+    case HandleKind::Hook: return "a hook";
   }
   return "nothing";
 }

@@ -19,7 +19,8 @@ enum class HandleKind : uint8_t {
   Object,
   Tensor,
   Program,
-  Context
+  Context,
+  Hook
 };
 // "tensor", as messages call it.
 const char* name(HandleKind kind);

@@ -4,7 +4,7 @@
 #include <cstring>
 #include <memory>
 
-#include "interp/c/calls.h"
+#include "interp/c/callbacks.h"
 #include "interp/embed/session.h"
 #include "tensor/runtime/threads.h"
 
@@ -61,6 +61,37 @@ void check_limits(const moonlet_options& given, const char* function) {
     if (limit < 0) refuse(function, ": 'options': expected limits from 0 on, got ", limit);
 }
 
+moonlet::HostFiles files_in(const moonlet_options& given, const char* function) {
+  moonlet::HostFiles out;
+  if ((given.file_size == nullptr) != (given.read_file == nullptr) ||
+      (given.file_size == nullptr && given.write_file != nullptr))
+    refuse(function, ": 'options': expected both 'file_size' and 'read_file', or no files");
+  if (given.file_size == nullptr) return out;
+  void* user = given.user;
+  out.size = [ask = given.file_size, user](const std::string& path) -> std::optional<uint64_t> {
+    int64_t bytes = -1;
+    ask_host([&] { return ask(user, path.c_str(), &bytes); });
+    if (bytes < 0) return {};
+    return static_cast<uint64_t>(bytes);
+  };
+  out.read = [read = given.read_file, user](const std::string& path, uint64_t at, char* to,
+                                            size_t count) {
+    ask_host([&] { return read(user, path.c_str(), at, to, count); });
+  };
+  if (given.write_file == nullptr) return out;
+  out.write = [write = given.write_file, user](const std::string& path,
+                                               const std::vector<std::string_view>& parts) {
+    std::vector<const char*> starts;
+    std::vector<size_t> sizes;
+    for (const std::string_view part : parts) {
+      starts.push_back(part.data());
+      sizes.push_back(part.size());
+    }
+    ask_host([&] { return write(user, path.c_str(), starts.data(), sizes.data(), sizes.size()); });
+  };
+  return out;
+}
+
 moonlet::InterpreterOptions interpreter_options(const moonlet_options& given,
                                                 const char* function) {
   check_limits(given, function);
@@ -78,6 +109,7 @@ moonlet::InterpreterOptions interpreter_options(const moonlet_options& given,
   out.collector = collector_in(given, function);
   if (given.collector_pause != 0)
     out.collector_pause = std::chrono::microseconds(given.collector_pause);
+  out.files = files_in(given, function);
   if (given.output != nullptr)
     out.output = [write = given.output, user = given.user](moonlet::Stream stream,
                                                            std::string_view text) {
@@ -209,6 +241,29 @@ moonlet_status moonlet_save(moonlet_interpreter lua, const char* path, const moo
     const Value arguments[] = {Value(text_in(path, function, "path")),
                                value_in(not_null(value, function, "value"), function, 0)};
     module_function(to, "save").call(arguments, 2);
+  });
+}
+
+moonlet_status moonlet_load_bytes(moonlet_interpreter lua, const void* bytes, size_t size,
+                                  moonlet_value* value) {
+  const char* function = __func__;
+  return run_inside(lua, function, [&](Interpreter& to, Shared& shared) {
+    const auto* start = static_cast<const char*>(bytes);
+    not_null(start, function, "bytes");
+    const Value file{std::string_view(start, size)};
+    Values results = module_function(to, "load_string").call(&file, 1);
+    give_value(results.empty() ? Value() : std::move(results[0]), value, shared);
+  });
+}
+
+moonlet_status moonlet_save_bytes(moonlet_interpreter lua, const char* format,
+                                  const moonlet_value* value, moonlet_value* bytes) {
+  const char* function = __func__;
+  return run_inside(lua, function, [&](Interpreter& to, Shared& shared) {
+    const Value arguments[] = {Value(text_in(format, function, "format")),
+                               value_in(not_null(value, function, "value"), function, 0)};
+    Values results = module_function(to, "save_string").call(arguments, 2);
+    give_value(std::move(results.at(0)), bytes, shared);
   });
 }
 

@@ -16,12 +16,17 @@ inline constinit thread_local bool failing = false;
 // While a tensor is made of memory: if that fails, the memory is still the caller's.
 class Unfinished {
  public:
-  Unfinished() : before_(std::exchange(failing, true)) {}
-  ~Unfinished() { failing = before_; }
+  explicit Unfinished(const std::function<void()>& release)
+      : flag_(release != nullptr ? &failing : nullptr),
+        before_(flag_ != nullptr && std::exchange(*flag_, true)) {}
+  ~Unfinished() {
+    if (flag_ != nullptr) *flag_ = before_;
+  }
   Unfinished(const Unfinished&) = delete;
   Unfinished& operator=(const Unfinished&) = delete;
 
  private:
+  bool* const flag_;  // of this thread; null where nobody is told anyway
   const bool before_;
 };
 

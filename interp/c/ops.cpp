@@ -1,8 +1,9 @@
 // interp/c/ops.cpp: ops by name, gradients, and what holds for all ops that a thread calls.
 #include <algorithm>
 
+#include "autograd/autocast.h"
 #include "autograd/tape.h"
-#include "interp/c/calls.h"
+#include "interp/c/callbacks.h"
 #include "interp/c/op_arguments.h"
 #include "tensor/runtime/random_generator.h"
 #include "tensor/runtime/threads.h"
@@ -237,6 +238,82 @@ moonlet_status moonlet_set_grad_enabled(int32_t on, int32_t* before) {
   return guarded([&] {
     give(before, moonlet::grad_enabled() ? 1 : 0);
     moonlet::set_grad_enabled(on != 0);
+  });
+}
+
+namespace {
+
+struct KeptHook {
+  moonlet::HookHandle handle;
+};
+
+moonlet::Hook hook_of(moonlet_gradient_hook hook, std::shared_ptr<User> user) {
+  return [hook, user = std::move(user)](const Tensor& grad) {
+    const moonlet_tensor given = handle_of(grad);
+    moonlet_tensor replacement = nullptr;
+    const auto free = [&](moonlet_tensor handle) {
+      if (handle != nullptr) static_cast<void>(moonlet_tensor_free(handle));
+    };
+    Tensor result;
+    try {
+      ask_host([&] { return hook(user->data, given, &replacement); });
+      if (replacement != nullptr)
+        result = *TensorIn(replacement, "a hook of gradients", "replacement");
+    } catch (...) {
+      free(given);
+      if (replacement != given) free(replacement);
+      throw;
+    }
+    free(given);
+    if (replacement != given) free(replacement);
+    return result;
+  };
+}
+
+}  // namespace
+
+moonlet_status moonlet_tensor_register_hook(moonlet_tensor tensor, moonlet_gradient_hook hook,
+                                            void* user, void (*free_user)(void* user),
+                                            moonlet_hook* handle) {
+  const char* function = __func__;
+  return guarded([&] {
+    auto kept_user = std::make_shared<User>(user, free_user);
+    not_null(hook, function, "hook");
+    TensorIn x(tensor, function, "tensor");
+    auto kept = std::make_unique<KeptHook>();
+    moonlet_hook made = nullptr;
+    if (handle != nullptr)
+      made = static_cast<moonlet_hook>(new_handle(HandleKind::Hook, kept.get()));
+    try {
+      kept->handle = moonlet::register_hook(*x, hook_of(hook, std::move(kept_user)));
+    } catch (...) {
+      release_handle(made, HandleKind::Hook);
+      throw;
+    }
+    if (handle == nullptr) return;
+    *handle = made;
+    static_cast<void>(kept.release());
+  });
+}
+
+moonlet_status moonlet_hook_free(moonlet_hook handle, int32_t keep) {
+  const char* function = __func__;
+  return guarded([&] {
+    std::unique_ptr<KeptHook> kept(
+        static_cast<KeptHook*>(release_handle(handle, HandleKind::Hook)));
+    if (kept == nullptr) refuse_handle(function, "handle", handle, HandleKind::Hook);
+    if (keep == 0) kept->handle.remove();
+  });
+}
+
+moonlet_status moonlet_under_autocast(const char* device, int32_t dtype,
+                                      moonlet_status (*body)(void* user), void* user) {
+  const char* function = __func__;
+  return guarded([&] {
+    not_null(body, function, "body");
+    moonlet::Autocast autocast(device_in(device).type, dtype_in(dtype, function), true);
+    const moonlet::ModeScope scope(autocast);
+    ask_host([&] { return body(user); });
   });
 }
 

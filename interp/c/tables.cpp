@@ -2,6 +2,7 @@
 // scripts call.
 #include <memory>
 
+#include "interp/c/callbacks.h"
 #include "interp/c/calls.h"
 #include "interp/embed/session.h"
 
@@ -77,42 +78,13 @@ class BorrowedArguments {
   moonlet_value* values_ = inline_;
 };
 
-// What a host gives with a callback: freed with the last function that calls it.
-struct User {
-  User(void* given, void (*free_given)(void*)) : data(given), free(free_given) {}
-  ~User() {
-    if (free == nullptr) return;
-    try {
-      free(data);
-    } catch (...) {  // of a host in C++; nobody is there to be told
-    }
-  }
-  User(const User&) = delete;
-  User& operator=(const User&) = delete;
-
-  void* const data;
-  void (*const free)(void*);
-};
-
-// Throws for a callback that has failed: what its last call of this interface threw, or its
-// message.
-[[noreturn]] void throw_for(moonlet_status status) {
-  LastError& error = last_error();
-  if (error.exception != nullptr) std::rethrow_exception(error.exception);
-  if (error.status != MOONLET_OK) moonlet::fail(moonlet_error_message());
-  moonlet::fail("a host function failed with status ", status);
-}
-
 HostFunction host_function(Shared& shared, moonlet_callback callback, std::shared_ptr<User> user) {
   return [&shared, callback, user = std::move(user)](const Values& values) {
     const BorrowedArguments arguments(values, shared);
     moonlet_result_list results;
-    LastError& error = last_error();
-    error.status = MOONLET_OK;
-    error.exception = nullptr;
-    const moonlet_status status =
-        callback(user->data, shared.handle, arguments.data(), arguments.size(), &results);
-    if (status != MOONLET_OK) throw_for(status);
+    ask_host([&] {
+      return callback(user->data, shared.handle, arguments.data(), arguments.size(), &results);
+    });
     return std::move(results.values);
   };
 }

@@ -72,10 +72,11 @@ Tensor tensor_on(const Memory& memory, std::function<void()> release, const char
   const int64_t count = numel_of(memory.sizes, function);
   const int64_t bytes = checked_mul(extent_of(memory, count, function), element, function);
   if (memory.data == nullptr && bytes > 0) refuse_null(function, "data");
-  if (reinterpret_cast<uintptr_t>(memory.data) % std::min<int64_t>(element, 8) != 0)
+  // Sizes of elements are powers of two: no division.
+  if ((reinterpret_cast<uintptr_t>(memory.data) & (std::min<uintptr_t>(element, 8) - 1)) != 0)
     refuse(function, ": 'data': expected memory aligned to elements of ", memory.dtype,
            ", got an odd address");
-  const Unfinished unfinished;
+  const Unfinished unfinished(release);
   if (!memory.strides.given() && memory.device.is_cpu()) {
     Tensor out = from_blob(memory.data, memory.sizes, memory.dtype, std::move(release));
     if (memory.read_only) out.storage().make_read_only();
@@ -98,7 +99,7 @@ Tensor tensor_on(const Memory& memory, std::function<void()> release, const char
 }
 
 moonlet_tensor lend(const Memory& memory, std::function<void()> release, const char* function) {
-  const Unfinished unfinished;
+  const Unfinished unfinished(release);
   return handle_of(tensor_on(memory, std::move(release), function));
 }
 

@@ -162,14 +162,22 @@ static_assert(
     std::is_same_v<std::variant_alternative_t<MOONLET_FUNCTION, Value::Variant>, Function>);
 static_assert(std::is_same_v<std::variant_alternative_t<MOONLET_OBJECT, Value::Variant>, Object>);
 
+namespace {
+// Mostly there are none, which takes a deque more than a test to find.
+void forget_texts() noexcept {
+  std::deque<std::string>& texts = returned_texts();
+  if (!texts.empty()) texts.clear();
+}
+}  // namespace
+
 void give_value(Value&& value, moonlet_value* to, Shared& shared) {
-  returned_texts().clear();
+  forget_texts();
   if (to != nullptr) put_value(std::move(value), *to, shared);
 }
 
 void give_values(Values&& values, moonlet_value* results, size_t capacity, size_t* count,
                  Shared& shared) {
-  returned_texts().clear();
+  forget_texts();
   const size_t given = results == nullptr ? 0 : std::min(values.size(), capacity);
   size_t done = 0;
   try {

@@ -8,8 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include <unistd.h>
-
 #include "interp/cli/own_bundle.h"
 #include "interp/cli/repl.h"
 #include "interp/cli/report.h"
@@ -17,6 +15,8 @@
 #include "interp/state/guard.h"
 #include "interp/state/interrupt.h"
 #include "interp/state/state.h"
+#include "tensor/core/platform/files.h"
+#include "tensor/core/platform/process.h"
 
 namespace moonlet {
 namespace {
@@ -171,7 +171,7 @@ bool run_init(lua_State* L) {
 // Modules beside the script are found wherever it is run from, and before others of their name. A
 // folder whose name has a mark of Lua's templates cannot be on the path.
 void search_beside(lua_State* L, std::string_view script) {
-  const size_t slash = script.rfind('/');
+  const size_t slash = platform::last_separator(script);
   if (slash == script.npos) return;  // "./?.lua" is on the path
   const std::string folder(script.substr(0, slash + 1));
   if (folder.find_first_of(";?") != folder.npos) return;
@@ -304,7 +304,7 @@ struct Invocation {
 bool wants_prompt(const Arguments& arguments, int argc, char** argv) {
   if (arguments.interactive) return true;
   return arguments.script >= argc && !arguments.executes && !arguments.version &&
-         command_module(argc, argv) == nullptr && ::isatty(STDIN_FILENO) != 0;
+         command_module(argc, argv) == nullptr && platform::is_terminal(0);
 }
 
 bool run_arguments(lua_State* L, const Arguments& arguments, int argc, char** argv) {
@@ -316,9 +316,9 @@ bool run_arguments(lua_State* L, const Arguments& arguments, int argc, char** ar
   if (!run_actions(L, arguments)) return false;
   if (has_script && !run_script(L, arguments, argc, argv)) return false;
   if (arguments.interactive) {
-    run_repl(L, ::isatty(STDIN_FILENO) != 0);
+    run_repl(L, platform::is_terminal(0));
   } else if (!has_script && !arguments.executes && !arguments.version) {
-    if (::isatty(STDIN_FILENO) != 0) {
+    if (platform::is_terminal(0)) {
       run_repl(L, true);
     } else {
       return run_chunk(L, load_file(L, nullptr));

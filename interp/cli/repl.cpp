@@ -1,19 +1,16 @@
 // interp/cli/repl.cpp: read, run, print. Expressions print themselves and stay in `_`.
 #include "interp/cli/repl.h"
 
-#include <clocale>
 #include <cstdio>
 #include <cstring>
 #include <string>
 #include <string_view>
 
-#include <langinfo.h>
-#include <unistd.h>
-
 #include "interp/cli/editor.h"
 #include "interp/cli/report.h"
 #include "interp/state/guard.h"
 #include "interp/state/state.h"
+#include "tensor/core/platform/process.h"
 
 namespace moonlet {
 namespace {
@@ -155,14 +152,6 @@ int open_libraries(lua_State* L) {
   return 0;
 }
 
-// How the editor reads what is typed: as the locale says, but as UTF-8, which nearly every terminal
-// sends, where the locale knows no more than ASCII.
-void set_encoding() {
-  const char* name = std::setlocale(LC_CTYPE, "");
-  if (name == nullptr || std::strcmp(::nl_langinfo(CODESET), "ANSI_X3.4-1968") == 0)
-    std::setlocale(LC_CTYPE, "C.UTF-8");
-}
-
 // A line that fails ends what was pasted with it, as an error ends a script.
 void fail_pasted(LineEditor& editor) {
   if (!editor.drop_pasted()) return;
@@ -190,7 +179,7 @@ int loop(lua_State* L) {
         break;
       case Read::kInterrupted: editor.drop_pasted(); break;
       case Read::kEnd:
-        if (::isatty(STDOUT_FILENO) != 0) std::fputc('\n', stdout);
+        if (platform::is_terminal(1)) std::fputc('\n', stdout);
         std::fflush(stdout);
         return 0;
     }
@@ -200,7 +189,7 @@ int loop(lua_State* L) {
 }  // namespace
 
 void run_repl(lua_State* L, bool banner) {
-  set_encoding();
+  platform::use_utf8_terminal();
   if (banner) {
     std::printf("Moonlet %s, on %s. Ctrl-D leaves, Tab completes.\n", version(), LUA_RELEASE);
   }

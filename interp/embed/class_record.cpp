@@ -144,9 +144,7 @@ FunctionSet& set_of(ClassRecord& record, MemberKind kind, const std::string& nam
 
 }  // namespace
 
-ClassRecord& make_class(Interpreter& interpreter, const std::string& name,
-                        const std::type_info& type) {
-  Session& session = Access::session(interpreter);
+ClassRecord& new_class(Session& session, const std::string& name, const std::type_info& type) {
   Classes& classes = classes_of(session);
   const int number = class_number(type);
   if (const ClassRecord* known = classes.find(number))
@@ -171,6 +169,13 @@ ClassRecord& make_class(Interpreter& interpreter, const std::string& name,
   classes.by_number[number] = &record;
   classes.records.push_back(std::move(made));
   name_class(number, record.name);
+  return record;
+}
+
+ClassRecord& make_class(Interpreter& interpreter, const std::string& name,
+                        const std::type_info& type) {
+  Session& session = Access::session(interpreter);
+  ClassRecord& record = new_class(session, name, type);
   Value table;
   with_tables(record, [&](lua_State* L) { table = session.take(L, 1); });
   interpreter.set(name, table);

@@ -84,6 +84,8 @@ struct Classes {
 
 // Those of the interpreter; made when a first class is bound.
 Classes& classes_of(Session& session);
+// A class that scripts do not see yet: its table is at `table_ref`.
+ClassRecord& new_class(Session& session, const std::string& name, const std::type_info& type);
 
 // Calls a set from a C function: chooses, checks, calls, completes messages. Raises Lua errors.
 // `target` is where an object stands that a constructor is to make, or 0.

@@ -280,22 +280,24 @@ struct Convert<Tensor> {
   static void push(Stack& stack, Tensor value) { stack.push_tensor(std::move(value)); }
 };
 
+namespace detail {
+[[gnu::visibility("default")]] Table held_table(Stack& stack, int index);
+[[gnu::visibility("default")]] Function held_function(Stack& stack, int index);
+[[gnu::visibility("default")]] Tensor copied_tensor(const void* elements, size_t count,
+                                                    DType dtype);
+}  // namespace detail
+
 template <>
 struct Convert<Table> {
   static std::string name() { return "table"; }
   static Fit fit(Stack& stack, int index) { return stack.is_table(index) ? Fit::Exact : Fit::None; }
   static Table get(Stack& stack, int index) {
     if (!stack.is_table(index)) stack.refuse(index, name());
-    return stack.value(index).table();
+    return detail::held_table(stack, index);
   }
   static void push(Stack& stack, const Table& value) { stack.push_value(value); }
 };
 
-namespace detail {
-[[gnu::visibility("default")]] Function held_function(Stack& stack, int index);
-[[gnu::visibility("default")]] Tensor copied_tensor(const void* elements, size_t count,
-                                                    DType dtype);
-}  // namespace detail
 template <>
 struct Convert<Function> {
   static std::string name() { return "function"; }

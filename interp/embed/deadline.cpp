@@ -1,8 +1,6 @@
 // interp/embed/deadline.cpp: the thread that sleeps until the next deadline of the process.
 #include "interp/embed/deadline.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
@@ -12,21 +10,14 @@
 #include <vector>
 
 #include "interp/state/run_limits.h"
+#include "tensor/core/platform/clock.h"
 #include "tensor/runtime/forked.h"
 
 namespace moonlet {
-namespace {
+namespace {}  // namespace
 
-Instant read_clock(clockid_t clock) noexcept {
-  timespec time{};
-  clock_gettime(clock, &time);
-  return time.tv_sec * Instant{1'000'000'000} + time.tv_nsec;
-}
-
-}  // namespace
-
-Instant now_instant() noexcept { return read_clock(CLOCK_MONOTONIC); }
-Instant coarse_instant() noexcept { return read_clock(CLOCK_MONOTONIC_COARSE); }
+Instant now_instant() noexcept { return platform::clock_now(); }
+Instant coarse_instant() noexcept { return platform::coarse_clock_now(); }
 
 Instant end_after(std::chrono::nanoseconds time, Instant coarse) noexcept {
   // A tick of the coarse clock, of which a long run may be late.

@@ -1,4 +1,6 @@
 // interp/embed/embed_api.cpp: the interpreters, tables, functions and errors of the embedding API.
+#include <istream>
+#include <ostream>
 #include <utility>
 
 #include "interp/embed/path.h"
@@ -129,6 +131,29 @@ Values Interpreter::call_values_within(std::chrono::nanoseconds time, const Func
   return function.call(arguments, count);
 }
 
+namespace {
+Function module_function(Interpreter& lua, const char* name) {
+  return lua.call("require", "moonlet").at(0).table().get(name).function();
+}
+}  // namespace
+
+Value Interpreter::load(std::istream& in) {
+  std::string bytes;
+  char part[1 << 16];
+  while (in.read(part, sizeof part) || in.gcount() > 0)
+    bytes.append(part, static_cast<size_t>(in.gcount()));
+  check(!in.bad(), "load: the stream cannot be read");
+  Values results = module_function(*this, "load_string")(std::move(bytes));
+  return results.empty() ? Value() : std::move(results[0]);
+}
+
+void Interpreter::save(std::ostream& out, const std::string& format, const Value& value) {
+  const Values results = module_function(*this, "save_string")(format, value);
+  const std::string& bytes = results.at(0).string();
+  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  check(out.good(), "save: the stream cannot be written");
+}
+
 bool Interpreter::collect_for(std::chrono::microseconds time) {
   check(time.count() > 0, "collect_for: expected a time above 0, got ", time.count(), " us");
   bool finished = false;
@@ -174,9 +199,10 @@ void Interpreter::register_function(const std::string& path, HostFunction functi
 Value Table::get(const Value& key) const {
   Session& session = reference_->open();
   Value result;
+  if (session.get_unprotected(*reference_, key, result)) return result;
   session.protect([&](lua_State* L) {
     session.push(L, *this);
-    session.push(L, key);
+    session.push_key(L, key);
     lua_gettable(L, -2);
     result = session.take(L, -1);
   });
@@ -187,7 +213,7 @@ void Table::set(const Value& key, const Value& value) const {
   Session& session = reference_->open();
   session.protect([&](lua_State* L) {
     session.push(L, *this);
-    session.push(L, key);
+    session.push_key(L, key);
     session.push(L, value);
     lua_settable(L, -3);
   });

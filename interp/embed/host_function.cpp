@@ -77,8 +77,13 @@ class Running {
   HostCell& cell_;
 };
 
+// The cell's place, of the running function: scripts do not reach upvalues of C functions.
+HostCell** own_slot(lua_State* L) {
+  return static_cast<HostCell**>(lua_touserdata(L, lua_upvalueindex(1)));
+}
+
 int run_cell(lua_State* L, Session& session) {
-  HostCell** slot = cell_at(L, lua_upvalueindex(1));
+  HostCell** slot = own_slot(L);
   if (slot == nullptr || *slot == nullptr) throw Error("the host function has been released");
   const Running running(**slot);
   const Values results = (*slot)->function(session.take_from(L, 1));
@@ -104,7 +109,7 @@ int call_host_function(lua_State* L) {
 }
 
 int call_typed_function(lua_State* L) {
-  HostCell** slot = cell_at(L, lua_upvalueindex(1));
+  HostCell** slot = own_slot(L);
   if (slot == nullptr || *slot == nullptr)
     return luaL_error(L, "the host function has been released");
   const Running running(**slot);

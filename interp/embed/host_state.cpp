@@ -7,6 +7,7 @@
 
 #include "interp/embed/call_scope.h"
 #include "interp/embed/lua_api.h"
+#include "interp/state/gc_steps.h"
 #include "interp/state/guard.h"
 #include "interp/state/lua_check.h"
 #include "interp/state/state.h"
@@ -82,7 +83,8 @@ StateData* find_state_data(lua_State* L) noexcept {
   void* self = nullptr;
   const lua_Alloc f = lua_getallocf(L, &self);
   if (f == allocate) return &static_cast<HostState*>(self)->data;
-  if (f == BlockAllocator::allocate) return *static_cast<StateData**>(lua_getextraspace(L));
+  if (f == BlockAllocator::allocate || f == gc::allocate_noting)
+    return *static_cast<StateData**>(lua_getextraspace(L));
   return nullptr;
 }
 

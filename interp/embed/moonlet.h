@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
 #include <limits>
 #include <memory>
 #include <stdexcept>
@@ -300,6 +301,12 @@ class Interpreter {
   RunLimits limits() const;
   void set_limits(const RunLimits& limits);
 
+  // `ml.load_string` and `ml.save_string`: what is left of a stream, of any format that `ml.load`
+  // reads, and a file of the format "safetensors", "pt", "npy", "npz" or "program" into one. They
+  // throw Error where the stream fails, ScriptError as the functions do.
+  Value load(std::istream& in);
+  void save(std::ostream& out, const std::string& format, const Value& value);
+
   // Makes `function` a global of that name, or what the path leads to.
   void register_function(const std::string& path, HostFunction function);
   // One with parameters and a result of its own, or several: overload(f, g). Needs moonlet/typed.h.
@@ -324,7 +331,7 @@ class Interpreter {
   // Ends the run that is under way, if there is one: what the script runs fails, coroutines and
   // long ops included, whatever it catches, and the host's outermost call throws
   // ScriptInterrupted. May be called by any thread while the Interpreter exists, by no signal
-  // handler. The thread that runs the script is sent SIGURG for it; see docs/embedding.md.
+  // handler. The thread that runs the script is sent SIGURG for it; see docs/embedding/limits.md.
   void interrupt() const noexcept;
 
   // How many CPU threads the ops of its scripts may use, whatever thread runs them, and those of
@@ -350,6 +357,7 @@ class Interpreter {
   struct Closer {
     void operator()(detail::Session* session) const noexcept;
   };
+  explicit Interpreter(detail::Session* session) : session_(session) {}
   detail::Session& session() const;
 
   std::unique_ptr<detail::Session, Closer> session_;

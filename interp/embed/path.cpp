@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "interp/embed/session.h"
 #include "tensor/core/error.h"
 
 namespace moonlet::detail {
@@ -24,7 +25,7 @@ void push_position(lua_State* L, std::string_view path, const char* op) {
   lua_pushglobaltable(L);
   std::string_view name = first_name(path);
   while (name.data() + name.size() != whole.data() + whole.size()) {
-    lua_pushlstring(L, name.data(), name.size());
+    Session::of(L).names.push(L, name);
     lua_gettable(L, -2);
     lua_remove(L, -2);
     if (lua_isnil(L, -1))
@@ -32,7 +33,7 @@ void push_position(lua_State* L, std::string_view path, const char* op) {
            "' for '", whole, "'");
     name = first_name(path);
   }
-  lua_pushlstring(L, name.data(), name.size());
+  Session::of(L).names.push(L, name);
 }
 
 void push_path(lua_State* L, std::string_view path, const char* op) {

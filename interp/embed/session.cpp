@@ -7,11 +7,13 @@
 #include <utility>
 
 #include "interp/embed/class_record.h"
+#include "interp/embed/own_session.h"
 #include "interp/embed/visit.h"
 #include "interp/state/blame.h"
 #include "interp/state/guard.h"
 #include "interp/state/libraries.h"
 #include "interp/workers/pool.h"
+#include "tensor/runtime/stack.h"
 
 namespace moonlet::detail {
 
@@ -20,6 +22,15 @@ Session& Reference::open() const {
   if (session == nullptr) [[unlikely]]
     throw Error("the interpreter of this value is closed");
   return *session;
+}
+
+Reference::~Reference() {
+  if (control == nullptr) return;
+  const StateData* const here = innermost_state();
+  if (here != nullptr && here->releases == control->releases && !here->closing)
+    here->session->slots.give_back(here->running, key);
+  else
+    control->dropped.add(key);
 }
 
 // --- beginning and end ---------------------------------------------------------------------------
@@ -34,8 +45,8 @@ int l_hide_variables(lua_State* L) {
 Session::Session(InterpreterOptions options)
     : state(new_state(std::move(options))),
       main_thread(state.get()),
+      data(state_data(main_thread)),
       control(std::make_shared<SessionControl>()) {
-  StateData& data = state_data(L());
   data.session = this;
   if (!data.options.environment) {
     lua_pushcfunction(L(), l_hide_variables);
@@ -45,9 +56,35 @@ Session::Session(InterpreterOptions options)
   control->releases = data.releases;
 }
 
+// Scripts run all the time there: what extensions call is never the outermost call.
+Session::Session(lua_State* main)
+    : main_thread(main),
+      data(state_data(main)),
+      control(std::make_shared<SessionControl>()),
+      depth(1),
+      of_extensions(true) {
+  data.session = this;
+  control->session = this;
+  control->releases = data.releases;
+}
+
+Session& Session::made_for(lua_State* L) {
+  StateData& data = state_data(L);
+  if (data.session != nullptr) return *data.session;
+  end_own_session.store([](Session* session) noexcept {
+    if (session->of_extensions) delete session;
+  });
+  return *new Session(data.main_thread);
+}
+
 Session::~Session() {
+  if (of_extensions) {  // the state is closed
+    control->session = nullptr;
+    free_host_functions(*this);
+    return;
+  }
   deadline.reset();
-  end_stop_request(state_data(L()));
+  end_stop_request(data);
   depth = 1;  // finalizers may call host functions, which call back
   state.reset();
   control->session = nullptr;
@@ -62,26 +99,39 @@ void Session::end(Session* session) noexcept {
   }
   session->abandoned = true;
   session->control->session = nullptr;
-  request_stop(state_data(session->L()), StopCause::Closed);
+  request_stop(session->data, StopCause::Closed);
 }
 
 namespace {
+// What a thread tells once, or now and then.
+struct Thread {
+  bool is_known = false;
+  bool small_stack = false;
+  // When it was asked last whether it blocks the wake signal, how often it was, and what it said.
+  Instant tick = -1;
+  int times = 0;
+  bool blocked = false;
+};
+// The same in all of a function, which asks once.
+[[gnu::const, gnu::noinline]] Thread& this_thread() noexcept {
+  static constinit thread_local Thread thread;
+  if (!thread.is_known) [[unlikely]] {
+    thread.small_stack = stack_is_small();
+    thread.is_known = true;
+  }
+  return thread;
+}
 // Lets the wake signal come to this thread, and returns whether it was blocked. To ask is a system
 // call, which may cost more than the run: a thread that has begun many and did not block it is
 // asked once in each tick of the coarse clock (a few milliseconds).
-bool let_wake_signal_come(Instant tick) noexcept {
+bool let_wake_signal_come(Thread& thread, Instant tick) noexcept {
   constexpr int kAlways = 64;
-  struct Asked {
-    Instant tick;
-    int times;
-    bool blocked;
-  };
-  static constinit thread_local Asked asked{-1, 0, false};
-  if (asked.times >= kAlways && asked.tick == tick && !asked.blocked) return false;
-  if (asked.times < kAlways) ++asked.times;
-  asked.tick = tick;
-  asked.blocked = unblock_wake_signal();
-  return asked.blocked;
+  if (thread.times >= kAlways && thread.tick == tick && !thread.blocked) [[likely]]
+    return false;
+  if (thread.times < kAlways) ++thread.times;
+  thread.tick = tick;
+  thread.blocked = unblock_wake_signal();
+  return thread.blocked;
 }
 
 // Of two bounds of which 0 is none.
@@ -106,28 +156,30 @@ CallTime::~CallTime() {
   if (session_.depth == 0 || !session_.deadline) return;
   if (end_ == kNever)
     session_.deadline->disarm();
-  else if (!state_data(session_.L()).stop.requested())
+  else if (!session_.data.stop.requested())
     session_.deadline->arm(end_, session_.runner.load(std::memory_order_relaxed));
 }
 
-void Session::begin_run(int thread) {
-  StateData& data = state_data(L());
+void Session::begin_run(int thread_id) {
   // An interrupt may have come after the end of the run it was meant for.
   if (data.stop.requested()) [[unlikely]]
     end_stop_request(data);
   const Instant now = coarse_instant();
-  wake_was_blocked = let_wake_signal_come(now);
-  watch_small_stack(L());
-  runner.store(thread, std::memory_order_relaxed);
+  Thread& thread = this_thread();
+  wake_was_blocked = let_wake_signal_come(thread, now);
+  // A hook may be that of a small stack, which another thread had.
+  if (thread.small_stack || lua_gethook(main_thread) != nullptr) [[unlikely]]
+    watch_small_stack(main_thread);
+  runner.store(thread_id, std::memory_order_relaxed);
+  if (control->dropped.any()) slots.give_back(main_thread, control->dropped);
   const RunLimits& limits = data.limits.given;
   if (limits.lua_bytes > 0) data.blocks.end_refusals();
   if (limits.instructions > 0) begin_counting(data);
   const auto time = shorter(limits.wall_time, call_time);
-  if (time.count() > 0) end_run_at(end_after(time, now), thread);
+  if (time.count() > 0) end_run_at(end_after(time, now), thread_id);
 }
 
 void Session::end_run() noexcept {
-  StateData& data = state_data(L());
   runner.store(0, std::memory_order_relaxed);
   if (deadline) [[unlikely]]
     deadline->disarm();
@@ -152,13 +204,13 @@ void Session::end_run() noexcept {
 }
 
 void Session::end_run_at(Instant end, int thread) {
-  if (!deadline) deadline.emplace(state_data(L()));
+  if (!deadline) deadline.emplace(data);
   deadline->arm(end, thread);
 }
 
 void Session::interrupt() noexcept {
   const int thread = runner.load(std::memory_order_relaxed);
-  if (thread != 0) request_stop_from_outside(state_data(L()), StopCause::Interrupted, thread);
+  if (thread != 0) request_stop_from_outside(data, StopCause::Interrupted, thread);
 }
 
 // --- calls ---------------------------------------------------------------------------------------
@@ -199,7 +251,6 @@ void Session::throw_error(lua_State* L, int status) {
     const char* text = lua_tostring(L, -1);
     message = text != nullptr ? text : "(no message)";
   }
-  StateData& data = state_data(L);
   if (data.stop.requested())
     throw_stopped(requested_stop(data), std::move(message), std::move(traceback));
   if (status == LUA_ERRMEM && data.blocks.end_refusals())
@@ -305,21 +356,42 @@ bool take_simple(lua_State* L, int index, Put&& put) {
 
 }  // namespace
 
-void Session::run_protected(void (*body)(lua_State*, void*), void* data) {
+void Session::run_protected(void (*run)(lua_State*, void*), void* to) {
   const Visit visit(*this);
+  run_protected(visit, run, to);
+}
+
+void Session::run_protected(const Visit& visit, void (*run)(lua_State*, void*), void* to) {
   lua_State* L = visit.L;
-  visit.reserve(LUA_MINSTACK);
+  visit.reserve(6);
   if (control->releases->has_waiting()) {
     lua_pushcfunction(L, free_released);
     if (lua_pcall(L, 0, 0, 0) != LUA_OK) lua_pop(L, 1);  // another time
   }
-  Body call{body, data};
+  Body call{run, to};
   lua_pushcfunction(L, guard<handle_error>);
   lua_pushcfunction(L, run_body);
   lua_pushlightuserdata(L, &call);
   const int status = lua_pcall(L, 1, 0, visit.top + 1);
   if (status != LUA_OK) throw_error(L, status);
-  check_stopped(L);
+  check_stopped();
+}
+
+bool Session::get_unprotected(const Reference& table, const Value& key, Value& value) const {
+  lua_State* L = data.running;
+  if (data.stop.requested() || lua_checkstack(L, 4) == 0) return false;
+  const StackTop restored(L);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, table.key);
+  if (lua_getmetatable(L, -1) != 0) return false;
+  if (const std::string* name = std::get_if<std::string>(&key.variant())) {
+    if (!names.push_known(L, *name)) return false;
+  } else if (is_simple(key)) {
+    push_simple(L, key);
+  } else {
+    return false;
+  }
+  lua_rawget(L, -2);
+  return take_simple(L, -1, [&](auto held) { value = held; });
 }
 
 Values Session::call(const Reference& function, const Value* arguments, size_t count) {
@@ -333,13 +405,13 @@ Values Session::call(const Reference& function, const Value* arguments, size_t c
   }
   const Visit visit(*this);
   lua_State* L = visit.L;
-  visit.reserve(count + LUA_MINSTACK);
+  visit.reserve(count + 6);
   lua_pushcfunction(L, guard<handle_error>);
   lua_rawgeti(L, LUA_REGISTRYINDEX, function.key);
   for (size_t i = 0; i < count; ++i) push_simple(L, arguments[i]);
   const int status = lua_pcall(L, static_cast<int>(count), LUA_MULTRET, visit.top + 1);
   if (status != LUA_OK) throw_error(L, status);
-  check_stopped(L);
+  check_stopped();
   return take_protected(L, visit.top + 2);
 }
 
@@ -399,10 +471,18 @@ void Session::push(lua_State* L, const Value& value) {
   std::visit(Pusher{*this, L}, value.variant());
 }
 
+void Session::push_key(lua_State* L, const Value& key) {
+  if (const std::string* name = std::get_if<std::string>(&key.variant()))
+    names.push(L, *name);
+  else
+    push(L, key);
+}
+
 std::shared_ptr<Reference> Session::refer(lua_State* L, int index) {
   auto reference = std::make_shared<Reference>();
   lua_pushvalue(L, index);
-  reference->key = luaL_ref(L, LUA_REGISTRYINDEX);
+  if (control->dropped.any()) slots.give_back(L, control->dropped);
+  reference->key = slots.take(L);
   reference->control = control;
   return reference;
 }

@@ -10,6 +10,8 @@
 
 #include "interp/embed/deadline.h"
 #include "interp/embed/moonlet.h"
+#include "interp/embed/names.h"
+#include "interp/embed/slots.h"
 #include "interp/state/state.h"
 
 namespace moonlet {
@@ -22,9 +24,10 @@ namespace moonlet::detail {
 struct SessionControl {
   std::atomic<Session*> session{nullptr};
   std::shared_ptr<ReleaseQueue> releases;
+  DroppedSlots dropped;
 };
 
-// A value of the script that the host holds: a position of the registry.
+// A value of the script that the host holds: a slot of its interpreter. Any thread may drop it.
 struct Reference {
   std::shared_ptr<SessionControl> control;
   int key = LUA_NOREF;
@@ -32,10 +35,7 @@ struct Reference {
   Reference() = default;
   Reference(const Reference&) = delete;
   Reference& operator=(const Reference&) = delete;
-  ~Reference() {
-    // Any thread may drop a handle.
-    if (control != nullptr) control->releases->release_reference(key);
-  }
+  ~Reference();
 
   // Throws Error when the interpreter is closed.
   Session& open() const;
@@ -43,9 +43,12 @@ struct Reference {
 
 struct HostCell;
 struct Classes;
+class Visit;
 
 struct Session {
   explicit Session(InterpreterOptions options);
+  // For extensions in a state that no embedding host has opened: the state owns it.
+  explicit Session(lua_State* main);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -61,20 +64,33 @@ struct Session {
   template <class Body>
   void protect(Body&& body) {
     using F = std::remove_reference_t<Body>;
-    const void* data = std::addressof(body);
-    run_protected([](lua_State* L, void* f) { (*static_cast<F*>(f))(L); }, const_cast<void*>(data));
+    const void* to = std::addressof(body);
+    run_protected([](lua_State* L, void* f) { (*static_cast<F*>(f))(L); }, const_cast<void*>(to));
+  }
+  // The same in a call that is under way.
+  template <class Body>
+  void protect(const Visit& visit, Body&& body) {
+    using F = std::remove_reference_t<Body>;
+    const void* to = std::addressof(body);
+    run_protected(
+        visit, [](lua_State* L, void* f) { (*static_cast<F*>(f))(L); }, const_cast<void*>(to));
   }
 
+  // What a table holds there, where it has no metatable and that needs no protected call: false
+  // otherwise.
+  bool get_unprotected(const Reference& table, const Value& key, Value& value) const;
   // Calls the value that is held there; returns its results.
   Values call(const Reference& function, const Value* arguments, size_t count);
 
   // These raise Lua errors, so they are for code in `protect` and for host functions.
   void push(lua_State* L, const Value& value);
+  void push_key(lua_State* L, const Value& key);
   Value take(lua_State* L, int index);
   Values take_from(lua_State* L, int first);
   std::shared_ptr<Reference> refer(lua_State* L, int index);
   // A function, or what has `__call`.
   Function hold_function(lua_State* L, int index) { return Function(refer(L, index)); }
+  Table hold_table(lua_State* L, int index) { return Table(refer(L, index)); }
   // Calls the function on top of the stack.
   Values call_top(lua_State* L, const Value* arguments, size_t count);
 
@@ -86,9 +102,12 @@ struct Session {
   void interrupt() noexcept;
 
   static Session& of(lua_State* L) { return *state_data(L).session; }
+  // That of the state, which gets one of its own where it has none.
+  static Session& made_for(lua_State* L);
 
   StatePtr state;
   lua_State* const main_thread;
+  StateData& data;
   std::shared_ptr<SessionControl> control;
   int depth = 0;               // how many calls into it are under way
   bool abandoned = false;      // its Interpreter is gone; the outermost call closes it
@@ -98,6 +117,9 @@ struct Session {
   std::chrono::nanoseconds call_time{0};  // of the next run (CallTime); 0: no bound
   std::unique_ptr<Classes> classes;       // of the host that scripts know
   std::string coroutine_traceback;        // of the error that a coroutine of the host ends with
+  bool of_extensions = false;             // it ends with its state (own_session.h)
+  Slots slots;                            // of the values that the host holds
+  Names names{slots};
 
   // Throws for the error value on top of the stack: the host's exception that it stands for, or
   // ScriptError.
@@ -105,9 +127,9 @@ struct Session {
   // The message handler of calls whose errors throw_error gets.
   static int handle_error(lua_State* L);
   // After a call that has succeeded: a run that is to end does not go on because it caught that.
-  void check_stopped(lua_State* L) {
-    if (state_data(L).stop.requested()) [[unlikely]]
-      throw_stopped(requested_stop(state_data(L)), {}, {});
+  void check_stopped() {
+    if (data.stop.requested()) [[unlikely]]
+      throw_stopped(requested_stop(data), {}, {});
   }
 
  private:
@@ -117,7 +139,8 @@ struct Session {
   void begin_run(int thread);
   void end_run() noexcept;
   void end_run_at(Instant end, int thread);
-  void run_protected(void (*body)(lua_State*, void*), void* data);
+  void run_protected(void (*run)(lua_State*, void*), void* to);
+  void run_protected(const Visit& visit, void (*run)(lua_State*, void*), void* to);
   // Throws for a request to stop the run.
   [[noreturn]] void throw_stopped(StopCause cause, std::string message, std::string traceback);
   Values take_protected(lua_State* L, int first);
@@ -125,6 +148,17 @@ struct Session {
   bool wake_was_blocked = false;               // on the thread of the run, before it
   std::string error_message, error_traceback;  // of the last error that reached handle_error
   std::optional<Deadline> deadline;            // once there was a limit of time
+};
+
+// Puts the stack back to where it was.
+struct StackTop {
+  explicit StackTop(lua_State* state) noexcept : L(state), top(lua_gettop(state)) {}
+  ~StackTop() { lua_settop(L, top); }
+  StackTop(const StackTop&) = delete;
+  StackTop& operator=(const StackTop&) = delete;
+
+  lua_State* const L;
+  const int top;
 };
 
 // While alive, the run under way, or the next one, may take so long and no longer.
@@ -145,6 +179,11 @@ class CallTime {
 // What public headers keep to themselves.
 struct Access {
   static Session& session(Interpreter& interpreter) { return interpreter.session(); }
+  // An interpreter on a session that others end, and its end, which leaves that alone.
+  static Interpreter borrow(Session& session) { return Interpreter(&session); }
+  static void give_back(Interpreter& interpreter) noexcept {
+    static_cast<void>(interpreter.session_.release());
+  }
   template <class Handle>
   static const std::shared_ptr<Reference>& reference(const Handle& handle) {
     return handle.reference_;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 
+#include "interp/binding/tensor/noted.h"
 #include "interp/binding/tensor/tensor_userdata.h"
 #include "interp/embed/object_cell.h"
 #include "interp/embed/session.h"
@@ -146,6 +147,16 @@ void Stack::push_tensor(Tensor tensor) {
   moonlet::push_tensor(L_, std::move(tensor));
 }
 
+bool Stack::push_known_tensor(const Tensor& tensor) {
+  if (!tensor.defined()) {
+    lua_pushnil(L_);
+    return true;
+  }
+  if (lua_checkstack(L_, 4) == 0 || !binding::push_noted(L_, tensor)) return false;
+  tensor.storage().note_interpreter(&Session::of(L_));
+  return true;
+}
+
 void Stack::push_table(int64_t items, int64_t fields) {
   constexpr int64_t kMost = std::numeric_limits<int>::max() / 2;
   reserve(6);
@@ -162,16 +173,16 @@ int64_t Stack::length(int table) const noexcept {
 void Stack::push_item(int table, int64_t position) { lua_rawgeti(L_, table, position); }
 
 void Stack::push_field(int table, std::string_view name) {
-  const int position = lua_absindex(L_, table);
-  lua_pushlstring(L_, name.data(), name.size());
+  const int position = table > 0 ? table : lua_absindex(L_, table);
+  Session::of(L_).names.push(L_, name);
   lua_rawget(L_, position);
 }
 
 void Stack::set_item(int table, int64_t position) { lua_rawseti(L_, table, position); }
 
 void Stack::set_field(int table, std::string_view name) {
-  const int position = lua_absindex(L_, table);
-  lua_pushlstring(L_, name.data(), name.size());
+  const int position = table > 0 ? table : lua_absindex(L_, table);
+  Session::of(L_).names.push(L_, name);
   lua_insert(L_, -2);
   lua_rawset(L_, position);
 }
@@ -192,6 +203,11 @@ namespace detail {
 Function held_function(Stack& stack, int index) {
   stack.reserve(4);
   return Session::of(stack.state()).hold_function(stack.state(), index);
+}
+
+Table held_table(Stack& stack, int index) {
+  stack.reserve(4);
+  return Session::of(stack.state()).hold_table(stack.state(), index);
 }
 
 Tensor copied_tensor(const void* elements, size_t count, DType dtype) {

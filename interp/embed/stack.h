@@ -64,6 +64,9 @@ class Stack {
   void push_string(std::string_view value);
   void push_value(const Value& value);
   void push_tensor(Tensor tensor);
+  // Pushes a tensor that the script has; false, and pushes nothing, for another one. Raises
+  // nothing.
+  bool push_known_tensor(const Tensor& tensor);
   void push_copy(int index);
   // A table with room for that many items and fields.
   void push_table(int64_t items = 0, int64_t fields = 0);

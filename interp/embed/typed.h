@@ -21,12 +21,14 @@ namespace detail {
 // that knows their types.
 struct TypedCall {
   void (*push)(Stack& stack, const void* arguments);
+  // The same without taking memory of Lua's and without any Lua error; false where that cannot be.
+  // Null where it never can, or where results are taken that may raise one.
+  bool (*push_unprotected)(Stack& stack, const void* arguments);
   void (*take)(Frame& frame, void* result);
   const void* arguments;
   void* result;
   int count;         // of arguments
   int results;       // -1: all
-  bool plain;        // neither arguments nor results take memory of Lua's
   const char* name;  // for messages
 };
 void call_typed(const Function& function, const TypedCall& call);
@@ -36,8 +38,9 @@ using Take = void (*)(Stack& stack, int index, void* result);
 using Push = void (*)(Stack& stack, void* value);
 void get_typed(Interpreter& interpreter, const std::string& path, Take take, void* result);
 void set_typed(Interpreter& interpreter, const std::string& path, Push push, void* value);
-void get_typed(const Table& table, std::string_view key, Take take, void* result);
-void get_typed(const Table& table, int64_t key, Take take, void* result);
+// `plain`: the conversion takes no memory of Lua's and raises no Lua error.
+void get_typed(const Table& table, std::string_view key, bool plain, Take take, void* result);
+void get_typed(const Table& table, int64_t key, bool plain, Take take, void* result);
 void set_typed(const Table& table, const Value& key, Push push, void* value);
 void register_typed(Interpreter& interpreter, const std::string& path, FunctionSet set);
 
@@ -107,6 +110,17 @@ void push_argument(Stack& stack, std::remove_reference_t<A>& argument) {
   Convert<Bare<A>>::push(stack, static_cast<A&&>(argument));
 }
 template <class T>
+inline constexpr bool kMayPushUnprotected = kPlain<T> || std::is_same_v<T, Tensor>;
+template <class A>
+bool push_unprotected(Stack& stack, const std::remove_reference_t<A>& argument) {
+  if constexpr (std::is_same_v<Bare<A>, Tensor>) {
+    return stack.push_known_tensor(argument);
+  } else {
+    Convert<Bare<A>>::push(stack, argument);
+    return true;
+  }
+}
+template <class T>
 void* address(T& value) {
   return const_cast<void*>(static_cast<const void*>(std::addressof(value)));
 }
@@ -149,7 +163,9 @@ class TypedFunction<R(A...)> {
     call.arguments = &references;
     call.count = static_cast<int>(sizeof...(A));
     call.results = detail::result_count<R>();
-    call.plain = detail::taken_plainly<R>() && (detail::kPlain<detail::Bare<A>> && ...);
+    if constexpr (detail::taken_plainly<R>() &&
+                  (detail::kMayPushUnprotected<detail::Bare<A>> && ...))
+      call.push_unprotected = &push_unprotected;
     call.name = name_.c_str();
     if constexpr (std::is_void_v<R>) {
       detail::call_typed(*function_, call);
@@ -178,6 +194,16 @@ class TypedFunction<R(A...)> {
         [&stack](auto&... each) {
           (void)stack;
           (detail::push_argument<A>(stack, each), ...);
+        },
+        *static_cast<const std::tuple<std::remove_reference_t<A>&...>*>(arguments));
+  }
+
+  static bool push_unprotected(Stack& stack, const void* arguments) {
+    (void)stack;
+    return std::apply(
+        [&stack](auto&... each) {
+          (void)stack;
+          return (detail::push_unprotected<A>(stack, each) && ...);
         },
         *static_cast<const std::tuple<std::remove_reference_t<A>&...>*>(arguments));
   }
@@ -254,14 +280,14 @@ template <class T>
 T Table::get(std::string_view key) const {
   static_assert(detail::kOutlives<T>, "what would refer to a string of the script");
   std::optional<T> result;
-  detail::get_typed(*this, key, &detail::Taken<T>::take, &result);
+  detail::get_typed(*this, key, detail::taken_plainly<T>(), &detail::Taken<T>::take, &result);
   return std::move(*result);
 }
 template <class T>
 T Table::get(int64_t key) const {
   static_assert(detail::kOutlives<T>, "what would refer to a string of the script");
   std::optional<T> result;
-  detail::get_typed(*this, key, &detail::Taken<T>::take, &result);
+  detail::get_typed(*this, key, detail::taken_plainly<T>(), &detail::Taken<T>::take, &result);
   return std::move(*result);
 }
 template <class T, class Enable>

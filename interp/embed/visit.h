@@ -22,15 +22,14 @@ class Visit {
  public:
   explicit Visit(Session& session)
       : count_(session),
-        entry_(state_data(session.L())),
+        entry_(session.data),
         // A host function that calls back runs in the coroutine that called it.
-        L(state_data(session.L()).running),
+        L(session.data.running),
         top(lua_gettop(L)) {
     if (session.depth == 1) session.begin_run(entry_.thread_id());
     // A request may have come before the interpreter was entered.
-    StateData& data = state_data(L);
-    if (data.stop.requested()) [[unlikely]]
-      stop_soon(data);
+    if (session.data.stop.requested()) [[unlikely]]
+      stop_soon(session.data);
   }
   ~Visit() { lua_settop(L, top); }
   Visit(const Visit&) = delete;
@@ -38,6 +37,8 @@ class Visit {
 
   void reserve(size_t count) const {
     constexpr size_t kMax = 1'000'000;  // Lua's own bound
+    // Lua gives each C function that much.
+    if (static_cast<size_t>(top) + count <= LUA_MINSTACK) return;
     if (count > kMax || lua_checkstack(L, static_cast<int>(count)) == 0)
       throw Error("too many values, or nested calls between host and script");
   }

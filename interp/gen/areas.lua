@@ -31,7 +31,7 @@ areas.list = {
       "ops_recurrent" } },
   { name = "area-gradients", title = "Gradients",
     text = "The tape, functions with a derivative of their own, transforms, mixed precision.",
-    pages = { "autograd", "autograd.functional", "autograd.profiler", "func", "amp" } },
+    pages = { "autograd", "autograd.functional", "autograd.profiler", "func", "amp", "ops" } },
   { name = "area-training", title = "Training",
     text = "Optimisers, schedules, metrics, a training loop, progress.",
     pages = { "optim", "optim.lr_scheduler", "optim.swa_utils", "ops_optim", "metrics", "train",
@@ -41,7 +41,7 @@ areas.list = {
     pages = { "data", "onnx", "json" } },
   { name = "area-system", title = "The module, devices, plots, C++",
     text = "What is in `ml` itself, CUDA and its libraries, command lines, charts, the C++ interface.",
-    pages = { "moonlet", "cuda", "backends", "backends.cudnn", "plot", "args", "class", "help", "cpp" } },
+    pages = { "moonlet", "cuda", "backends", "backends.cudnn", "plot", "args", "class", "help", "ext", "cpp" } },
 }
 
 --- The areas with the pages that there are, and each page's area by its name.

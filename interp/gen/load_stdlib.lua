@@ -96,6 +96,9 @@ local function with_late_names(_, module, late)
   return module
 end
 
+-- nn.Module with the methods that come with their first call.
+local function with_methods(module) require("moonlet.nn." .. module) end
+
 --- Loads modules by name ("nn", "optim"). `ops` are the names of the ops, which module moonlet has.
 ---@param root string
 ---@param ops string[]
@@ -106,6 +109,7 @@ function load_stdlib.load(root, ops, modules)
   for _, name in ipairs(ops) do rawset(ml, name, make("ml." .. name)) end
   package.loaded.moonlet = ml
   package.loaded["moonlet.namespace"] = with_late_names
+  package.loaded["moonlet.nn.late_methods"] = with_methods
   package.loaded["moonlet.signature_reader"] = reader
   add_searcher(root)
   local out = { modules = {}, frames = {}, signatures = require("moonlet.signature").all }

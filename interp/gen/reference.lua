@@ -63,6 +63,7 @@ local titles = {
   { "onnx", "onnx: models as ONNX files" },
   { "backends", "backends: libraries that ops go to" }, { "backends.cudnn", "backends.cudnn" },
   { "args", "args: command lines" }, { "plot", "plot: charts" }, { "progress", "progress bars" },
+  { "ext", "ext: extensions in C++ and CUDA" },
   { "class", "class" }, { "json", "json" }, { "numbers", "numbers" }, { "help", "help" },
   { "cpp", "The C++ interface" },
 }

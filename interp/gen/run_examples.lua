@@ -2,7 +2,9 @@
 -- last from one to the next, and end with the text.
 --
 -- A comment at the end of an example tells what its result depends on: `-- varies` is not compared,
--- `-- needs cuda` and `-- needs onnx` run only where there is a device, or the library.
+-- `-- needs cuda`, `-- needs kernels`, `-- needs onnx` and `-- needs compiler` run only where there is
+-- a device, what compiles kernels for it, the library, or a compiler of C++; `-- needs library` is for
+-- what a reader has to have.
 
 local ml = require "moonlet"
 local show = require "moonlet.repl.show"
@@ -11,7 +13,15 @@ local run_examples = {}
 
 local needs = {
   cuda = function() return ml.cuda.is_available() end,
+  kernels = function()
+    local source = 'extern "C" __global__ void probe(int* x) { x[0] = 1; }'
+    return ml.cuda.is_available() and (pcall(function() ml.cuda.kernel(source, "probe"):compile() end))
+  end,
   onnx = function() return not require("moonlet.onnx_codec").unavailable() end,
+  compiler = function()
+    return pcall(require("moonlet.ext.compiler").find_cxx, "example")
+  end,
+  library = function() return false end,
 }
 
 --- Whether the example can run here.

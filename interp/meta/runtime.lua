@@ -1,9 +1,6 @@
 -- interp/meta/runtime.lua: the ops as values, memory and CUDA devices, for editors, help() and the
 -- reference.
 
---- The ops as values: their names and descriptions.
-ml.ops = {}
-
 --- An argument or a result of an op, in what `ml.ops.info` gives.
 --- > ml.ops.info("softmax").arguments[2].name
 ---   dim
@@ -31,6 +28,7 @@ ml.ops = {}
 ---@field random boolean whether it draws random numbers
 ---@field internal boolean whether it is the library's own, such as the gradient of an op: no field of `ml` and no method
 ---@field differentiable boolean whether backward goes through it
+---@field declared table? of an op that was declared in C++, what its declaration says besides: `call`, where scripts find it, `usage`, `doc`, `texts` of arguments, `example`, `samples`, the arguments that have `gradients`, whether it has the form `inplace` and is a `method`
 ---@field autocast {cpu?: string, cuda?: string}|nil what autocast does with its arguments on each type of device: "lower_precision", "float32" or "promote"
 
 --- The names of all ops, in all their forms.
@@ -45,6 +43,13 @@ function ml.ops.list() end
 ---@param name string such as "add", "add_" or "add_out"
 ---@return moonlet.Op
 function ml.ops.info(name) end
+
+--- Annotations, as editors read them (LuaLS), of the ops that hosts and extensions have declared in
+--- C++: a file of them beside the scripts completes and checks calls of `ml.ops.mylib.snake`.
+--- > ml.ops.stubs():match("---@meta")
+---   ---@meta
+---@return string
+function ml.ops.stubs() end
 
 --- An event of a profile: what is known of an op called from one line of a script.
 --- > ml.profile(function() return ml.ones(9):exp() end).events[1].count

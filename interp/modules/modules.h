@@ -15,6 +15,9 @@ int luaopen_moonlet_json(lua_State* L);
 // wrap(f), which gives a function that runs f so. The functions cannot yield.
 int luaopen_moonlet_numbers(lua_State* L);
 
+// Module moonlet.extension_tools: programs, locks, files and libraries for stdlib/ext/.
+int luaopen_moonlet_extension_tools(lua_State* L);
+
 // Module moonlet.onnx_codec: the bytes of ONNX models from tables: encode(table, checked = true) ->
 // bytes; check(bytes); unavailable() -> nil, or why.
 int luaopen_moonlet_onnx_codec(lua_State* L);

@@ -3,23 +3,20 @@
 #include "interp/modules/modules.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <filesystem>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <sys/ioctl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include "interp/state/bundled.h"
 #include "interp/state/entry.h"
 #include "interp/state/guard.h"
 #include "interp/state/state.h"
+#include "tensor/core/platform/files.h"
+#include "tensor/core/platform/process.h"
 #include "tensor/io/bundle.h"
 #include "tensor/io/files.h"
 
@@ -29,13 +26,14 @@ namespace {
 int l_isatty(lua_State* L) {
   // What the host takes is shown on no terminal of ours.
   const bool redirected = static_cast<bool>(state_data(L).options.output);
-  lua_pushboolean(L, !redirected && ::isatty(static_cast<int>(luaL_checkinteger(L, 1))) != 0);
+  lua_pushboolean(L,
+                  !redirected && platform::is_terminal(static_cast<int>(luaL_checkinteger(L, 1))));
   return 1;
 }
 
 // Null when it is not set, or the state does not read the environment.
 const char* variable(lua_State* L, const char* name) {
-  return state_data(L).options.environment ? std::getenv(name) : nullptr;
+  return state_data(L).options.environment ? platform::variable(name) : nullptr;
 }
 
 int environment_size(lua_State* L, const char* name, int otherwise) {
@@ -49,11 +47,11 @@ int environment_size(lua_State* L, const char* name, int otherwise) {
 int l_terminal_size(lua_State* L) {
   int columns = 0;
   int rows = 0;
-  for (const int fd : {STDERR_FILENO, STDOUT_FILENO, STDIN_FILENO}) {
-    winsize size{};
-    if (::ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) continue;
-    columns = size.ws_col;
-    rows = size.ws_row;
+  for (const int stream : {2, 1, 0}) {
+    const std::optional<platform::TerminalSize> size = platform::terminal_size(stream);
+    if (!size) continue;
+    columns = size->columns;
+    rows = size->rows;
     break;
   }
   lua_pushinteger(L, columns > 0 ? columns : environment_size(L, "COLUMNS", 80));
@@ -136,19 +134,19 @@ std::set<std::string> names_in(const io::Bundle& bundle, const std::string& fold
 
 // exists(path) -> "file", "directory", "other" or false
 int l_exists(lua_State* L) {
-  struct stat info;
+  platform::FileInfo info;
   const std::string path = check_path(L, "exists");
   const std::shared_ptr<const io::Bundle> bundle = bundle_of(state_data(L));
   if (bundle != nullptr && bundle->find(path) != nullptr) {
     lua_pushliteral(L, "file");
   } else if (bundle != nullptr && !names_in(*bundle, path).empty()) {
     lua_pushliteral(L, "directory");
-  } else if (::stat(path.c_str(), &info) != 0) {
+  } else if (platform::describe(path, info) != 0) {
     lua_pushboolean(L, 0);
-  } else if (S_ISREG(info.st_mode)) {
+  } else if (info.kind == platform::FileKind::kRegular) {
     lua_pushliteral(L, "file");
   } else {
-    lua_pushstring(L, S_ISDIR(info.st_mode) ? "directory" : "other");
+    lua_pushstring(L, info.kind == platform::FileKind::kFolder ? "directory" : "other");
   }
   return 1;
 }
@@ -156,8 +154,6 @@ int l_exists(lua_State* L) {
 // list(path) -> the names in a folder, those of folders with a slash at the end; none where it
 // cannot be read
 int l_list(lua_State* L) {
-  namespace fs = std::filesystem;
-  std::error_code error;
   const std::string path = check_path(L, "list");
   lua_newtable(L);
   lua_Integer count = 0;
@@ -169,10 +165,7 @@ int l_list(lua_State* L) {
     }
     if (count > 0) return 1;
   }
-  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error)) {
-    std::error_code ignored;
-    std::string name = at->path().filename().string();
-    if (at->is_directory(ignored)) name += '/';
+  for (const std::string& name : platform::names_in(path)) {
     lua_pushlstring(L, name.data(), name.size());
     lua_rawseti(L, -2, ++count);
   }
@@ -184,11 +177,9 @@ int l_list(lua_State* L) {
 int l_make_folder(lua_State* L) {
   const char* op = luaL_optstring(L, 2, "make_folder");
   const std::string path = check_path(L, op);
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) {
-    return luaL_error(L, "%s: cannot make the folder '%s': %s", op, path.c_str(),
-                      error.message().c_str());
+  const std::string reason = platform::make_folders(path);
+  if (!reason.empty()) {
+    return luaL_error(L, "%s: cannot make the folder '%s': %s", op, path.c_str(), reason.c_str());
   }
   return 0;
 }
@@ -205,7 +196,7 @@ int l_executable(lua_State* L) {
 }
 
 int l_pid(lua_State* L) {
-  lua_pushinteger(L, ::getpid());
+  lua_pushinteger(L, platform::process_id());
   return 1;
 }
 

@@ -5,12 +5,11 @@
 
 #include <cstring>
 
-#include <dlfcn.h>
-
 #include "interp/binding/tensor/tensor_userdata.h"
 #include "interp/onnx/codec.h"
 #include "interp/state/guard.h"
 #include "tensor/core/error.h"
+#include "tensor/core/platform/libraries.h"
 #include "tensor/io/bytes.h"
 #include "tensor/runtime/plugin_paths.h"
 
@@ -26,16 +25,16 @@ Loaded load() {
   Loaded out;
   for (const std::string& position :
        plugin_paths("moonlet-onnx.so", "interp/onnx", "MOONLET_ONNX_PLUGIN")) {
-    void* handle = ::dlopen(position.c_str(), RTLD_NOW | RTLD_LOCAL);
+    std::string reason;
+    void* handle = platform::open_library(position, platform::Binding::kNow, reason);
     if (handle == nullptr) {
-      const std::string reason = ::dlerror();
       if (reason.find(position + ": cannot open") == reason.npos) out.reason = reason;
       continue;
     }
-    const auto* codec = static_cast<const OnnxCodec*>(::dlsym(handle, kOnnxCodec));
+    const auto* codec = static_cast<const OnnxCodec*>(platform::find_symbol(handle, kOnnxCodec));
     if (codec != nullptr && codec->version == kOnnxVersion) return {codec, {}};
     out.reason = position + " was built for another Moonlet; build or install both together";
-    ::dlclose(handle);
+    platform::close_library(handle);
   }
   if (out.reason.empty())
     out.reason = "this Moonlet was built without ONNX (there is no moonlet-onnx.so beside it)";

@@ -3,13 +3,13 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <string>
 
 #include "interp/state/bundled.h"
 #include "interp/state/guard.h"
 #include "interp/state/interrupt.h"
 #include "interp/state/state.h"
+#include "tensor/core/platform/files.h"
 #include "tensor/io/file_system.h"
 #include "tensor/io/files.h"
 #include "tensor/runtime/stack.h"
@@ -256,11 +256,17 @@ int load_whole_file(lua_State* L, const char* path) {
 }
 }  // namespace
 
+namespace {
+bool is_regular_file(const char* path) {
+  platform::FileInfo info;
+  return platform::describe(path, info) == 0 && info.kind == platform::FileKind::kRegular;
+}
+}  // namespace
+
 int load_file(lua_State* L, const char* path) {
-  std::error_code ignored;
   const bool in_pieces =
-      path != nullptr && (io::file_system_of(path) != nullptr ||
-                          (stack_is_small() && std::filesystem::is_regular_file(path, ignored)));
+      path != nullptr &&
+      (io::file_system_of(path) != nullptr || (stack_is_small() && is_regular_file(path)));
   const int status = in_pieces ? load_whole_file(L, path) : luaL_loadfilex(L, path, chunk_mode(L));
   if (status != LUA_OK) explain(L);
   return status;

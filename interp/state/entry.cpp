@@ -3,6 +3,7 @@
 #include "interp/state/entry.h"
 
 #include <new>
+#include <type_traits>
 #include <utility>
 
 #include "autograd/anomaly.h"
@@ -12,6 +13,7 @@
 #include "interp/state/interrupt.h"
 #include "interp/state/run_limits.h"
 #include "interp/state/state.h"
+#include "tensor/io/innermost_file_system.h"
 #include "tensor/program/parts/deferred_call.h"
 #include "tensor/runtime/forked.h"
 #include "tensor/runtime/passed_modes.h"
@@ -150,9 +152,60 @@ bool ReleaseQueue::is_open() {
 
 // --- entering ------------------------------------------------------------------------------------
 
-EntryScope::Thread& EntryScope::this_thread() noexcept {
-  static constinit thread_local Thread thread{nullptr, 0, -1};
-  return thread;
+namespace {
+
+// The thread's variables that an entry looks at: to find each costs a call in a shared library, and
+// a host enters for each call.
+struct Variables {
+  ExecutionState* execution = nullptr;
+  DeviceState* devices = nullptr;
+  CudnnSettings* cudnn = nullptr;
+  Anomaly* anomaly = nullptr;
+  ModeEntry** passed = nullptr;
+  memory::Account* account = nullptr;
+  io::FileSystem** files = nullptr;
+  const bool* any_deferred = nullptr;
+};
+
+void find(Variables& variables) noexcept {
+  variables = {&execution,    &device_state,    &cudnn_settings,  &anomaly_mode,
+               &passed_modes, &memory::account, &io::innermost(), &program::any_deferred};
+}
+
+// For coroutines.
+[[gnu::const, gnu::noinline]] const Variables& this_variables() noexcept {
+  static constinit thread_local Variables variables;
+  if (variables.execution == nullptr) [[unlikely]]
+    find(variables);
+  return variables;
+}
+
+// What EntryScope::Thread, which is T, stands before: one look for both.
+template <class T>
+struct Known {
+  T thread;
+  Variables variables;
+};
+template <class T>
+Variables& variables_of(T& thread) noexcept {
+  static_assert(std::is_standard_layout_v<Known<T>>);
+  return reinterpret_cast<Known<T>&>(thread).variables;
+}
+// The same for the first look of an entry.
+template <class T>
+const Variables& found_variables_of(T& thread) noexcept {
+  Variables& variables = variables_of(thread);
+  if (variables.execution == nullptr) [[unlikely]]
+    find(variables);
+  return variables;
+}
+
+}  // namespace
+
+// Inlined, it would ask again for each use.
+[[gnu::noinline]] EntryScope::Thread& EntryScope::this_thread() noexcept {
+  static constinit thread_local Known<Thread> known{{nullptr, 0, -1}, {}};
+  return known.thread;
 }
 
 StateData* entered_state(const ReleaseQueue& releases) noexcept {
@@ -187,26 +240,6 @@ void stop_entered() noexcept {
 
 namespace {
 
-// The thread's variables that an entry looks at: to find each costs a call in a shared library, and
-// a host enters for each call.
-struct Variables {
-  ExecutionState* execution = nullptr;
-  DeviceState* devices = nullptr;
-  CudnnSettings* cudnn = nullptr;
-  Anomaly* anomaly = nullptr;
-  ModeEntry** passed = nullptr;
-  memory::Account* account = nullptr;
-};
-
-// The same in all of a function, which asks once.
-[[gnu::const, gnu::noinline]] const Variables& this_variables() noexcept {
-  static constinit thread_local Variables variables;
-  if (variables.execution == nullptr) [[unlikely]]
-    variables = {&execution,    &device_state, &cudnn_settings,
-                 &anomaly_mode, &passed_modes, &memory::account};
-  return variables;
-}
-
 // Takes the state of this thread back into that of a coroutine, or out of it.
 void keep(CoroutineState& state, const Variables& from) {
   state.execution = *from.execution;
@@ -226,11 +259,15 @@ void install(const CoroutineState& state) { install(state, this_variables()); }
 
 // What compiled functions have put off runs before another interpreter, thread or host may meet it.
 // What fails does so again, or says so, where its tensors are used.
-void settle_deferred() noexcept {
+[[gnu::cold, gnu::noinline]] void run_what_is_deferred() noexcept {
   try {
-    program::run_deferred();
+    program::run_all_deferred();
   } catch (const std::exception&) {
   }
+}
+inline void settle_deferred(const Variables& variables) noexcept {
+  if (*variables.any_deferred) [[unlikely]]
+    run_what_is_deferred();
 }
 
 // Mostly they are the same; to ask is most of what installing costs.
@@ -243,13 +280,13 @@ void change(const ThreadSettings& from, const ThreadSettings& to) {
 EntryScope::EntryScope(StateData& data)
     : data_(data),
       thread_(this_thread()),
-      execution_(*this_variables().execution),
-      account_(*this_variables().account),
+      execution_(*found_variables_of(thread_).execution),
+      account_(*variables_of(thread_).account),
       outer_(thread_.innermost),
       before_(execution_),
-      devices_before_(*this_variables().devices),
-      cudnn_before_(*this_variables().cudnn),
-      anomaly_before_(*this_variables().anomaly),
+      devices_before_(*variables_of(thread_).devices),
+      cudnn_before_(*variables_of(thread_).cudnn),
+      anomaly_before_(*variables_of(thread_).anomaly),
       threads_before_{},
       passed_before_(nullptr),
       budget_before_(account_.budget),
@@ -261,8 +298,8 @@ EntryScope::EntryScope(StateData& data)
   }
   ++data.level;
   if (outer_ != nullptr && &outer_->data_ == &data) return;
-  settle_deferred();
-  const Variables& variables = this_variables();
+  const Variables& variables = variables_of(thread_);
+  settle_deferred(variables);
   threads_before_ = thread_settings();
   if (outer_ != nullptr) {
     keep(*outer_->data_.current, variables);
@@ -271,7 +308,7 @@ EntryScope::EntryScope(StateData& data)
   install(*data.current, variables);
   change(threads_before_, data.threads);
   passed_before_ = std::exchange(*variables.passed, nullptr);
-  files_before_ = io::exchange_file_systems(data.files.get());
+  files_before_ = std::exchange(*variables.files, data.files.get());
   if (account_.budget != data.budget) memory::switch_account(data.budget, &data.pacer.debt);
 }
 
@@ -280,12 +317,12 @@ EntryScope::~EntryScope() {
   if (data_.current->has_dropped) end_dropped(data_);
   thread_.innermost = outer_;
   if (outer_ != nullptr && &outer_->data_ == &data_) return;
-  settle_deferred();
-  const Variables& variables = this_variables();
+  const Variables& variables = variables_of(thread_);
+  settle_deferred(variables);
   keep(*data_.current, variables);
   data_.threads = thread_settings();
   *variables.passed = passed_before_;
-  io::exchange_file_systems(files_before_);
+  *variables.files = files_before_;
   if (account_.budget != budget_before_) memory::switch_account(budget_before_, debt_before_);
   // The outer interpreter may have been entered again meanwhile, and its state have changed.
   if (outer_ != nullptr) {

@@ -4,8 +4,8 @@
 #include <time.h>
 
 #include <algorithm>
-#include <chrono>
 
+#include "interp/state/gc_steps.h"
 #include "interp/state/state.h"
 #include "tensor/memory/budget.h"
 
@@ -45,43 +45,6 @@ void set_generational(lua_State* L, bool on) {
     lua_gc(L, LUA_GCGEN, 0, 0);
   else
     lua_gc(L, LUA_GCINC, 0, 0, 0);
-}
-
-namespace {
-// What a basic step of an incremental cycle does at most, as a power of 2 in bytes: some
-// microseconds. Lua's own takes some hundred.
-constexpr int kShortStep = 9;
-// How much faster than the heap grows the automatic ones go, in percent.
-constexpr int kShortStepSpeed = 400;
-
-int64_t wall_nanoseconds() {
-  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-}
-}  // namespace
-
-void choose(lua_State* L, Collector kind, std::chrono::nanoseconds step) {
-  Pacer& p = pacer(L);
-  p.kind = kind;
-  p.step_time = step.count();
-  if (kind == Collector::Automatic) return set_generational(L, true);
-  set_generational(L, false);
-  p.pause = kScriptsPause;
-  lua_gc(L, LUA_GCINC, 0, kShortStepSpeed, kShortStep);
-  if (kind == Collector::Manual) lua_gc(L, LUA_GCSTOP);
-}
-
-bool collect_for(lua_State* L, std::chrono::nanoseconds time) {
-  Pacer& p = pacer(L);
-  release_waiting(L);
-  if (p.kind == Collector::Automatic && p.generational) {
-    lua_gc(L, LUA_GCSTEP, 0);  // which is a whole collection of what is young
-    return true;
-  }
-  const int64_t end = wall_nanoseconds() + time.count();
-  do {
-    if (lua_gc(L, LUA_GCSTEP, 0) != 0) return true;
-  } while (wall_nanoseconds() < end);
-  return false;
 }
 
 void collect(lua_State* L) {
@@ -168,30 +131,9 @@ void collect_young(lua_State* L, Pacer& p) {
 }
 }  // namespace
 
-namespace {
-// Where the host bounds each pause: a cycle that took long is worth as much memory as a full
-// collection is.
-void pay_bounded(lua_State* L, Pacer& p) {
-  p.debt = 0;
-  p.due = kStepBytes;
-  if (lua_gc(L, LUA_GCISRUNNING) != 1) return;
-  const int64_t start = wall_nanoseconds();
-  const bool finished = collect_for(L, std::chrono::nanoseconds(p.step_time));
-  p.cycle_time += wall_nanoseconds() - start;
-  if (!finished) return;
-  const auto worth = static_cast<int64_t>(kBytesPerNanosecond * static_cast<double>(p.cycle_time));
-  p.due = std::max(kLeastDue, worth);
-  p.cycle_time = 0;
-}
-}  // namespace
-
 void pay(lua_State* L) {
   Pacer& p = pacer(L);
-  if (p.kind == Collector::Bounded) return pay_bounded(L, p);
-  if (p.kind == Collector::Manual) {
-    p.debt = 0;
-    return;
-  }
+  if (p.kind != Collector::Automatic) return pay_as_chosen(L);
   if ((p.live_bytes != nullptr && p.live_bytes() > p.threshold) || budget_is_short(L, p)) {
     collect(L);
     return;

@@ -1,12 +1,8 @@
 // interp/state/interrupt.cpp: Ctrl-C requests a stop, and a debug hook meets requests in Lua code.
 #include "interp/state/interrupt.h"
 
-#include <pthread.h>
-#include <time.h>
-#include <unistd.h>
-
 #include <atomic>
-#include <cerrno>
+#include <chrono>
 
 #include "interp/state/run_limits.h"
 #include "interp/state/state.h"
@@ -21,7 +17,6 @@ constexpr const char* kReason = "interrupted!";
 constexpr int64_t kPromptPatience = 1'000'000'000;
 
 std::atomic<lua_State*> target{nullptr};
-std::atomic<pthread_t> thread{};  // that of the scripts
 std::atomic<bool> pressed_before{false};
 std::atomic<int64_t> pressed_at{0};  // nanoseconds
 // Of the prompt: whether there is one, whether Ctrl-C was pressed while nothing ran, whether the
@@ -37,16 +32,13 @@ void stop(lua_State* L, lua_Debug*) {
 }
 
 int64_t now() noexcept {
-  timespec time{};
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return time.tv_sec * int64_t{1'000'000'000} + time.tv_nsec;
+  return std::chrono::steady_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
 }
 
 [[noreturn]] void leave() noexcept {
   constexpr char kMessage[] = "\nmoonlet: interrupted twice, leaving\n";
-  (void)!write(STDERR_FILENO, kMessage, sizeof kMessage - 1);
   io::remove_temporary_files();
-  _exit(130);
+  platform::leave(kMessage, sizeof kMessage - 1, 130);
 }
 
 // Whether the user of a prompt may still expect an effect of the last one.
@@ -69,30 +61,20 @@ void press_idle() noexcept {
   if (leaving && !is_patient()) leave();
 }
 
-void on_signal(int signal) {
-  const int error = errno;
+// On the thread of the scripts, or while it stands still.
+void on_interrupt() noexcept {
   lua_State* L = target.load();
-  if (pthread_equal(pthread_self(), thread) == 0) {
-    pthread_kill(thread, signal);
-  } else if (L == nullptr) {
-    press_idle();
-  } else {
-    StateData& data = state_data(L);
-    if (!data.stop.requested())
-      press(data);
-    else if (!is_patient())
-      leave();
-  }
-  errno = error;
+  if (L == nullptr) return press_idle();
+  StateData& data = state_data(L);
+  if (!data.stop.requested())
+    press(data);
+  else if (!is_patient())
+    leave();
 }
 
-void handle(int flags, struct sigaction* before) noexcept {
-  thread = pthread_self();
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  action.sa_flags = flags;
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, before);
+void handle(bool restart) noexcept {
+  platform::InterruptAction before;
+  before.set(on_interrupt, restart);
 }
 
 }  // namespace
@@ -115,12 +97,12 @@ InterruptScope::InterruptScope(lua_State* L) noexcept {
   pressed_before = false;
   target = L;
   // Not SA_RESTART: a blocked io.read returns, and the script stops at its next instruction.
-  handle(0, &before_);
+  before_.set(on_interrupt, false);
   if (pressed_idle.exchange(false)) press(state_data(L));
 }
 
 InterruptScope::~InterruptScope() {
-  sigaction(SIGINT, &before_, nullptr);
+  before_.restore();
   lua_State* L = target.exchange(nullptr);
   state_data(L).stop.cancel();
   set_usual_hook(L);
@@ -128,21 +110,21 @@ InterruptScope::~InterruptScope() {
 
 // --- prompts -------------------------------------------------------------------------------------
 
-// SA_RESTART: what is written between two commands is written whole.
+// Restarting: what is written between two commands is written whole.
 void keep_prompt_alive() noexcept {
   prompting = true;
-  handle(SA_RESTART, nullptr);
+  handle(true);
 }
 
 PromptReadScope::PromptReadScope() noexcept {
   pressed_idle = false;
-  if (prompting) handle(0, nullptr);
+  if (prompting) handle(false);
 }
 
 // What was pressed before the line was complete is not for the command.
 PromptReadScope::~PromptReadScope() {
   pressed_idle = false;
-  if (prompting) handle(SA_RESTART, nullptr);
+  if (prompting) handle(true);
 }
 
 bool PromptReadScope::interrupted() const noexcept { return pressed_idle; }

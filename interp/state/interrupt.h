@@ -2,9 +2,8 @@
 // the executable.
 #pragma once
 
-#include <signal.h>
-
 #include "lua.hpp"
+#include "tensor/core/platform/threads.h"
 
 namespace moonlet {
 
@@ -44,7 +43,7 @@ class InterruptScope {
   ~InterruptScope();
 
  private:
-  struct sigaction before_ {};
+  platform::InterruptAction before_;
 };
 
 // From here to the end of the process Ctrl-C does not end it while nothing runs: for a prompt. What

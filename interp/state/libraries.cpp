@@ -9,6 +9,7 @@
 #include "interp/state/blame.h"
 #include "interp/state/bundled.h"
 #include "interp/state/chunks.h"
+#include "interp/state/gc_steps.h"
 #include "interp/state/guard.h"
 #include "interp/state/interrupt.h"
 #include "interp/state/output.h"
@@ -158,6 +159,21 @@ bool is_of_host(Collector kind, std::string_view option) {
   return option == "generational" || option == "incremental" || option.starts_with("set");
 }
 
+bool is_switch(std::string_view option) {
+  return option == "stop" || option == "restart" || option == "isrunning";
+}
+
+// Lua's own collector is at rest where the host bounds each pause.
+int use_switch(lua_State* L, std::string_view option) {
+  if (option == "isrunning") {
+    lua_pushboolean(L, !gc::is_bounded_stopped(L));
+  } else {
+    gc::run_bounded(L, option == "restart");
+    lua_pushinteger(L, 0);
+  }
+  return 1;
+}
+
 // Notes which kind of collection a script asks for. The pause and the speed are those of
 // incremental collections, so that who sets them wants these; a step of a generational one is a
 // whole cycle.
@@ -173,6 +189,7 @@ int l_collect_garbage(lua_State* L) {
                       "collectgarbage: '%s' is not for scripts here, as the host has chosen how "
                       "garbage is collected",
                       option.data());
+  if (gc::pacer(L).kind == Collector::Bounded && is_switch(option)) return use_switch(L, option);
   if (option == "setpause" || option == "setstepmul") gc::set_generational(L, false);
   const int count = call_original(L);
   if (option == "incremental" || option == "generational")

@@ -2,12 +2,11 @@
 // its errors, so what fails is told without a throw where that can be the wrong one.
 #include "interp/state/lua_check.h"
 
-#include <dlfcn.h>
-
 #include <atomic>
 
 #include "interp/state/state.h"
 #include "tensor/core/error.h"
+#include "tensor/core/platform/libraries.h"
 
 namespace moonlet {
 namespace {
@@ -36,21 +35,12 @@ bool errors_throw(lua_State* L) {
   return destroyed;
 }
 
-// The executable or library that a function lies in, and its file for messages.
-struct LoadedObject {
-  const void* base = nullptr;
-  const char* file = "?";
-};
+using platform::LoadedObject;
 
-LoadedObject object_of(const void* function) {
-  Dl_info info;
-  if (function == nullptr || dladdr(function, &info) == 0) return {};
-  return {info.dli_fbase, info.dli_fname != nullptr ? info.dli_fname : "?"};
-}
-
+// The executable or library that a function lies in.
 template <class F>
 LoadedObject object_of(F* function) {
-  return object_of(reinterpret_cast<const void*>(function));
+  return platform::object_of(reinterpret_cast<const void*>(function));
 }
 
 constexpr const char* kOtherLua =
@@ -117,10 +107,9 @@ void refuse_other_caller(lua_State* L, const void* caller) {
   const LoadedObject bound = object_of(lua_pcallk);
   const LoadedObject from = object_of(caller);
   if (from.base == nullptr || from.base == bound.base) return;
-  void* object = dlopen(from.file, RTLD_LAZY | RTLD_NOLOAD);
-  if (object == nullptr) object = dlopen(nullptr, RTLD_LAZY);  // the program goes by any name
-  void* raise = dlsym(object, "luaL_error");
-  dlclose(object);
+  void* object = platform::reopen(from);
+  void* raise = platform::find_symbol(object, "luaL_error");
+  platform::close_library(object);
   // A host that calls the function itself has no Lua, or none that shows.
   if (object_of(raise).base != from.base) return;
   reinterpret_cast<int (*)(lua_State*, const char*, ...)>(raise)(L, kOtherLua, bound.file,
@@ -137,7 +126,7 @@ void refuse_other_lua(lua_State* L) {
 
 void refuse_c_modules(lua_State* L) {
   // What a C module would be bound to.
-  void* visible = dlsym(RTLD_DEFAULT, "lua_newuserdatauv");
+  void* visible = platform::find_global_symbol("lua_newuserdatauv");
   if (visible == reinterpret_cast<void*>(lua_newuserdatauv)) return;
   if (!push_library(L, LUA_LOADLIBNAME)) return;
   lua_pushcfunction(L, refuse_c_module);

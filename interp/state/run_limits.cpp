@@ -1,18 +1,14 @@
 // interp/state/run_limits.cpp: requests to stop a run, and the counting of instructions.
 #include "interp/state/run_limits.h"
 
-#include <pthread.h>
-#include <signal.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <iterator>
-#include <mutex>
 
+#include "interp/state/gc_steps.h"
 #include "interp/state/guard.h"
 #include "interp/state/interrupt.h"
 #include "interp/state/state.h"
+#include "tensor/core/platform/threads.h"
 #include "tensor/memory/budget.h"
 #include "tensor/runtime/stack.h"
 
@@ -49,7 +45,8 @@ bool record(StateData& data, StopCause cause) noexcept {
 
 void count(lua_State* L) {
   StateData& data = state_data(L);
-  if (data.limits.left->fetch_sub(kCountStep, std::memory_order_relaxed) >= kCountStep) return;
+  if (data.limits.left->fetch_sub(kCountStep, std::memory_order_relaxed) >= kCountStep)
+    return gc::make_step_if_asked(L);
   request_stop(data, StopCause::Instructions);
   stop_at_next_instruction(L);
 }
@@ -60,30 +57,6 @@ void look(lua_State* L, lua_Debug* event) {
     count(L);
   else if (stack_is_short())
     luaL_error(L, "C stack overflow");
-}
-
-struct sigaction previous {};
-
-void on_wake(int signal, siginfo_t* info, void* context) {
-  stop_entered();
-  if ((previous.sa_flags & SA_SIGINFO) != 0) {
-    if (previous.sa_sigaction != nullptr) previous.sa_sigaction(signal, info, context);
-  } else if (previous.sa_handler != SIG_DFL && previous.sa_handler != SIG_IGN) {
-    previous.sa_handler(signal);
-  }
-}
-
-// A host may have set a handler of its own since the last time.
-void take_signal() noexcept {
-  struct sigaction now {};
-  sigaction(SIGURG, nullptr, &now);
-  if ((now.sa_flags & SA_SIGINFO) != 0 && now.sa_sigaction == on_wake) return;
-  previous = now;
-  struct sigaction action {};
-  action.sa_sigaction = on_wake;
-  action.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGURG, &action, nullptr);
 }
 
 }  // namespace
@@ -107,30 +80,20 @@ void request_stop_from_outside(StateData& data, StopCause cause, int thread) noe
     stop_soon(data);
     return;
   }
-  static constinit std::mutex mutex;
-  const std::lock_guard<std::mutex> lock(mutex);
-  take_signal();
-  syscall(SYS_tgkill, getpid(), thread, SIGURG);
+  platform::wake_thread(
+      thread, stop_entered, [](void* of) noexcept { stop_soon(*static_cast<StateData*>(of)); },
+      &data);
 }
 
-namespace {
-bool mask_wake_signal(int how) noexcept {
-  sigset_t set, before;
-  sigemptyset(&set);
-  sigaddset(&set, SIGURG);
-  return pthread_sigmask(how, &set, &before) == 0 && sigismember(&before, SIGURG) == 1;
-}
-}  // namespace
-
-bool unblock_wake_signal() noexcept { return mask_wake_signal(SIG_UNBLOCK); }
-void block_wake_signal() noexcept { mask_wake_signal(SIG_BLOCK); }
+bool unblock_wake_signal() noexcept { return platform::unblock_wake(); }
+void block_wake_signal() noexcept { platform::block_wake(); }
 
 void end_stop_request(StateData& data) noexcept {
   data.stop.cancel();
   set_usual_hook(data.main_thread);
 }
 
-int thread_id() noexcept { return static_cast<int>(syscall(SYS_gettid)); }
+int thread_id() noexcept { return platform::thread_id(); }
 
 void set_limits(StateData& data, const RunLimits& limits) {
   constexpr const char* kOp = "set_limits";

@@ -11,22 +11,23 @@
 #include <string_view>
 #include <utility>
 
-#include <unistd.h>
-
 #include "interp/binding/io.h"
 #include "interp/binding/program/program.h"
 #include "interp/binding/signature_reader.h"
+#include "interp/embed/own_session.h"
 #include "interp/modules/modules.h"
 #include "interp/state/blame.h"
 #include "interp/state/bundled.h"
 #include "interp/state/coroutine.h"
 #include "interp/state/embedded.h"
+#include "interp/state/gc_steps.h"
 #include "interp/state/guard.h"
 #include "interp/state/libraries.h"
 #include "interp/state/lua_check.h"
 #include "interp/state/namespace.h"
 #include "interp/state/nearest.h"
 #include "moonlet_config.h"
+#include "tensor/core/platform/files.h"
 #include "tensor/core/warning.h"
 #include "tensor/memory/budget.h"
 #include "tensor/runtime/backend.h"
@@ -58,7 +59,7 @@ bool push_stdlib_chunk(lua_State* L, std::string_view name) {
   const std::string path = path_of(name);
   const char* folder = state_data(L).options.environment ? std::getenv("MOONLET_STDLIB") : nullptr;
   const std::string file = folder == nullptr || *folder == '\0' ? "" : folder + ("/" + path);
-  if (!file.empty() && access(file.c_str(), R_OK) == 0) {
+  if (!file.empty() && platform::is_readable(file)) {
     if (luaL_loadfilex(L, file.c_str(), "t") != LUA_OK) lua_error(L);
   } else if (const EmbeddedChunk* chunk = find_embedded(path)) {
     std::string unpacked;
@@ -198,6 +199,7 @@ void install_modules(lua_State* L) {
   track_coroutines(L);
   catch_in_pcall(L);
   preload(L, "moonlet.bundles", luaopen_moonlet_bundles);
+  preload(L, "moonlet.extension_tools", luaopen_moonlet_extension_tools);
   preload(L, "moonlet.io", luaopen_moonlet_io);
   preload(L, "moonlet.json", luaopen_moonlet_json);
   preload(L, "moonlet.namespace", luaopen_moonlet_namespace);
@@ -252,6 +254,8 @@ StateData::StateData(InterpreterOptions given, StateData* owner)
 }
 
 StateData::~StateData() {
+  const auto end_session = detail::end_own_session.load();
+  if (session != nullptr && end_session != nullptr) end_session(session);
   for_each_opened_backend([this](Backend& backend, DeviceType) {
     if (DeferredErrors* errors = backend.deferred_errors()) errors->interpreter_closed(&stop);
   });
@@ -264,6 +268,7 @@ void StateCloser::operator()(lua_State* L) const noexcept {
     // Finalizers run under the state of the main thread.
     data->closing = true;
     data->blocks.set_limit(INT64_MAX, nullptr, nullptr);
+    gc::end_steps(L);
     data->current = &data->main;
     const EntryScope entry(*data);
     lua_close(L);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "interp/binding/binding_state.h"
+#include "interp/binding/op_functions.h"
 #include "interp/state/libraries.h"
 #include "interp/state/state.h"
 #include "tensor/core/error.h"
@@ -303,6 +304,7 @@ bool has_weak(lua_State* L, int index, char which) {
 Catalog read_catalog(lua_State* L) {
   luaL_checkstack(L, 16, "catalog");
   Catalog out;
+  binding::add_all_op_functions(L);
   push_new_shared(L);
   Walk(L, out).run();
   return out;
@@ -315,6 +317,7 @@ std::vector<int> apply_catalog(lua_State* L, const Catalog& catalog) {
     stop_if_requested();
     if (step.kind == Step::Kind::Module) require(L, step.name.c_str());
   }
+  binding::add_all_op_functions(L);
   std::vector<int> missing;
   push_new_shared(L);
   const int shared = lua_gettop(L);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "interp/binding/defined_ops.h"
 #include "interp/binding/random_generator.h"
 #include "interp/binding/tensor/complex_number.h"
 #include "interp/binding/tensor/storage.h"
@@ -268,6 +269,7 @@ void Packer::fill_environment(uint32_t object) {
 
 void Packer::fill_function(uint32_t object) {
   if (lua_iscfunction(L, -1) != 0) {
+    if (binding::is_defined_op(L, -1)) refuse(traces_[object - 1], "an op of ml.ops.define");
     Object found = c_function();
     if (std::get<PathObject>(found).names.empty()) refuse(traces_[object - 1], "a C function");
     message_.objects[object - 1] = std::move(found);

@@ -1,8 +1,6 @@
 // interp/workers/pool.cpp: starting and ending the threads, and their queues.
 #include "interp/workers/pool.h"
 
-#include <signal.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <utility>
@@ -10,6 +8,7 @@
 #include "interp/state/state.h"
 #include "interp/workers/worker_state.h"
 #include "tensor/core/error.h"
+#include "tensor/core/platform/threads.h"
 #include "tensor/runtime/threads.h"
 
 namespace moonlet::workers {
@@ -74,29 +73,6 @@ class OpenPools {
   std::vector<Pool*> open_;
   Pool* ending_ = nullptr;  // whose threads are ended now by another one than its owner's
 };
-
-namespace {
-
-// Blocks all signals but those of faults and the one that wakes interpreters, while threads are
-// made, which start with the mask of who makes them: Ctrl-C is for the thread of the script.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t set;
-    sigfillset(&set);
-    for (const int signal : {SIGURG, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP})
-      sigdelset(&set, signal);
-    pthread_sigmask(SIG_SETMASK, &set, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-
- private:
-  sigset_t before_;
-};
-
-}  // namespace
 
 // --- workers -------------------------------------------------------------------------------------
 
@@ -200,7 +176,8 @@ Pool::Pool(StateData& owner, int count, std::string module, Catalog catalog)
     const std::lock_guard<std::mutex> lock(mutex_);  // the end of the process waits for all of them
     for (int number = 1; number <= count; ++number)
       workers_.push_back(std::make_unique<Worker>(*this, number));
-    const SignalsBlocked blocked;
+    // Threads start with the mask of who makes them: Ctrl-C is for the thread of the script.
+    const platform::SignalMask mask(true);
     for (const auto& worker : workers_)
       worker->thread_ = std::thread([w = worker.get()] { w->run(); });
   } catch (const std::exception& e) {

@@ -1,12 +1,15 @@
 -- stdlib/help/index.lua: finds the entries of the reference: by name, by a value that a script
 -- holds, by a word.
 
+local defined = require "moonlet.ops.defined"
 local ml = require "moonlet"
+local declared = require "moonlet.help.declared"
 local nearest = require "moonlet.nearest"
 local reference = require "moonlet.reference"
 local synonyms = require "moonlet.help.synonyms"
 
-local index = { by_name = {}, entries = reference }
+-- Ops that scripts define have entries, too.
+local index = { by_name = setmetatable({}, { __index = defined.entries }), entries = reference }
 
 -- Entries by the last part of their names: "Linear", "grad".
 local by_last = {}
@@ -18,7 +21,8 @@ for _, entry in ipairs(reference) do
 end
 
 -- What people write before a name, and what it stands for.
-local prefixes = { { "^moonlet%.", "" }, { "^ml%.", "" }, { "^x[:.]", "Tensor." },
+local prefixes = { { "^moonlet%.", "" }, { "^ml%.", "" },
+  { "^ops%.(.+%..+)$", "%1" }, { "^x[:.]", "Tensor." },
   { "^s[:.]", "Storage." }, { "^g[:.]", "Generator." }, { "^F%.", "nn.functional." },
   { "^net[:.]", "nn.Module." }, { "^torch%.", "" }, { "^utils%.data%.", "data." },
   { "^torchvision%.transforms%.v2%.", "data.transforms." },
@@ -83,6 +87,7 @@ end
 function index.find(wanted)
   local name = normal(wanted)
   local exact = index.by_name[name] or find_op(name) or find_inherited(name) or find_ending(name)
+    or declared.find(name)
   local others = {}
   for _, entry in ipairs(by_last[name] or {}) do
     if not exact then
@@ -170,6 +175,10 @@ function index.search(word)
     near[entry] = near[entry] or nearness(entry, wanted, joined)
     if near[entry] > 0 then found[#found + 1] = entry end
   end
+  for _, entry in pairs(defined.entries) do
+    near[entry] = nearness(entry, wanted, joined)
+    if near[entry] > 0 then found[#found + 1] = entry end
+  end
   table.sort(found, function(a, b)
     if near[a] ~= near[b] then return near[a] > near[b] end
     return a.name < b.name
@@ -183,6 +192,7 @@ end
 function index.close(wanted)
   local name, names, out, seen = normal(wanted), {}, {}, {}
   for _, entry in ipairs(reference) do names[#names + 1] = entry.name end
+  for known in pairs(defined.entries) do names[#names + 1] = known end
   local lasts = {}
   for last in pairs(by_last) do lasts[#lasts + 1] = last end
   table.sort(lasts)
@@ -204,7 +214,7 @@ end
 local function value_of(name)
   local at = ml
   local owner, method = name:match "^(%u%a+)%.(.+)$"
-  if owner == "Tensor" then return rawget(ml._methods, method) end
+  if owner == "Tensor" then return ml._methods[method] end
   if owner == "Storage" then return rawget(ml._storage_methods, method) end
   if owner == "SparseRows" then return rawget(ml._sparse_methods, method) end
   if owner == "Generator" then return ml.default_generator[method] end
@@ -227,6 +237,7 @@ end
 ---@return string?
 function index.name_of(value)
   if not has_identity(value) then return nil end
+  if defined.by_function[value] then return defined.by_function[value] end
   for _, entry in ipairs(reference) do
     local name = entry.name
     if not name:find "::" and rawequal(value_of(name), value) then return name end
@@ -235,6 +246,7 @@ function index.name_of(value)
       if entry.inplace and rawequal(ml._methods[name .. "_"], value) then return name end
     end
   end
+  return declared.name_of(value)
 end
 
 --- The entries whose owner is a class or a module, in the order of the reference.

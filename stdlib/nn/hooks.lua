@@ -1,9 +1,7 @@
--- stdlib/nn/hooks.lua: calling a module: its forward method with the hooks around it, the module's
--- own and those of all modules. All hooks are taken away by the handle that registering them
--- returns.
+-- stdlib/nn/hooks.lua: hooks around the forward method of a module, its own and those of all modules,
+-- and calls with them. All hooks are taken away by the handle that registering them returns.
 
 local Module = require "moonlet.nn.module"
-local backward = require "moonlet.nn.backward_hooks"
 local class = require "moonlet.class"
 local hooks = require "moonlet.hooks"
 local options = require "moonlet.options"
@@ -69,7 +67,7 @@ local function run_all(self, inputs, called)
     inputs = run_pre_hook(self, hook, flags, inputs)
   end)
   called.inputs = inputs
-  local watch = backward.watch(self, inputs, everywhere)
+  local watch = require("moonlet.nn.backward_hooks").watch(self, inputs, everywhere)
   local outputs = table.pack(self:forward(table.unpack(inputs, 1, inputs.n)))
   each_of(self, "_hooks", function(hook, flags)
     called[flags] = true
@@ -111,48 +109,7 @@ local function call_with_hooks(self, ...)
   return finish(self, called, pcall(run_all, self, called.inputs, called))
 end
 
--- The names of the arguments that the object's forward takes: those of the class that defines it.
-local function input_names(self)
-  local cls = class.of(self)
-  while cls and rawget(cls, "forward") == nil do cls = cls.super end
-  local names = cls and rawget(cls, "_inputs")
-  return type(names) == "function" and names() or names
-end
-
--- The arguments with those in a table of names at the end in their places.
-local function by_position(self, inputs)
-  local names, last = input_names(self), inputs[inputs.n]
-  if not names or type(next(last)) ~= "string" then return inputs end
-  options.check(self:describe(), last, names)
-  local out = { n = inputs.n - 1, table.unpack(inputs, 1, inputs.n - 1) }
-  for i, name in ipairs(names) do
-    if last[name] ~= nil then
-      if i < inputs.n then options.fail("%s: '%s' is given twice", self:describe(), name) end
-      out[i], out.n = last[name], math.max(out.n, i)
-    end
-  end
-  return out
-end
-
-local function call_with_table(self, inputs)
-  inputs = by_position(self, inputs)
-  if self._has_hooks or everywhere._has_hooks then
-    return call_with_hooks(self, table.unpack(inputs, 1, inputs.n))
-  end
-  return self:forward(table.unpack(inputs, 1, inputs.n))
-end
-
-function Module.__call(self, ...)
-  local count = select("#", ...)
-  if count > 0 then
-    local last = select(count, ...)
-    if type(last) == "table" and getmetatable(last) == nil then
-      return call_with_table(self, table.pack(...))
-    end
-  end
-  if self._has_hooks or everywhere._has_hooks then return call_with_hooks(self, ...) end
-  return self:forward(...)
-end
+registering._call = call_with_hooks
 
 local function add(owner, field, hook, prepend, flags)
   rawset(owner, "_has_hooks", true)

@@ -188,6 +188,8 @@ local OVERWRITE = { fill = true, copy = true, iota = true, zero = true }
 -- The name by which scripts call an op: that of the form whose overload it is.
 local OVERLOADS = { view_as_dtype = "view" }
 
+ml._late()  -- from here on ops are in their tables
+
 local function script_name(op)
   local name = OVERLOADS[op.row] or op.row
   while not (rawget(ml, name) or ml._methods[name]) and name:find "_%w+$" do

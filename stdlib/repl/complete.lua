@@ -51,6 +51,7 @@ local function offer_fields(names, value, methods)
   local hidden = type(value) == "userdata" and (getmetatable(value) or {}).__metatable
   local kind = ml.is_tensor(value) and "" or KINDS[hidden]
   if kind then
+    ml._late()  -- from then on ops are in their tables
     offer_keys(names, ml[("_%smethods"):format(kind)], true)
     if not methods then offer_keys(names, ml[("_%sfields"):format(kind)]) end
     return

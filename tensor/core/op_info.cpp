@@ -6,10 +6,13 @@
 #include <unordered_map>
 
 #include "tensor/core/boxing.h"
+#include "tensor/core/registered_ops.h"
 
 namespace moonlet {
 
 namespace {
+
+constinit thread_local const OpInfo* called = nullptr;
 
 // The families announce themselves before main, in no fixed order of files; names are indexed at
 // the first question. Never destroyed.
@@ -91,6 +94,8 @@ bool OpInfo::writes(int i) const {
   }
 }
 
+const OpInfo& called_op() noexcept { return *called; }
+
 const OpInfo* find_op(std::string_view name) {
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
@@ -127,6 +132,7 @@ void call_boxed(const OpInfo& op, void (*function)(std::span<const BoxedValue>, 
       (op.form == OpInfo::Form::Out ? static_cast<size_t>(op.row->result_count) : 0);
   check(arguments.size() == wanted, op.name, ": takes ", wanted, " arguments, got ",
         arguments.size());
+  called = &op;
   try {
     function(arguments, results);
   } catch (const boxing::WrongKind& wrong) {

@@ -2,7 +2,10 @@
 #include "tensor/core/raw_op.h"
 
 #include <mutex>
+#include <shared_mutex>
 #include <unordered_map>
+
+#include "tensor/core/registered_ops.h"
 
 namespace moonlet {
 
@@ -14,6 +17,8 @@ struct Registry {
   std::vector<std::span<const RawOp>> families;
   std::unordered_map<std::string_view, const RawOp*> by_name;
   std::once_flag indexed;
+  std::shared_mutex mutex;
+  std::unordered_map<std::string_view, const RawOp*> registered;  // not of the table
 };
 Registry& registry() {
   static Registry* const instance = new Registry;
@@ -31,7 +36,17 @@ const RawOp* find_raw_op(std::string_view name) {
       for (const RawOp& op : family) all.by_name.emplace(op.name, &op);
   });
   const auto found = all.by_name.find(name);
-  return found == all.by_name.end() ? nullptr : found->second;
+  if (found != all.by_name.end()) [[likely]]
+    return found->second;
+  const std::shared_lock lock(all.mutex);
+  const auto added = all.registered.find(name);
+  return added == all.registered.end() ? nullptr : added->second;
+}
+
+void register_raw_op(const RawOp& op) {
+  Registry& all = registry();
+  const std::unique_lock lock(all.mutex);
+  all.registered.emplace(op.name, &op);
 }
 
 }  // namespace moonlet

@@ -2,21 +2,17 @@
 // mapped file), and the counters of bytes the memory rules are built on.
 #include "tensor/core/storage.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <utility>
 
 #include "tensor/core/plain_copy.h"
+#include "tensor/core/platform/files.h"
+#include "tensor/core/platform/static_mutex.h"
 #include "tensor/io/bundle.h"
+#include "tensor/io/file_system.h"
 #include "tensor/memory/budget.h"
 #include "tensor/memory/free_list.h"
 #include "tensor/memory/live_bound.h"
@@ -40,7 +36,7 @@ struct Counters {
 };
 constinit thread_local Counters counters = {};
 constinit std::atomic<int64_t> ended[kMaxDeviceTypes] = {};
-constinit std::mutex counters_mutex;
+constinit platform::StaticMutex counters_mutex;
 constinit Counters* all_counters = nullptr;
 
 struct CountersGuard {
@@ -96,7 +92,7 @@ class MappedFile final : public Allocator {
  public:
   void* allocate(size_t, Device, void**) override { fail("a mapped file cannot be allocated"); }
   void deallocate(void* data, size_t bytes, Device, void*) noexcept override {
-    if (bytes > 0) munmap(data, bytes);
+    platform::unmap(data, bytes);
   }
 };
 
@@ -218,67 +214,45 @@ struct Releaser {
   void operator()(Storage* storage) const { storage->release(); }
 };
 
-// An open file, and errors that name it.
-struct MappableFile {
-  const std::string& path;
-  int file = -1;
-  std::optional<io::FilePart> part{};  // where the bytes lie in a file of another name
+// The part of a bundle that a file in it is, whose bytes never change.
+void* map_bundled(const std::string& path, Mapping mapping, const io::FilePart& part,
+                  size_t bytes) {
+  check(mapping != Mapping::Shared, "cannot map '", path,
+        "' to write into it: it is in a bundle, which is only read");
+  check(bytes <= part.bytes, "cannot map '", path, "': it has ", part.bytes, " bytes, ", bytes,
+        " are expected");
+  void* data = bytes > 0 ? platform::map_part(part.descriptor, part.at, bytes) : nullptr;
+  check(data != nullptr || bytes == 0, "cannot map '", path, "': ", std::strerror(errno));
+  return data;
+}
 
-  ~MappableFile() {
-    if (file >= 0) close(file);
+void* map_of_system(const std::string& path, Mapping mapping, std::optional<size_t> bytes,
+                    size_t& mapped) {
+  const platform::FileToMap file(path, mapping == Mapping::Shared, bytes.has_value());
+  const size_t there = file.size();
+  mapped = bytes.value_or(there);
+  if (mapped > there) {
+    check(mapping == Mapping::Shared, "cannot map '", path, "': it has ", there, " bytes, ", mapped,
+          " are expected");
+    file.grow_to(mapped);
   }
-  [[noreturn]] void refuse(const char* reason) const { fail("cannot map '", path, "': ", reason); }
-  void open_for(Mapping mapping, bool create) {
-    const int access = mapping == Mapping::Shared ? O_RDWR | (create ? O_CREAT : 0) : O_RDONLY;
-    // Without waiting, for a pipe that nobody writes to; it is refused later.
-    file = open(path.c_str(), access | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0666);
-    check(file >= 0, "cannot open '", path, "': ", std::strerror(errno));
-  }
-  size_t size() const {
-    if (part) return static_cast<size_t>(part->bytes);
-    struct stat info;
-    if (fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) refuse("it is not a regular file");
-    return static_cast<size_t>(info.st_size);
-  }
-  // With blocks behind it: a write to a page that the disk has no room for would end the process.
-  void grow_to(size_t bytes) const {
-    const int problem = posix_fallocate(file, 0, static_cast<off_t>(bytes));
-    if (problem != 0) refuse(std::strerror(problem));
-  }
-  void* map(size_t bytes, Mapping mapping) const {
-    // A read-only mapping refuses writes before they reach the pages; private pages make sure that
-    // no way past that check could change the file or end the process.
-    const int flags = mapping == Mapping::Shared ? MAP_SHARED : MAP_PRIVATE | MAP_NORESERVE;
-    void* data = part ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, part->descriptor,
-                             static_cast<off_t>(part->at))
-                      : mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, file, 0);
-    if (data == MAP_FAILED) refuse(std::strerror(errno));
-    return data;
-  }
-};
+  return mapped > 0 ? file.map(mapped) : nullptr;
+}
 
 }  // namespace
 
 Storage* Storage::map_file(const std::string& path, Mapping mapping, std::optional<size_t> bytes) {
-  MappableFile file{path};
-  if (io::file_system_of(path) != nullptr) {
-    file.part = io::mappable_part(path);
-    check(file.part.has_value(), "cannot map '", path, "': it is no file of the system's");
-    check(mapping != Mapping::Shared, "cannot map '", path,
-          "' to write into it: it is in a bundle, which is only read");
-  } else {
-    file.open_for(mapping, bytes.has_value());
-  }
-  const size_t there = file.size();
-  const size_t wanted = bytes.value_or(there);
-  if (wanted > there) {
-    check(mapping == Mapping::Shared, "cannot map '", path, "': it has ", there, " bytes, ", wanted,
-          " are expected");
-    file.grow_to(wanted);
-  }
   std::unique_ptr<Storage, Releaser> out(make(nullptr, 0, {}, &mapped_file(), nullptr));
-  if (wanted > 0) out->data_ = static_cast<char*>(file.map(wanted, mapping));
-  out->bytes_ = out->capacity_ = wanted;
+  size_t mapped = 0;
+  if (io::file_system_of(path) != nullptr) {
+    const std::optional<io::FilePart> part = io::mappable_part(path);
+    check(part.has_value(), "cannot map '", path, "': it is no file of the system's");
+    mapped = bytes.value_or(static_cast<size_t>(part->bytes));
+    out->data_ = static_cast<char*>(map_bundled(path, mapping, *part, mapped));
+  } else {
+    out->data_ = static_cast<char*>(map_of_system(path, mapping, bytes, mapped));
+  }
+  out->bytes_ = out->capacity_ = mapped;
   out->shared_ = mapping == Mapping::Shared;
   // Pages of a private mapping that nobody has written to here show what others write to the file.
   out->hand_over();

@@ -1,5 +1,5 @@
 // tensor/io/file_system.cpp: the file systems of a thread, and a file in memory.
-#include "tensor/io/file_system.h"
+#include "tensor/io/innermost_file_system.h"
 
 #include <cstring>
 #include <utility>
@@ -7,28 +7,31 @@
 namespace moonlet::io {
 
 namespace {
-constinit thread_local FileSystem* innermost = nullptr;
+constinit thread_local FileSystem* innermost_files = nullptr;
 }  // namespace
 
+FileSystem*& innermost() noexcept { return innermost_files; }
+
 FileSystem* file_system_of(const std::string& path) noexcept {
-  FileSystem* found = innermost;
+  FileSystem* found = innermost_files;
   while (found != nullptr && !found->covers(path)) found = found->before_;
   return found;
 }
 
 FileSystem* exchange_file_systems(FileSystem* files) noexcept {
-  return std::exchange(innermost, files);
+  return std::exchange(innermost_files, files);
 }
 
-FileSystemScope::FileSystemScope(FileSystem* files) noexcept : files_(files), outer_(innermost) {
+FileSystemScope::FileSystemScope(FileSystem* files) noexcept
+    : files_(files), outer_(innermost_files) {
   if (files == nullptr) return;
-  files->before_ = innermost;
-  innermost = files;
+  files->before_ = innermost_files;
+  innermost_files = files;
 }
 
 FileSystemScope::~FileSystemScope() {
   if (files_ == nullptr) return;
-  innermost = outer_;
+  innermost_files = outer_;
   files_->before_ = nullptr;
 }
 

@@ -4,8 +4,7 @@
 
 #include <string>
 
-#include <dlfcn.h>
-
+#include "tensor/core/platform/libraries.h"
 #include "tensor/runtime/missing_library.h"
 
 namespace moonlet::io {
@@ -23,7 +22,7 @@ class LateLibrary {
   template <class F>
   void find(const char* name, F*& out) {
     if (handle_ == nullptr) return;
-    out = reinterpret_cast<F*>(::dlsym(handle_, name));
+    out = reinterpret_cast<F*>(platform::find_symbol(handle_, name));
     if (out == nullptr) missing = "the library " + title_ + " has no function " + name;
   }
 

@@ -7,13 +7,10 @@
 #include <new>
 #include <optional>
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 #include "tensor/core/error.h"
+#include "tensor/core/platform/files.h"
 #include "tensor/io/file_system.h"
 #include "tensor/io/read_budget.h"
 #include "tensor/runtime/interrupt.h"
@@ -21,11 +18,13 @@
 namespace moonlet::io {
 namespace {
 
-const char* kind_of(mode_t mode) {
-  if (S_ISDIR(mode)) return "Is a directory";
-  if (S_ISFIFO(mode)) return "it is a pipe, not a regular file";
-  if (S_ISSOCK(mode)) return "it is a socket, not a regular file";
-  return "it is a device, not a regular file";
+const char* text_of(platform::FileKind kind) {
+  switch (kind) {
+    case platform::FileKind::kFolder: return "Is a directory";
+    case platform::FileKind::kPipe: return "it is a pipe, not a regular file";
+    case platform::FileKind::kSocket: return "it is a socket, not a regular file";
+    default: return "it is a device, not a regular file";
+  }
 }
 
 std::string gzip_reason(gzFile file) {
@@ -38,33 +37,28 @@ std::string gzip_reason(gzFile file) {
   return std::string("damaged gzip data: ") + (colon != nullptr ? colon + 2 : text);
 }
 
-// Without waiting: to open a pipe would wait for who writes to it.
-int open_to_read(const std::string& path) {
-  return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-}
-
 }  // namespace
 
 int Descriptor::close() {
   const int fd = release();
-  return fd >= 0 ? ::close(fd) : 0;
+  return fd >= 0 ? platform::close_file(fd) : 0;
 }
 
 InputFile::InputFile(std::string path, const char* op)
     : path_(std::move(path)),
       op_(op),
       files_(file_system_of(path_)),
-      fd_(files_ == nullptr ? open_to_read(path_) : -1) {
+      fd_(files_ == nullptr ? platform::open_to_read(path_) : -1) {
   if (files_ != nullptr) {
     open_given();
     return;
   }
   if (fd_.get() < 0)
     refuse(errno == ENXIO ? "it is a socket, not a regular file" : std::strerror(errno));
-  struct stat info;
-  if (::fstat(fd_.get(), &info) != 0) refuse(std::strerror(errno));
-  if (!S_ISREG(info.st_mode)) refuse(kind_of(info.st_mode));
-  size_ = static_cast<uint64_t>(info.st_size);
+  platform::FileInfo info;
+  if (const int error = platform::describe(fd_.get(), info)) refuse(std::strerror(error));
+  if (info.kind != platform::FileKind::kRegular) refuse(text_of(info.kind));
+  size_ = info.size;
 }
 
 void InputFile::refuse(std::string_view reason) const { fail(op_, ": '", path_, "': ", reason); }
@@ -82,22 +76,15 @@ void InputFile::open_given() {
 
 int InputFile::release() {
   if (files_ == nullptr) return fd_.release();
-  Descriptor copy(::memfd_create("moonlet", MFD_CLOEXEC));
-  if (copy.get() < 0) refuse(std::strerror(errno));
   std::string bytes(static_cast<size_t>(size_), '\0');
   try {
     files_->read(path_, 0, bytes.data(), bytes.size());
   } catch (const Error& e) {
     refuse(e.what());
   }
-  for (std::string_view rest = bytes; !rest.empty();) {
-    const ssize_t written = ::write(copy.get(), rest.data(), rest.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) refuse(std::strerror(errno));
-    rest.remove_prefix(static_cast<size_t>(written));
-  }
-  ::lseek(copy.get(), 0, SEEK_SET);
-  return copy.release();
+  const int copy = platform::open_copy(bytes);
+  if (copy < 0) refuse(std::strerror(errno));
+  return copy;
 }
 
 void InputFile::read(uint64_t at, void* out, size_t count) const {
@@ -109,7 +96,7 @@ void InputFile::read(uint64_t at, void* out, size_t count) const {
   }
   while (count > 0) {
     stop_if_requested();
-    const ssize_t got = ::pread(fd_.get(), to, std::min(count, kMaxAtOnce), static_cast<off_t>(at));
+    const int64_t got = platform::read_at(fd_.get(), to, std::min(count, kMaxAtOnce), at);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail(std::strerror(errno));
     if (got == 0) fail("it became shorter while it was read");
@@ -125,7 +112,7 @@ namespace {
 std::string read_all(int fd, uint64_t size, ReadBudget& budget, uint64_t weight) {
   gzFile file = gzdopen(fd, "rb");
   if (file == nullptr) {
-    ::close(fd);
+    platform::close_file(fd);
     throw std::bad_alloc();
   }
   struct Closer {

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include <sndfile.h>
-#include <unistd.h>
 
 #include "tensor/io/files.h"
 #include "tensor/io/late_library.h"

@@ -4,12 +4,13 @@
 #include <algorithm>
 #include <mutex>
 
+#include "tensor/core/platform/static_mutex.h"
 #include "tensor/core/storage.h"
 
 namespace moonlet::memory {
 
 namespace {
-constinit std::mutex mutex;
+constinit platform::StaticMutex mutex;
 constinit LivePeak* measures = nullptr;
 constinit int64_t live = 0;
 }  // namespace

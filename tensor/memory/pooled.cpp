@@ -1,9 +1,6 @@
 // tensor/memory/pooled.cpp: the CPU's default allocator. Blocks below 16 KiB come from per-thread
 // free lists; larger ones are kept for reuse, of all threads and within a bound on live plus kept
 // bytes: to fault pages in again takes longer than most ops that write them.
-#include <sys/mman.h>
-#include <sys/sysinfo.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -12,6 +9,7 @@
 #include <mutex>
 
 #include "tensor/core/error.h"
+#include "tensor/core/platform/memory.h"
 #include "tensor/memory/free_list.h"
 #include "tensor/memory/shortage.h"
 #include "tensor/runtime/allocator.h"
@@ -47,35 +45,22 @@ size_t round_up(size_t value, size_t unit) { return (value + unit - 1) / unit * 
 
 // Memory for a large block; null when there is none. From 4 MiB on it is aligned to a huge page.
 void* system_allocate(size_t capacity) noexcept {
-  if (capacity < kHuge) return std::aligned_alloc(64, capacity);
-  void* raw = mmap(nullptr, capacity + kHugePage, PROT_READ | PROT_WRITE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (raw == MAP_FAILED) return nullptr;
-  char* begin = static_cast<char*>(raw);
-  char* data = reinterpret_cast<char*>(round_up(reinterpret_cast<uintptr_t>(raw), kHugePage));
-  if (data != begin) munmap(begin, data - begin);
-  char* end = begin + capacity + kHugePage;
-  if (data + capacity != end) munmap(data + capacity, end - (data + capacity));
-  madvise(data, capacity, MADV_HUGEPAGE);
-  return data;
+  return capacity < kHuge ? platform::allocate_aligned(64, capacity)
+                          : platform::allocate_pages(capacity, kHugePage);
 }
 
-// The machine's memory with its swap. Pages are reserved lazily, so a larger request would succeed
-// and the process be killed when it is written to.
+// Pages are reserved lazily, so a larger request would succeed and the process be killed when it is
+// written to.
 int64_t machine_memory() noexcept {
-  static const int64_t bytes = [] {
-    struct sysinfo info {};
-    if (sysinfo(&info) != 0) return INT64_MAX;
-    return static_cast<int64_t>((info.totalram + info.totalswap) * info.mem_unit);
-  }();
+  static const int64_t bytes = platform::machine_memory();
   return bytes;
 }
 
 void system_free(void* data, size_t capacity) noexcept {
   if (capacity < kHuge)
-    std::free(data);
+    platform::free_aligned(data);
   else
-    munmap(data, capacity);
+    platform::free_pages(data, capacity);
 }
 
 class PooledAllocator final : public Allocator {

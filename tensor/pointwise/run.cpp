@@ -5,6 +5,7 @@
 #include "tensor/core/memory_overlap.h"
 #include "tensor/core/warning.h"
 #include "tensor/pointwise/dtypes.h"
+#include "tensor/pointwise/run_by.h"
 #include "tensor/raw_compare.h"
 #include "tensor/runtime/execution.h"
 
@@ -271,6 +272,52 @@ Tensor run_pointwise(const PointwiseOp& op, std::initializer_list<const Operand*
                      : allocate_following(op, in, options);
   launch(op, in, computed, params, out);
   return out;
+}
+
+namespace {
+void launch_by(const PointwiseOp& op, const Inputs& in, DType computed, Params params,
+               const Tensor& out, const PointwiseRunner& kernel) {
+  if (out.numel() == 0) return;
+  PointwisePlan plan;
+  fill_plan(plan, op, in, computed, params, out);
+  kernel(plan);
+}
+}  // namespace
+
+Tensor run_pointwise_by(const PointwiseOp& op, std::span<const Operand* const> operands,
+                        Params params, const PointwiseRunner& kernel) {
+  Inputs in;
+  for (const Operand* x : operands) in.add(x);
+  check_inputs(op, in);
+  const DType computed = computation_dtype(op, in, params);
+  Tensor out = allocate_following(op, in, {result_dtype(op, computed), in.first->device()});
+  launch_by(op, in, computed, params, out, kernel);
+  return out;
+}
+
+void run_pointwise_out_by(const PointwiseOp& op, Tensor& out,
+                          std::span<const Operand* const> operands, Params params,
+                          const PointwiseRunner& kernel) {
+  Inputs in;
+  for (const Operand* x : operands) in.add(x);
+  check_inputs(op, in);
+  check_defined(op.name, "out", out);
+  check_same_device(op.name, *in.first, "out", out);
+  const DType computed = computation_dtype(op, in, params);
+  const DType result = result_dtype(op, computed);
+  if (!can_cast(result, out.dtype()))
+    fail(op.name, ": a ", result, " result cannot be stored in an out of dtype ", out.dtype());
+  bool apart = broadcast_all(op, in) == out.sizes();
+  for (int i = 0; i < in.count; ++i)
+    apart = apart && !(in.tensors[i] && needs_copy_before_writing(out, *in.tensors[i]));
+  if (!apart) {
+    Tensor y = allocate_following(op, in, {result, in.first->device()});
+    launch_by(op, in, computed, params, y, kernel);
+    return store_out(op.name, out, y);
+  }
+  check_writable(op.name, out);
+  mark_changed(out, op.inplace_name);
+  launch_by(op, in, computed, params, out, kernel);
 }
 
 Tensor& run_pointwise_inplace(const PointwiseOp& op, Tensor& self,

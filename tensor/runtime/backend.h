@@ -103,6 +103,9 @@ class LoopCompiler {
   virtual std::unique_ptr<const program::LoopExecutor> compile(const program::Loop& loop) = 0;
 };
 
+// Kernels that scripts write (tensor/runtime/raw_kernels.h).
+class RawKernels;
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -126,6 +129,7 @@ class Backend {
   virtual DeviceMemoryReports* memory_reports() noexcept { return nullptr; }
   virtual DeferredErrors* deferred_errors() noexcept { return nullptr; }
   virtual LoopCompiler* loop_compiler() noexcept { return nullptr; }
+  virtual RawKernels* raw_kernels() noexcept { return nullptr; }
 
   // What is known of a device besides its name, as numbers by PyTorch's names for them.
   using Property = std::pair<const char*, int64_t>;
@@ -188,7 +192,7 @@ inline constexpr const char* kPluginInfo = "moonlet_plugin_info";
 inline constexpr char kPluginMagic[16] = "moonlet plugin";
 // Goes up when what program and plugin share changes in another way than the rows tell: Backend,
 // Tensor, how kernels are called.
-inline constexpr uint64_t kPluginVersion = 6;
+inline constexpr uint64_t kPluginVersion = 7;
 
 // The plugin's one exported function, as BackendInfo::open.
 using BackendEntry = Backend* (*)(DeviceType type, std::string* reason);

@@ -2,9 +2,9 @@
 #include "tensor/runtime/forked.h"
 
 #include <omp.h>
-#include <pthread.h>
 
 #include "tensor/core/dispatch.h"
+#include "tensor/core/platform/threads.h"
 #include "tensor/runtime/backend.h"
 
 namespace moonlet {
@@ -27,7 +27,7 @@ void in_child() {
   for_each_opened_backend([](Backend&, DeviceType type) { register_kernels(type, nullptr); });
 }
 
-[[gnu::constructor]] void watch_forks() { pthread_atfork(before_fork, nullptr, in_child); }
+[[gnu::constructor]] void watch_forks() { platform::at_fork(before_fork, in_child); }
 
 }  // namespace
 

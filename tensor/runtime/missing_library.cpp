@@ -2,15 +2,13 @@
 // packages, and opens it. A plugin that wants it by name gets the one that is open.
 #include "tensor/runtime/missing_library.h"
 
-#include <dlfcn.h>
-#include <glob.h>
-
 #include <cctype>
 #include <cstdlib>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tensor/core/error.h"
+#include "tensor/core/platform/libraries.h"
 #include "tensor/runtime/execution.h"
 
 namespace moonlet {
@@ -53,44 +51,33 @@ std::vector<std::string> folders(const std::string& toolkit) {
 // The files of that name in those folders.
 std::vector<std::string> files_named(const std::string& name, const std::string& toolkit) {
   std::vector<std::string> out;
-  for (const std::string& folder : folders(toolkit)) {
-    glob_t found{};
-    if (glob(text(folder, "/", name).c_str(), 0, nullptr, &found) == 0)
-      for (size_t i = 0; i < found.gl_pathc; ++i) out.emplace_back(found.gl_pathv[i]);
-    globfree(&found);
-  }
+  for (const std::string& folder : folders(toolkit))
+    for (std::string& file : platform::files_matching(text(folder, "/", name)))
+      out.push_back(std::move(file));
   return out;
-}
-
-// The library that a message of dlerror() says is missing; empty when it says something else.
-std::string missing_in(std::string_view message, const std::string& path) {
-  const size_t end = message.find(": cannot open shared object file: No such file");
-  const std::string name(message.substr(0, end == message.npos ? 0 : end));
-  return name == path || name.find('/') != name.npos ? std::string() : name;
 }
 
 constexpr int kDeepest = 8;  // libraries that want libraries
 constexpr int kMost = 32;    // libraries that one wants
 
-void* open(const std::string& path, int flags, const std::string& toolkit, std::string& reason,
-           int depth);
+void* open(const std::string& path, platform::Binding binding, const std::string& toolkit,
+           std::string& reason, int depth);
 
 // For good: what is opened next uses it.
 bool open_wanted(const std::string& name, const std::string& toolkit, int depth,
                  std::string& reason) {
   for (const std::string& file : files_named(name, toolkit)) {
-    if (open(file, RTLD_NOW | RTLD_GLOBAL, toolkit, reason, depth)) return true;
+    if (open(file, platform::Binding::kNowForAll, toolkit, reason, depth)) return true;
   }
   return false;
 }
 
-void* open(const std::string& path, int flags, const std::string& toolkit, std::string& reason,
-           int depth) {
+void* open(const std::string& path, platform::Binding binding, const std::string& toolkit,
+           std::string& reason, int depth) {
   std::string last;
   for (int i = 0; i < kMost; ++i) {
-    if (void* handle = dlopen(path.c_str(), flags)) return handle;
-    reason = dlerror();
-    const std::string name = missing_in(reason, path);
+    if (void* handle = platform::open_library(path, binding, reason)) return handle;
+    const std::string name = platform::missing_library_in(reason, path);
     if (name.empty() || name == last || depth == kDeepest) return nullptr;
     std::string why;
     if (!open_wanted(name, toolkit, depth + 1, why)) {
@@ -116,16 +103,16 @@ void* open(const std::string& path, int flags, const std::string& toolkit, std::
 
 }  // namespace
 
-void* open_with_libraries(const std::string& path, int flags, const std::string& toolkit,
+void* open_with_libraries(const std::string& path, const std::string& toolkit,
                           std::string& reason) {
-  return open(path, flags, toolkit, reason, 0);
+  return open(path, platform::Binding::kNow, toolkit, reason, 0);
 }
 
 void* open_library(const std::string& name, std::string& reason, const std::string& toolkit) {
-  constexpr int kFlags = RTLD_NOW | RTLD_LOCAL;
-  if (void* handle = open(name, kFlags, toolkit, reason, 0)) return handle;
+  constexpr auto kBinding = platform::Binding::kNow;
+  if (void* handle = open(name, kBinding, toolkit, reason, 0)) return handle;
   for (const std::string& file : files_named(name, toolkit))
-    if (void* handle = open(file, kFlags, toolkit, reason, 0)) return handle;
+    if (void* handle = open(file, kBinding, toolkit, reason, 0)) return handle;
   return nullptr;
 }
 

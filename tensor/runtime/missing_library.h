@@ -6,11 +6,10 @@
 
 namespace moonlet {
 
-// dlopen(path, flags), after the libraries that it wants and the loader does not find. `toolkit` is
+// Opens the library, after those that it wants and the loader does not find. `toolkit` is
 // the name of what brings them: its folder is where NAME_HOME or NAME_PATH says (in capitals), or
 // /usr/local/NAME. Null with the reason, which tells where a library was looked for.
-void* open_with_libraries(const std::string& path, int flags, const std::string& toolkit,
-                          std::string& reason);
+void* open_with_libraries(const std::string& path, const std::string& toolkit, std::string& reason);
 
 // A library by its file's name, from where the loader looks or else from those folders. It stays
 // open. Null with the reason. Not every library comes with a toolkit.

@@ -1,14 +1,13 @@
 // tensor/runtime/plugin.cpp: finds and opens the plugin of a backend beside the program or the
 // library, in the build folder or where both are installed.
-#include <dlfcn.h>
-#include <unistd.h>
-
 #include <cctype>
 #include <cstdio>
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "tensor/core/platform/files.h"
+#include "tensor/core/platform/libraries.h"
 #include "tensor/op_table_hash.h"
 #include "tensor/runtime/backend.h"
 #include "tensor/runtime/missing_library.h"
@@ -19,9 +18,7 @@ namespace moonlet {
 namespace {
 // The plugin resolves our symbols in the global scope; a host may have loaded us privately.
 void make_own_symbols_global() {
-  Dl_info info;
-  if (dladdr(reinterpret_cast<void*>(&make_own_symbols_global), &info) && info.dli_fname)
-    dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_GLOBAL);
+  platform::share_symbols_of(reinterpret_cast<void*>(&make_own_symbols_global));
 }
 
 std::string build_text(uint64_t version, uint64_t op_table) {
@@ -34,7 +31,7 @@ std::string build_text(uint64_t version, uint64_t op_table) {
 
 // Why the plugin at `position` does not belong to this program; empty when it does.
 std::string misfit(void* handle, const std::string& position) {
-  const auto* info = static_cast<const PluginInfo*>(dlsym(handle, kPluginInfo));
+  const auto* info = static_cast<const PluginInfo*>(platform::find_symbol(handle, kPluginInfo));
   if (!info || std::memcmp(info->magic, kPluginMagic, sizeof kPluginMagic) != 0)
     return position +
            " does not say what it was built for: it is no plugin, or of an older Moonlet";
@@ -46,19 +43,20 @@ std::string misfit(void* handle, const std::string& position) {
 
 // Opens the plugin at `position`; null with the reason otherwise.
 void* open_plugin(const std::string& position, const std::string& toolkit, std::string& reason) {
-  void* handle = open_with_libraries(position, RTLD_NOW | RTLD_LOCAL, toolkit, reason);
+  void* handle = open_with_libraries(position, toolkit, reason);
   if (handle) {
     reason = misfit(handle, position);
     if (reason.empty()) return handle;
-    dlclose(handle);
+    platform::close_library(handle);
     return nullptr;
   }
   // One of another build may want functions that are gone. It is never kept open like this, where a
   // missing function would end the process.
-  if (void* lazy = dlopen(position.c_str(), RTLD_LAZY | RTLD_LOCAL)) {
+  std::string ignored;
+  if (void* lazy = platform::open_library(position, platform::Binding::kLazy, ignored)) {
     const std::string unfit = misfit(lazy, position);
     if (!unfit.empty()) reason = unfit;
-    dlclose(lazy);
+    platform::close_library(lazy);
   }
   return nullptr;
 }
@@ -79,7 +77,7 @@ Backend* open_plugin_backend(DeviceType type, std::string* reason) {
   void* handle = nullptr;
   for (const std::string& position : positions) {
     // One position alone is what the environment names.
-    if (access(position.c_str(), F_OK) != 0 && positions.size() > 1) continue;
+    if (!platform::exists(position) && positions.size() > 1) continue;
     handle = open_plugin(position, folder, *reason);
     if (handle) break;
   }
@@ -88,7 +86,7 @@ Backend* open_plugin_backend(DeviceType type, std::string* reason) {
       *reason = text("this Moonlet was built without the ", title_of(type), " backend");
     return nullptr;
   }
-  auto entry = reinterpret_cast<BackendEntry>(dlsym(handle, kBackendEntry));
+  auto entry = reinterpret_cast<BackendEntry>(platform::find_symbol(handle, kBackendEntry));
   if (!entry) {
     *reason = text("the plugin has no entry ", kBackendEntry);
     return nullptr;

@@ -1,34 +1,28 @@
 // tensor/runtime/plugin_paths.cpp: the paths that a plugin is looked for at.
 #include "tensor/runtime/plugin_paths.h"
 
-#include <dlfcn.h>
-
 #include <cstdlib>
 #include <map>
 #include <mutex>
 
 #include "moonlet_config.h"
 #include "tensor/core/error.h"
+#include "tensor/core/platform/libraries.h"
 #include "tensor/io/bundle.h"
 #include "tensor/io/files.h"
 #include "tensor/runtime/execution.h"
 
 namespace moonlet {
 
-namespace {
-// The folder of the file this code was loaded from (the executable or libmoonlet).
 std::string own_folder() {
-  Dl_info info;
-  if (!dladdr(reinterpret_cast<void*>(&own_folder), &info) || !info.dli_fname) return ".";
-  std::string path = info.dli_fname;
-  if (char* real = realpath(path.c_str(), nullptr)) {
-    path = real;
-    free(real);
-  }
+  const platform::LoadedObject own = platform::object_of(reinterpret_cast<void*>(&own_folder));
+  if (own.base == nullptr) return ".";
+  const std::string path = platform::resolved_path(own.file);
   const size_t slash = path.rfind('/');
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
+namespace {
 // A path of the plugin in the executable's bundle, which is a copy in memory, as the loader opens
 // what is named alone; empty where there is none.
 std::string path_in_bundle(const std::string& file) {
@@ -60,6 +54,12 @@ std::vector<std::string> plugin_paths(const std::string& file, const std::string
         std::string(MOONLET_PLUGIN_DIR)})
     out.push_back(text(position, "/", file));
   return out;
+}
+
+std::vector<std::string> header_folders() {
+  const std::string own = own_folder();
+  return {text(own, "/include"), text(own, "/../include"), text(own, "/../../include"),
+          MOONLET_PLUGIN_DIR "/../../include", MOONLET_PLUGIN_DIR "/../../../include"};
 }
 
 }  // namespace moonlet

@@ -1,5 +1,5 @@
-// tensor/runtime/plugin_paths.h: where the plugins of this program may be: beside it, in its build
-// folder, or installed.
+// tensor/runtime/plugin_paths.h: where the plugins and the headers of this program may be: beside
+// it, in its build folder, or installed.
 #pragma once
 
 #include <string>
@@ -12,5 +12,12 @@ namespace moonlet {
 // where this execution may read the environment.
 std::vector<std::string> plugin_paths(const std::string& file, const std::string& folder,
                                       const char* variable);
+
+// The folder of the file that this code was loaded from: the executable or the library.
+std::string own_folder();
+
+// Where the public headers may be, in folders `moonlet`: those of the build folder, beside the
+// program, or installed.
+std::vector<std::string> header_folders();
 
 }  // namespace moonlet

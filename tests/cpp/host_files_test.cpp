@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <map>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 
@@ -120,6 +121,36 @@ TEST_CASE("what the host refuses is an error with its reason") {
   half.files.size = read_only.files.size;
   CHECK(contains(message_of<Error>([&] { const Interpreter wrong(half); }),
                  "both 'size' and 'read'"));
+}
+
+TEST_CASE("values go to streams of the host and come from them") {
+  Interpreter lua;
+  const Value state =
+      lua.run_string("ml = require 'moonlet' return { w = ml.ones(3), step = ml.tensor(7) }")[0];
+  for (const char* format : {"safetensors", "pt", "npz"}) {
+    std::stringstream stream;
+    stream << "head ";
+    lua.save(stream, format, state);
+    std::string head;
+    stream >> head;
+    stream.get();
+    lua.set("back", lua.load(stream));
+    CHECK(lua.run_string("return back.w:sum():item() + back.step:item()")[0].number() == 10);
+  }
+  std::stringstream program;
+  lua.save(program, "program",
+           lua.run_string("return ml.export(function(x) return x * 2 end, { ml.ones(2) })")[0]);
+  lua.set("program", lua.load(program));
+  CHECK(lua.run_string("return program(ml.ones(2)):sum():item()")[0].number() == 4);
+
+  std::istringstream nonsense("nonsense");
+  CHECK(contains(message_of<ScriptError>([&] { lua.load(nonsense); }), "load_string"));
+  std::ostringstream full;
+  full.setstate(std::ios::badbit);
+  CHECK(contains(message_of<Error>([&] { lua.save(full, "npz", state); }), "cannot be written"));
+  std::istringstream broken("x");
+  broken.setstate(std::ios::badbit);
+  CHECK(contains(message_of<Error>([&] { lua.load(broken); }), "cannot be read"));
 }
 
 TEST_CASE("strings stand for files without any") {

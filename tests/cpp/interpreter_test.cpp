@@ -439,3 +439,25 @@ TEST_CASE("an error inside the standard library has the script's line for a host
   });
   CHECK(contains(message, "chunk:2: "));
 }
+
+TEST_CASE("interpreters define ops of one name differently") {
+  const auto define = [](Interpreter& lua, const char* factor) {
+    lua.run_string(text("ml = require 'moonlet' ml.ops.define { 'own_op(Tensor x) -> Tensor', "
+                        "forward = function(x) return x * ",
+                        factor, " end }"));
+  };
+  Interpreter three;
+  {
+    Interpreter two;
+    define(two, "2");
+    define(three, "3");
+    CHECK(two.run_string("return ml.own_op(ml.ones(1)):item()")[0].number() == 2);
+    // A finalizer that runs when the interpreter closes finds the op, or an error.
+    two.run_string(
+        "x = ml.ones(1) kept = setmetatable({}, {__gc = function() pcall(ml.own_op, x) end})");
+  }
+  CHECK(three.run_string("return ml.own_op(ml.ones(1)):item()")[0].number() == 3);
+  CHECK(three.run_string("return ml.ops.info 'own_op'.kind")[0].string() == "composite");
+  Interpreter none;
+  CHECK_THROWS(none.run_string("return require 'moonlet'.own_op"));
+}

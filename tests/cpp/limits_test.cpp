@@ -238,6 +238,11 @@ TEST_CASE("libraries that a host does not give") {
     CHECK(
         contains(message_of<std::exception>([&] { lua.run_string(code); }), "no access to files"));
   }
+  // A kernel of a script is native code.
+  const std::string kernel = message_of<std::exception>([&] {
+    lua.run_string("ml.cuda.kernel('extern \"C\" __global__ void f(int n) {}', 'f')");
+  });
+  CHECK(contains(kernel, "may not compile and load native code, as it has no library os"));
   Interpreter::Options few;
   few.libraries = {
       .coroutine = false, .table = false, .string = false, .utf8 = false, .math = false};

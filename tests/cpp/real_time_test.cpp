@@ -7,10 +7,14 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
+#include "lua.hpp"
+
 #include "interp/embed/moonlet.h"
+#include "interp/state/gc_pacer.h"
 #include "tensor/core/storage.h"
 #include "tests/cpp/messages.h"
 
@@ -190,6 +194,115 @@ TEST_CASE("a host collects garbage when it has time") {
                  "host"));
   lua.run_string("collectgarbage() collectgarbage 'step'");
   CHECK(contains(message_of<Error>([&] { lua.collect_for(0us); }), "above 0"));
+}
+
+TEST_CASE("a step of the collector frees some hundred objects") {
+  Interpreter::Options options;
+  options.collector = Collector::Manual;
+  Interpreter lua(options);
+  const char* const kinds[] = {"{i}", "function() return i end", "('x'):rep(50)",
+                               "setmetatable({}, weak)"};
+  for (const char* kind : kinds) {
+    lua.run_string(std::string("weak = {__mode = 'k'} local f = function(i) return ") + kind +
+                   " end  for i = 1, 100000 do f(i) end");
+    lua.with_state([](lua_State* L) {
+      const auto bytes = [&] {
+        return 1024 * int64_t{lua_gc(L, LUA_GCCOUNT)} + lua_gc(L, LUA_GCCOUNTB);
+      };
+      const int64_t start = bytes();
+      int64_t most = 0, steps = 0;
+      for (bool done = false; !done; ++steps) {
+        const int64_t before = bytes();
+        done = gc::collect_for(L, 0ns);
+        most = std::max(most, before - bytes());
+      }
+      CHECK(start - bytes() > 3'000'000);
+      CHECK(most < 20'000);
+      CHECK(steps > 900);
+    });
+  }
+}
+
+TEST_CASE("a collector in short steps keeps up with what makes garbage") {
+  const char* const ways[] = {
+      "for i = 1, 1000000 do local t = {i} if i % 1000 == 0 then look() end end",
+      "for i = 1, 100 do local s = ('x'):rep(1 << 20) look() end",
+      "for i = 1, 200 do local t = {} for k = 1, 10000 do t[k] = k end look() end",
+      "local f = coroutine.wrap(function() while true do coroutine.yield({}) end end) "
+      "for i = 1, 1000000 do f() if i % 1000 == 0 then look() end end",
+      // No hook interrupts it, as it has its own.
+      "debug.sethook(function() end, '', 1000000) "
+      "for i = 1, 1000000 do local t = {i} if i % 1000 == 0 then look() end end debug.sethook()",
+  };
+  for (const auto pause : {10us, 100us}) {
+    Interpreter::Options options;
+    options.collector = Collector::Bounded;
+    options.collector_pause = pause;
+    Interpreter lua(options);
+    double most = 0;
+    const auto look = [&] {
+      most = std::max(most, lua.run_string("return collectgarbage 'count'")[0].number());
+    };
+    lua.register_function("look", [&](const Values&) -> Values {
+      look();
+      return {};
+    });
+    lua.run_string("keep = {} for i = 1, 100000 do keep[i] = {i} end");
+    for (const char* way : ways) {
+      lua.collect();
+      most = 0;
+      const double held = lua.run_string("return collectgarbage 'count'")[0].number();
+      lua.run_string(way);
+      CHECK(most > held);
+      CHECK(most < 4 * held);
+    }
+    // Code of the host, which runs no instruction of Lua.
+    most = 0;
+    for (int i = 0; i < 1'000'000; ++i) lua.new_table();
+    look();
+    CHECK(most < 40'000);
+    CHECK(lua.run_string("return #keep")[0].integer() == 100'000);
+  }
+}
+
+TEST_CASE("scripts may stop a collector in short steps") {
+  Interpreter::Options options;
+  options.collector = Collector::Bounded;
+  Interpreter lua(options);
+  lua.run_string(R"(
+    local function make() for i = 1, 300000 do local t = {i} end return collectgarbage 'count' end
+    assert(collectgarbage 'isrunning')
+    assert(make() < 6000)
+    assert(collectgarbage 'stop' == 0 and not collectgarbage 'isrunning')
+    assert(make() > 15000)
+    assert(collectgarbage 'restart' == 0 and collectgarbage 'isrunning')
+    make()
+    assert(make() < 20000)
+    collectgarbage()
+    assert(make() < 6000))");
+}
+
+TEST_CASE("a limit of instructions and a collector in short steps know of each other") {
+  Interpreter::Options options;
+  options.collector = Collector::Bounded;
+  options.instructions = 100'000'000;
+  Interpreter lua(options);
+  lua.run_string(R"(
+    local most = 0
+    for i = 1, 300000 do
+      local t = {i}
+      if i % 1000 == 0 then most = math.max(most, collectgarbage 'count') end
+    end
+    assert(most < 6000, most))");
+}
+
+TEST_CASE("instructions are counted while a collector works in short steps") {
+  Interpreter::Options options;
+  options.collector = Collector::Bounded;
+  options.instructions = 1'000'000;
+  Interpreter lua(options);
+  CHECK(limit_of([&] { lua.run_string("while true do local s = ('x'):rep(1 << 17) end"); }) ==
+        Limit::Instructions);
 }
 
 TEST_CASE("dead tensors are found in short steps") {

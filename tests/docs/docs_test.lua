@@ -1,4 +1,4 @@
--- tests/docs/docs_test.lua: runs the samples of README.md and of docs/: guide.md, programs.md,
+-- tests/docs/docs_test.lua: runs the samples of README.md and of docs/: guide.md, programs.md, ops.md,
 -- porting.md, embedding.md and its pages: Lua, the REPL session and the C++ programs. MOONLET_SOURCE and MOONLET_BUILD
 -- name the source and build folders.
 
@@ -67,6 +67,12 @@ local function run_lua(block, name, env)
   return printed
 end
 
+-- Kernels of scripts need NVRTC beside a device.
+local function compiles_kernels()
+  local probe = 'extern "C" __global__ void probe(int* x) { x[0] = 1; }'
+  return (pcall(function() ml.cuda.kernel(probe, "probe"):compile() end))
+end
+
 local function run_samples(name, least)
   local env = setmetatable({}, { __index = _G })
   local found = blocks(read(source .. "/docs/" .. name), "lua")
@@ -75,6 +81,8 @@ local function run_samples(name, least)
   for _, block in ipairs(found) do
     if block.text:find('device = "cuda"', 1, true) and not ml.cuda.is_available() then
       print(("SKIP %s:%d: %s"):format(name, block.line, ml.cuda.unavailable_reason()))
+    elseif block.text:find("ml.cuda.%w*_?kernel") and not compiles_kernels() then
+      print(("SKIP %s:%d: nothing compiles kernels here"):format(name, block.line))
     else
       local ok, message = pcall(run_lua, block, name, env)
       if not ok then failures[#failures + 1] = message end
@@ -86,6 +94,8 @@ end
 test("the guide's samples print what they say", function() run_samples("guide.md", 8) end)
 
 test("the samples about programs print what they say", function() run_samples("programs.md", 4) end)
+
+test("the samples about ops of one's own print what they say", function() run_samples("ops.md", 3) end)
 
 test("the porting page's samples print what they say", function() run_samples("porting.md", 25) end)
 
@@ -173,20 +183,47 @@ test("the README's C++ program", function()
     "sum 100\nthe host's own buffer: 40\nbad.lua:1: no luck\n")
 end)
 
-test("the C++ programs of docs/embedding.md", function()
-  local found = blocks(read(source .. "/docs/embedding.md"), "cpp")
-  expect.equal(#found, 6)
-  expect.equal(run_cpp(found[1].text, "-lmoonlet"), "rate = 0.5\nthe same file\n")
-  expect.equal(run_cpp(found[2].text, "-lmoonlet"), "")
-  expect.equal(run_cpp(found[3].text, "-lmoonlet"), "3.000\n")
-  expect.equal(run_cpp(found[4].text, "-lmoonlet"), "2 72\n182\n")
-  local counted = run_cpp(found[5].text, "-lmoonlet")
+local function embedding(page) return blocks(read(source .. "/docs/" .. page), "cpp") end
+local cxx_lua = run "pkg-config --exists lua5.4-c++"
+  and "-lmoonlet-lua -lmoonlet $(pkg-config --cflags --libs lua5.4-c++)"
+
+-- Runs the programs of a page, each of which must print its text.
+local function run_page(page, libraries, ...)
+  local found = embedding(page)
+  expect.equal(#found, select("#", ...), page)
+  for i, wanted in ipairs { ... } do expect.equal(run_cpp(found[i].text, libraries), wanted, page) end
+end
+
+test("the C++ programs of docs/embedding.md and of its pages", function()
+  run_page("embedding.md", "-lmoonlet", "rate = 0.5\nthe same file\n")
+  run_page("embedding/programs.md", "-lmoonlet", "")
+  if cxx_lua then run_page("embedding/own_states.md", cxx_lua, "30.0\n") end
+  local tensors = embedding "embedding/tensors.md"
+  expect.equal(#tensors, 4)
+  expect.equal(run_cpp(tensors[1].text, "-lmoonlet"), "3\n1\n")
+  expect.equal(run_cpp(tensors[2].text, "-lmoonlet"), "3.000\n")
+  expect.equal(run_cpp(tensors[3].text, "-lmoonlet"), "2 72\n182\n")
+  local counted = run_cpp(tensors[4].text, "-lmoonlet")
   expect.truthy(counted == "1024\n" or counted:find "there is no CUDA device", counted)
-  if run "pkg-config --exists lua5.4-c++" then
-    expect.equal(run_cpp(found[6].text,
-      "-lmoonlet-lua -lmoonlet $(pkg-config --cflags --libs lua5.4-c++)"), "30.0\n")
-  end
 end)
+
+-- Debian has neither layer: CPATH can say where they are.
+for i, layer in ipairs {
+  { "sol/sol.hpp", "20 3\n[string \"return require 'moonlet'.ones(2) + 'text'\"]:1: add: argument 'other' must be "
+    .. "a tensor or a number, got string text\nstack traceback:\n\t[C]: in function 'moonlet.add'\n"
+    .. "\t[string \"return require 'moonlet'.ones(2) + 'text'\"]:1: in main chunk\n" },
+  { "LuaBridge/LuaBridge.h", "40\n" },
+} do
+  test("the program with " .. layer[1] .. " of docs/embedding/beside_sol2.md", function()
+    local found = embedding "embedding/beside_sol2.md"
+    expect.equal(#found, 2)
+    if not cxx_lua then harness.skip "there is no Lua built as C++" end
+    local header = ("echo '#include <lua.hpp>\n#include <%s>' | ${CXX:-c++} -std=c++20 -M -x c++ %s -")
+      :format(layer[1], "$(pkg-config --cflags lua5.4-c++)")
+    if not run(header) then harness.skip("the compiler does not find " .. layer[1]) end
+    expect.equal(run_cpp(found[i].text, cxx_lua), layer[2])
+  end)
+end
 
 test("the C program of docs/embedding-c.md", function()
   local found = blocks(read(source .. "/docs/embedding-c.md"), "c")
@@ -204,6 +241,9 @@ test("the C++ programs of docs/embedding/", function()
   local classes = blocks(read(source .. "/docs/embedding/classes.md"), "cpp")
   expect.equal(#classes, 1)
   expect.equal(run_cpp(classes[1].text, "-lmoonlet"), "Synth of 8\t8\t60.0\n1 0.75\n")
+  local ops = blocks(read(source .. "/docs/embedding/native_ops.md"), "cpp")
+  expect.equal(#ops, 1)
+  expect.equal(run_cpp(ops[1].text, "-lmoonlet"), "true\t1.5\n1.4134 0.2432\n8.0\n")
   for _, page in ipairs { "files", "real_time" } do
     local found = blocks(read(("%s/docs/embedding/%s.md"):format(source, page)), "cpp")
     expect.equal(#found, 1)
@@ -211,11 +251,29 @@ test("the C++ programs of docs/embedding/", function()
   end
 end)
 
+test("the samples of docs/embedding/extensions.md", function()
+  if not run "command -v c++ >/dev/null" then harness.skip "there is no C++ compiler" end
+  local page = read(source .. "/docs/embedding/extensions.md")
+  local scripts, sources = blocks(page, "lua"), blocks(page, "cpp")
+  expect.equal({ #scripts, #sources }, { 1, 1 })
+  run_lua(scripts[1], "extensions.md", setmetatable({}, { __index = _G }))
+  local path = os.tmpname()
+  os.rename(path, path .. ".cpp")
+  write(path .. ".cpp", sources[1].text)
+  local m = require("moonlet").ext.load { name = "shapes", sources = path .. ".cpp" }
+  os.remove(path .. ".cpp")
+  expect.equal({ m.area(2), m.pi, m.Counter():next() }, { 12.0, 3, 1 })
+end)
+
 test("links between the documents lead somewhere", function()
   local paths = { "README.md", "CONTRIBUTING.md", "docs/guide.md", "docs/porting.md",
     "docs/embedding.md", "docs/embedding-c.md", "docs/embedding/call.md", "docs/embedding/classes.md",
-    "docs/embedding/files.md", "docs/embedding/real_time.md",
-    "docs/programs.md", "docs/shipping.md", "docs/architecture.md", "docs/op-table.md",
+    "docs/embedding/files.md", "docs/embedding/real_time.md", "docs/embedding/tensors.md",
+    "docs/embedding/programs.md", "docs/embedding/limits.md", "docs/embedding/threads.md",
+    "docs/embedding/own_states.md", "docs/embedding/native_ops.md", "docs/embedding/extensions.md",
+    "docs/embedding/beside_sol2.md",
+    "docs/programs.md", "docs/ops.md", "docs/shipping.md", "docs/platforms.md",
+    "docs/architecture.md", "docs/op-table.md",
     "docs/glossary.md" }
   for page in read(source .. "/docs/architecture.md"):gmatch "%]%((architecture/[^)#]+%.md)%)" do
     paths[#paths + 1] = "docs/" .. page

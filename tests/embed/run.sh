@@ -90,6 +90,7 @@ if ldd host-static | grep -q -e moonlet -e 'liblua'; then fail "host-static need
 [ "$("$program" -e 'print(1 + 1)')" = 2 ]
 
 . "$here/programs.sh"
+. "$here/extensions.sh"
 . "$here/other_luas.sh"
 
 # The CUDA plugin takes its symbols from the executable, from the library, or from the program.

@@ -60,7 +60,7 @@ end
 
 -- What the documents for users name without a folder are files of theirs.
 local for_users = { ["README.md"] = true, ["docs/guide.md"] = true, ["docs/embedding.md"] = true,
-  ["docs/embedding-c.md"] = true, ["docs/programs.md"] = true, ["docs/porting.md"] = true }
+  ["docs/embedding-c.md"] = true, ["docs/programs.md"] = true, ["docs/ops.md"] = true, ["docs/porting.md"] = true }
 for _, document in ipairs(documents) do
   local text = document.text
   for at, folder, rest in text:gmatch "()%f[%w/._<-](%a+)(/[%w_./*-]*)" do

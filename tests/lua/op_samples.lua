@@ -2,6 +2,7 @@
 -- to and from plain tables for the reference files.
 
 local ml = require "moonlet"
+ml._late()  -- from here on ops are in their tables
 
 local samples = {}
 
@@ -29,7 +30,11 @@ end
 function samples.find(case, form)
   local name = form == "_" and case.inplace_call or case.call
   local module, rest = name:match "^(.*)%.(.*)$"
-  if module then return ml[module][rest] end
+  if module then
+    local space = ml
+    for part in module:gmatch "[^.]+" do space = space[part] end
+    return rawget(space, rest)
+  end
   return rawget(ml, name) or ml._methods[name] or ml._internal[name]
 end
 

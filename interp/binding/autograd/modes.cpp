@@ -2,6 +2,7 @@
 // functions that people call are in stdlib/modes.lua.
 #include "interp/binding/autograd/mode_guard.h"
 #include "interp/binding/autograd/transforms.h"
+#include "interp/binding/defined_ops.h"
 
 #include <new>
 
@@ -142,6 +143,7 @@ void register_modes(lua_State* L) {
                                      {nullptr, nullptr}};
   set_functions(L, -2, kModule);
   register_op_tables(L);
+  register_defined_ops(L);
   register_override(L);
   register_profiler(L);
   register_transforms(L);

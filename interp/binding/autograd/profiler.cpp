@@ -1,7 +1,6 @@
 // interp/binding/autograd/profiler.cpp: the mode behind `ml.profile` and `ml.autograd.profiler`:
 // counts calls, time and bytes for each op, node of backward and range of the script, by line, and
 // keeps when each ran where a trace is wanted.
-#include <unistd.h>
 
 #include <chrono>
 #include <cstring>
@@ -13,6 +12,8 @@
 #include "autograd/node.h"
 #include "interp/binding/autograd/mode_guard.h"
 #include "interp/binding/op_values.h"
+#include "tensor/core/platform/process.h"
+#include "tensor/core/platform/threads.h"
 #include "tensor/core/storage.h"
 #include "tensor/memory/free_list.h"
 #include "tensor/runtime/backend.h"
@@ -157,7 +158,7 @@ class Profiler final : public Mode, public BackwardObserver {
       set_number(L, "start", seconds(span.start - made_));
       set_number(L, "time", span.time);
       set_integer(L, "bytes", span.bytes);
-      set_integer(L, "process", getpid());
+      set_integer(L, "process", platform::process_id());
       set_integer(L, "thread", thread_);
       lua_rawseti(L, -2, ++i);
     }
@@ -223,7 +224,7 @@ class Profiler final : public Mode, public BackwardObserver {
   lua_State* main_ = nullptr;
   const bool synchronizes_, traces_;
   const Clock::time_point made_ = Clock::now();
-  const int64_t thread_ = gettid();
+  const int64_t thread_ = platform::thread_id();
   uint64_t last_ = 0;
   Events events_;
   std::vector<Span> spans_;

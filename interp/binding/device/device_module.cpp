@@ -97,6 +97,7 @@ void register_device_module(lua_State* L, DeviceType type) {
   set_module_functions(L, type, kFunctions);
   register_streams(L, type);
   register_cudnn(L, type);
+  register_raw_kernels(L, type);
   lua_setfield(L, -3, text("_", name(type)).c_str());
   register_record_stream(L);
   register_device_graphs(L, type);

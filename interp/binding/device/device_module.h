@@ -20,6 +20,8 @@ void set_module_functions(lua_State* L, DeviceType type, const luaL_Reg* functio
 
 // Adds what streams are made of to the table of the module on top of the stack.
 void register_streams(lua_State* L, DeviceType type);
+// Adds what ml.cuda.kernel is made of to the same table.
+void register_raw_kernels(lua_State* L, DeviceType type);
 // Adds what ml.backends.cudnn is made of to the same table.
 void register_cudnn(lua_State* L, DeviceType type);
 // Adds the method to those of tensors, on top of the stack.

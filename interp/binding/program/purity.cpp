@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "interp/binding/native_ops.h"
 #include "interp/binding/program/library_tables.h"
 #include "interp/binding/registry.h"
 #include "interp/binding/tensor/index.h"
@@ -31,6 +32,8 @@ constexpr std::initializer_list<const char*> kModule = {"_address",
                                                         "_gradients_dropped",
                                                         "_autocast_dtype",
                                                         "_autocast_state",
+                                                        "_call_defined",
+                                                        "_change_defined",
                                                         "_device_types",
                                                         "_differentiation_input",
                                                         "_differentiated_outside",
@@ -238,6 +241,7 @@ void PureFunctions::add_lua_libraries(lua_State* L) {
 }
 
 void PureFunctions::add_ops() {
+  functions_.insert(native_op_function());
   for (int f = 0; f < kOpFamilyCount; ++f)
     for (int i = 0; i < kOpFamilies[f]->count; ++i)
       functions_.insert(kOpFamilies[f]->entries[i].function);

@@ -7,6 +7,7 @@
 #include "autograd/tape.h"
 #include "interp/binding/arg_reader.h"
 #include "interp/binding/autograd/held.h"
+#include "interp/binding/op_functions.h"
 #include "interp/binding/tensor/index.h"
 #include "interp/binding/tensor/iterate.h"
 #include "interp/binding/tensor/shape.h"
@@ -123,6 +124,11 @@ int push_part(lua_State* L, const Tensor& x) {
   return push_result(L, named("index", [&] { return part_at(x, i); }));
 }
 
+[[noreturn]] void unknown_field(lua_State* L, std::string_view key) {
+  add_op_functions(L, OpTable::Methods, kMethods);
+  unknown_member(L, "Tensor", key, kFieldNames, kMethods);
+}
+
 int l_index(lua_State* L) {
   if (lua_type(L, 2) != LUA_TSTRING) return push_part(L, check_tensor(L, 1, "index"));
   lua_pushvalue(L, 2);
@@ -133,10 +139,10 @@ int l_index(lua_State* L) {
   if (lua_rawget(L, kFields) != LUA_TNIL)
     return push_field(L, x, static_cast<Field>(lua_tointeger(L, -1)));
   lua_pop(L, 1);
+  if (push_op_function(L, OpTable::Methods, kMethods, 2)) return 1;
   size_t length = 0;
   const char* key = lua_tolstring(L, 2, &length);
-  if (!is_index_text({key, length}))
-    unknown_member(L, "Tensor", {key, length}, kFieldNames, kMethods);
+  if (!is_index_text({key, length})) unknown_field(L, {key, length});
   return push_result(L, read_index(L, x, 2));
 }
 
@@ -163,7 +169,7 @@ void assign_field(lua_State* L, Tensor& x, std::string_view key) {
   } else if (is_field(std::string(key).c_str())) {
     fail("Tensor: field '", key, "' cannot be assigned");
   } else {
-    unknown_member(L, "Tensor", key, kFieldNames, kMethods);
+    unknown_field(L, key);
   }
 }
 
@@ -199,16 +205,12 @@ void register_fields(lua_State* L) {
   }
   lua_pushvalue(L, -1);
   lua_setfield(L, metatable - 1, "_fields");  // of the module, for the prompt
-  // Ops that are read like fields (real, imag) were registered as methods; they move.
-  lua_createtable(L, 0, 2);
+  lua_createtable(L, 0, 2);  // the ops that are read like fields
+  const int getters = lua_gettop(L);
   for (const char* field : kFieldNames) {
-    if (lua_getfield(L, -3, field) == LUA_TFUNCTION) {
-      lua_setfield(L, -2, field);
-      lua_pushnil(L);
-      lua_setfield(L, -4, field);
-    } else {
-      lua_pop(L, 1);
-    }
+    lua_pushstring(L, field);
+    push_op_function(L, OpTable::Fields, getters, getters + 1);
+    lua_settop(L, getters);
   }
   lua_pushcclosure(L, op_guard<l_index>, 3);
   lua_setfield(L, metatable, "__index");

@@ -11,6 +11,7 @@
 #include "interp/binding/autograd/homes.h"
 #include "interp/binding/tensor/complex_number.h"
 #include "interp/binding/tensor/iterate.h"
+#include "interp/binding/tensor/noted.h"
 #include "interp/binding/tensor/shape.h"
 #include "interp/embed/host_state.h"
 #include "tensor/core/op_info.h"
@@ -43,7 +44,7 @@ void binding::pay_collector(lua_State* L, BindingState& state) {
 namespace {
 
 // Pushes the value of table `seen` for the tensor when it is a userdata that still holds it.
-bool push_noted(lua_State* L, int seen, const Tensor& tensor) {
+bool push_noted_in(lua_State* L, int seen, const Tensor& tensor) {
   lua_rawgetp(L, seen, tensor.impl());
   const Tensor* cell = binding::tensor_cell(L, -1);
   if (cell != nullptr && cell->is_same(tensor)) return true;
@@ -75,7 +76,7 @@ bool push_known(lua_State* L, const BindingState& state, const Tensor& tensor) {
   const int top = lua_gettop(L);
   luaL_checkstack(L, 4, "too many results");
   lua_rawgeti(L, LUA_REGISTRYINDEX, state.seen_ref);
-  bool known = push_noted(L, top + 1, tensor);
+  bool known = push_noted_in(L, top + 1, tensor);
   for (int i = 1; !known && i <= top; ++i) {
     if (!push_if_same(L, i, tensor)) continue;
     known = true;
@@ -158,6 +159,19 @@ void push_tensor(lua_State* L, Tensor tensor) {
     note_late(L, cell);
   if (shared) [[unlikely]]
     binding::note_seen(L, -1);
+}
+
+bool binding::push_noted(lua_State* L, const Tensor& tensor) {
+  const BindingState& state = binding_state(L);
+  const bool is_new = tensor.impl()->references.load(std::memory_order_relaxed) == 1;
+  if (is_new || state.metatable_ref == 0) return false;
+  lua_rawgeti(L, LUA_REGISTRYINDEX, state.seen_ref);
+  if (!push_noted_in(L, -1, tensor)) {
+    lua_pop(L, 1);
+    return false;
+  }
+  lua_replace(L, -2);
+  return true;
 }
 
 const Tensor* test_tensor(lua_State* L, int index) {
@@ -261,7 +275,7 @@ void note_seen(lua_State* L, int index) {
   luaL_checkstack(L, 4, "too many tensors");
   lua_rawgeti(L, LUA_REGISTRYINDEX, binding_state(L).seen_ref);
   const int seen = lua_gettop(L);
-  if (!push_noted(L, seen, *cell)) {
+  if (!push_noted_in(L, seen, *cell)) {
     lua_pushvalue(L, index);
     lua_rawsetp(L, seen, cell->impl());
   }

@@ -2,8 +2,6 @@
 #include "tensor/cpu/common/abandonable.h"
 
 #include <omp.h>
-#include <pthread.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <condition_variable>
@@ -15,6 +13,7 @@
 #include <system_error>
 #include <thread>
 
+#include "tensor/core/platform/threads.h"
 #include "tensor/cpu/common/parallel.h"
 #include "tensor/cpu/common/signals.h"
 #include "tensor/cpu/common/thresholds.h"
@@ -72,7 +71,7 @@ void wait_for_all() {
 void note_abandoned() {
   static const bool registered = [] {
     // A child process has none of the threads.
-    pthread_atfork(nullptr, nullptr, [] { abandoned = 0; });
+    platform::at_fork(nullptr, [] { abandoned = 0; });
     return std::atexit(wait_for_all) == 0;
   }();
   static_cast<void>(registered);
@@ -96,13 +95,11 @@ bool start(const std::shared_ptr<Job>& job) {
 
 void leave_abandoned_at_exit() noexcept {
   leaves_at_exit = true;
-  on_exit(
-      [](int status, void*) {
-        if (abandoned == 0) return;
-        std::fflush(nullptr);
-        _exit(status);
-      },
-      nullptr);
+  platform::at_exit([](int code) {
+    if (abandoned == 0) return;
+    std::fflush(nullptr);
+    platform::leave("", 0, code);
+  });
 }
 
 void run_abandonable(std::function<void()> work) {

@@ -2,8 +2,9 @@
 // pointer does not point to the stack.
 #pragma once
 
-#include <pthread.h>
-#include <signal.h>
+#include <optional>
+
+#include "tensor/core/platform/threads.h"
 
 namespace moonlet::cpu {
 
@@ -12,22 +13,15 @@ namespace moonlet::cpu {
 class SignalsBlocked {
  public:
   SignalsBlocked() noexcept {
-    if (depth_++ > 0) return;
-    sigset_t blocked;
-    sigfillset(&blocked);
-    for (int fault : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP})
-      sigdelset(&blocked, fault);
-    pthread_sigmask(SIG_BLOCK, &blocked, &before_);
+    if (depth_++ == 0) mask_.emplace(false);
   }
-  ~SignalsBlocked() {
-    if (--depth_ == 0) pthread_sigmask(SIG_SETMASK, &before_, nullptr);
-  }
+  ~SignalsBlocked() { --depth_; }
   SignalsBlocked(const SignalsBlocked&) = delete;
   SignalsBlocked& operator=(const SignalsBlocked&) = delete;
 
  private:
   static inline thread_local int depth_ = 0;
-  sigset_t before_;
+  std::optional<platform::SignalMask> mask_;
 };
 
 }  // namespace moonlet::cpu

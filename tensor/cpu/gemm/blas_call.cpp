@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tensor/core/error.h"
+#include "tensor/core/platform/process.h"
 #include "tensor/memory/shortage.h"
 
 extern "C" {
@@ -72,10 +73,10 @@ bool choose_core() {
   if (!gotoblas_corename || !gotoblas_dynamic_init || !gotoblas_dynamic_quit) return false;
   if (std::getenv(kCoreVariable) || std::strcmp(gotoblas_corename(), "Prescott") != 0) return false;
   const char* const core = best_core();
-  if (!core || setenv(kCoreVariable, core, 1) != 0) return false;
+  if (!core || !platform::set_variable(kCoreVariable, core)) return false;
   gotoblas_dynamic_quit();
   gotoblas_dynamic_init();
-  unsetenv(kCoreVariable);
+  platform::set_variable(kCoreVariable, nullptr);
   return true;
 }
 

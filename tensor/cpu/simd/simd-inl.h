@@ -190,7 +190,7 @@ HWY_INLINE Vec<T> vfma(Vec<T> a, Vec<T> b, Vec<T> c) {
 // target has no product and sum in one.
 template <class T>
 HWY_INLINE Vec<T> vproduct_rest(Vec<T> a, Vec<T> b, Vec<T> product) {
-#if HWY_TARGET <= HWY_AVX2
+#if MOONLET_FUSES_PRODUCTS
   return vfma(a, b, -product);
 #else
   const Vec<T> split(sizeof(T) == 4 ? 4097.0 : 134217729.0);
@@ -222,7 +222,7 @@ HWY_INLINE Vec<T> each_lane(F f, Vec<T> x, Vec<T> y) {
 template <class T>
 HWY_INLINE Vec<T> vfmod(Vec<T> x, Vec<T> y) {
   const auto whole = [](T a, T b) -> T { return fn::vfmod(a, b); };
-#if HWY_TARGET <= HWY_AVX2
+#if MOONLET_FUSES_PRODUCTS
   // Below this bound the rounded quotient is at most one too large, and what is left is exact.
   const Vec<T> bound(static_cast<double>(int64_t{1} << (std::numeric_limits<T>::digits - 1)));
   const Vec<T> size = vabs(x), unit = vabs(y), quotient = vtrunc(size / unit);

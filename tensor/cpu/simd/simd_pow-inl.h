@@ -147,7 +147,7 @@ HWY_INLINE Vec<T> any_power(Vec<T> x, Vec<T> y) {
     return power_by_sign(x, y,
                          in_double([](auto a, auto b) HWY_ATTR { return wide_power(a, b); }, x, y));
   // Without fused products the pairs would be no better than single numbers.
-  else if constexpr (HWY_TARGET <= HWY_AVX2)
+  else if constexpr (MOONLET_FUSES_PRODUCTS)
     return pow_by_vectors(x, y);
   else
     return each_lane([](T a, T b) -> T { return fn::vpow(a, b); }, x, y);

@@ -13,8 +13,12 @@
 //
 #include "hwy/targets.h"
 #include "tensor/cpu/common/parallel.h"
-#include "tensor/program/jit/emitter.h"
 #include "tensor/program/jit/loop_trace.h"
+#if defined(__aarch64__)
+#include "tensor/program/jit/neon_emitter.h"
+#else
+#include "tensor/program/jit/emitter.h"
+#endif
 
 namespace moonlet::program {
 
@@ -106,7 +110,11 @@ SharedCode compile(const Loop& loop, Target target) {
   body.long_rows = has_long_rows(loop);
   asmjit::CodeHolder code;
   if (code.init(runtime().environment()) != asmjit::kErrorOk) return nullptr;
+#if defined(__aarch64__)
+  NeonEmitter emitter(body, code);
+#else
   Emitter emitter(body, code);
+#endif
   if (!emitter.emit()) return nullptr;
   Function function = nullptr;
   if (runtime().add(&function, &code) != asmjit::kErrorOk) return nullptr;
@@ -205,8 +213,13 @@ class JitExecutor : public LoopExecutor {
 bool best_target(Target& target) {
   // Of those that the kernels are compiled for.
   const int64_t has = hwy::SupportedTargets() & HWY_TARGETS;
+#if defined(__aarch64__)
+  target = Target::Neon;
+  return (has & HWY_NEON) != 0;
+#else
   target = (has & HWY_AVX3) ? Target::Avx512 : Target::Avx2;
   return (has & (HWY_AVX3 | HWY_AVX2)) != 0 && asmjit::CpuInfo::host().features().x86().hasF16C();
+#endif
 }
 
 std::unique_ptr<const LoopExecutor> compile_for(const Loop& loop, Target target) {

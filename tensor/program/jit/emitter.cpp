@@ -16,13 +16,6 @@ constexpr int kLongChain = 16;
 constexpr int kFewAlive = 12;
 }  // namespace
 
-int Body::lanes() const {
-  const int bytes = target == Target::Avx512 ? 64 : 32;
-  int size = 4;
-  for (int i = 0; i < trace.size(); ++i) size = std::max<int>(size, trace[i].size);
-  return bytes / size;
-}
-
 Emitter::Vec Emitter::vec_of_bytes(int bytes) {
   if (bytes > 32) return cc_.newZmm();
   if (bytes > 16) return cc_.newYmm();

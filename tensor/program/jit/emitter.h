@@ -4,30 +4,9 @@
 
 #include <asmjit/x86.h>
 
-#include "tensor/core/dtype.h"
-#include "tensor/program/jit/op_table.h"
+#include "tensor/program/jit/body.h"
 
 namespace moonlet::program::jit {
-
-// Of a load or a store.
-struct Operand {
-  DType dtype;
-  int64_t strides[2];  // in bytes; of the innermost dimension first
-  int node = -1;       // of a store: what is stored
-};
-
-// What one function computes.
-struct Body {
-  Trace trace;
-  std::vector<Operand> loads, stores;
-  Target target = Target::Avx512;
-  bool long_rows = false;  // rows of many vectors, of which two may be computed side by side
-  int lanes() const;
-};
-
-// Of the addresses of the loads and, behind those, the stores; elements of both dimensions, at
-// least 1 of each.
-using Function = void (*)(char* const* addresses, int64_t columns, int64_t rows);
 
 class Emitter {
  public:

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "tensor/program/fusion/loop.h"
-#include "tensor/program/jit/emitter.h"
+#include "tensor/program/jit/body.h"
 
 namespace moonlet::program::jit {
 

@@ -2,6 +2,8 @@
 // instruction set, which defines MOONLET_TRACED_TARGET, MOONLET_TRACED_NAMESPACE and
 // MOONLET_TRACED_OPS. A row is here if what its functor does is the same for all elements: none
 // that goes through lanes one by one, that divides integers, or that computes float32 in float64.
+#include "tensor/cpu/pointwise/pointwise_targets.h"
+//
 #include "hwy/highway.h"
 // The functors' own headers take what follows for one more target of Highway.
 #undef HWY_NAMESPACE

@@ -8,7 +8,7 @@
 
 namespace moonlet::program::jit {
 
-enum class Target : uint8_t { Avx2, Avx512 };
+enum class Target : uint8_t { Avx2, Avx512, Neon };
 
 struct TracedOp {
   // Runs the functor on nodes of `tracing`, the inputs before the parameters; gives the result's.
@@ -24,8 +24,11 @@ struct TracedOp {
   }
 };
 
+// Of the targets of the processor that this is compiled for.
 std::span<const TracedOp> avx2_ops();
 std::span<const TracedOp> avx512_ops();
+std::span<const TracedOp> neon_ops();
+std::span<const TracedOp> ops_of(Target target);
 
 // That of a row, or null.
 const TracedOp* find_traced_op(Target target, const char* name);

@@ -200,10 +200,6 @@ int add_op(Loop& loop, const jit::TracedOp& row, DType dtype, std::vector<Loop::
   return static_cast<int>(loop.ops.size()) - 1;
 }
 
-std::span<const jit::TracedOp> rows_of(Target target) {
-  return target == Target::Avx512 ? jit::avx512_ops() : jit::avx2_ops();
-}
-
 }  // namespace
 
 TEST_CASE("each op has the bits of its kernel") {
@@ -211,7 +207,7 @@ TEST_CASE("each op has the bits of its kernel") {
   if (!can_compile(target)) return;
   std::mt19937 random(7);
   int checked = 0, refused = 0;
-  for (const jit::TracedOp& row : rows_of(target))
+  for (const jit::TracedOp& row : jit::ops_of(target))
     for (const DType dtype :
          {DType::Float32, DType::Float64, DType::Float16, DType::BFloat16, DType::Int64}) {
       Loop probe = loop_over({1003});  // no whole number of vectors
@@ -238,7 +234,7 @@ TEST_CASE("sizes and layouts") {
   Target target;
   if (!can_compile(target)) return;
   std::mt19937 random(11);
-  const auto rows = rows_of(target);
+  const auto rows = jit::ops_of(target);
   for (const int64_t size : {0, 1, 7, 15, 16, 17, 63, 129, 151, 1000, 70000})
     for (int round = 0; round < 30; ++round) {
       const bool flat = round % 3 == 0;
@@ -347,7 +343,7 @@ TEST_CASE("a store over a load, element by element") {
   if (!can_compile(target)) return;
   Loop loop = loop_over({1003});
   std::mt19937 random(1);
-  const auto rows = rows_of(target);
+  const auto rows = jit::ops_of(target);
   const auto silu = std::find_if(rows.begin(), rows.end(),
                                  [](const auto& row) { return std::string(row.name) == "silu"; });
   add_op(loop, *silu, DType::Float32, {}, random);
@@ -368,7 +364,7 @@ TEST_CASE("code is shared by content and freed with its last loop") {
   Target target;
   if (!can_compile(target)) return;
   std::mt19937 random(2);
-  const auto rows = rows_of(target);
+  const auto rows = jit::ops_of(target);
   const auto make = [&](double alpha, int64_t size) {
     Loop loop = loop_over({size});
     const auto row = std::find_if(rows.begin(), rows.end(), [](const auto& each) {
@@ -393,7 +389,7 @@ TEST_CASE("code is shared by content and freed with its last loop") {
 TEST_CASE("threads compile and run at once") {
   Target target;
   if (!can_compile(target)) return;
-  const auto rows = rows_of(target);
+  const auto rows = jit::ops_of(target);
   std::vector<std::string> failures[4];
   std::vector<std::thread> threads;
   for (std::vector<std::string>& failed : failures)
@@ -420,7 +416,7 @@ void check_float32(uint64_t step) {
   std::mt19937 random(4);
   constexpr int64_t kBlock = 16384;
   std::vector<uint32_t> x(kBlock), want(kBlock), got(kBlock);
-  for (const jit::TracedOp& row : rows_of(target)) {
+  for (const jit::TracedOp& row : jit::ops_of(target)) {
     if (row.inputs != 1) continue;
     Loop loop = loop_over({kBlock});
     if (add_op(loop, row, DType::Float32, {}, random) < 0) continue;

@@ -20,6 +20,7 @@
 #include "cuda/loops/loop_source.h"
 #include "cuda/loops/nvrtc.h"
 #include "tensor/core/raw_op.h"
+#include "tensor/io/cache_folder.h"
 #include "tensor/io/sha256.h"
 #include "tensor/program/fusion/block_executor.h"
 #include "tests/cpp/catch2.h"
@@ -27,6 +28,7 @@
 
 using namespace moonlet;
 using namespace moonlet::cuda::loops;
+using io::cache_folder;
 using io::sha256;
 using io::to_hex;
 using program::dense;

@@ -85,5 +85,7 @@ void test_ops(void);
 void test_programs(const char* folder);
 void test_misuse(void);
 void test_threads(void);
+void test_files(void);
+void test_hooks(void);
 
 #endif

@@ -20,6 +20,10 @@ int main(int argc, char** argv) {
   CHECK(moonlet_live_handles() == 0);
   test_misuse();
   CHECK(moonlet_live_handles() == 0);
+  test_files();
+  CHECK(moonlet_live_handles() == 0);
+  test_hooks();
+  CHECK(moonlet_live_handles() == 0);
   test_threads();
   CHECK(moonlet_live_handles() == 0);
   return failures == 0 ? 0 : 1;

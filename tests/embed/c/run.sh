@@ -38,7 +38,8 @@ compile() {
 case $part in
   interface)
     compile interface $counted "$here/interface.c" "$here/scripts.c" "$here/tensors.c" \
-      "$here/ops.c" "$here/programs.c" "$here/misuse.c" "$here/threads.c"
+      "$here/ops.c" "$here/programs.c" "$here/misuse.c" "$here/threads.c" "$here/files.c" \
+      "$here/hooks.c"
     OMP_NUM_THREADS=1 "$work/interface" "$work"
     # The header in C++, whose callers may be old.
     for standard in c++11 c++17 c++20; do

@@ -119,9 +119,9 @@ test("results of the wrong number or kind are errors that name the op", function
   local function add() return x + 1 end
   expect.error(with(function() end, add), "add: the handler of ml.override gives 0 results, 1 is expected")
   expect.error(with(function() return x, x end, add), "gives 2 results")
-  expect.error(with(function() return 3 end, add), "result '' must be a tensor, got number")
+  expect.error(with(function() return 3 end, add), "add: result must be a tensor, got number")
   expect.error(with(function() return nil end, add), "missing")
-  expect.error(with(function() return x end, function() return x:sort() end), "gives 1 results, 2 are expected")
+  expect.error(with(function() return x end, function() return x:sort() end), "gives 1 result, 2 are expected")
   expect.error(with(function() return ml.zeros(3) end, function() return x:add_(1) end),
     "must return the tensor that is written, got another one")
   expect.error(with(function() return 1 end, function() return x:add_(1) end), "got number")

@@ -173,6 +173,7 @@ end)
 
 test("every op has a text, and all of its calls", function()
   check(function()
+    ml._late()  -- from then on ops are in their tables
     for _, name in ipairs(ml.ops.list()) do
       local row = ml.ops.info(name).row
       local public = rawget(ml, row) or ml._methods[row] or ml._methods[row .. "_"]

@@ -23,6 +23,22 @@ test("arguments go by position, by name, or both", function()
   expect.equal(select("#", read(t, 1)), 5)
 end)
 
+test("items that were set one by one are arguments beside names, too", function()
+  for names = 1, 12 do
+    local given, parameters = { on = true }, {}
+    for i = 1, names do
+      given["a" .. i] = i
+      parameters[i] = ("int a%d=0"):format(i)
+    end
+    local many = signature(("test.many(Tensor x, int size=1, %s, bool on=false)"):format(
+      table.concat(parameters, ", ")))
+    given[1] = t
+    given[2] = 7
+    local o = many:table(given)
+    expect.equal({ o.size, o.on, o.a1 }, { 7, true, 1 })
+  end
+end)
+
 test("wrong calls are named", function()
   local cases = {
     { {}, "test.f: 'x' is missing" },
@@ -112,6 +128,9 @@ test("a declaration is data", function()
   expect.equal({ mode.type, mode.required, mode.default }, { "string?", false, "nil" })
   for _, module in ipairs { ml.nn, ml.optim, ml.data } do
     for _ in pairs(module) do end  -- loads what is late
+  end
+  for _, part in ipairs { "state", "convert", "copy", "hooks", "lookup", "summary" } do
+    require("moonlet.nn." .. part)
   end
   for _, name in ipairs { "nn.Linear", "nn.init.normal_", "Module:to", "nn.functional.relu", "optim.Adam",
     "optim.lr_scheduler.StepLR", "Optimizer:step", "data.DataLoader", "nn.utils.clip_grad_norm_" } do

@@ -175,6 +175,9 @@ test("every function of the library that takes a list of sizes takes a shape", f
       end)
     end
   end
+  for _, part in ipairs { "state", "convert", "copy", "hooks", "lookup", "summary" } do
+    require("moonlet.nn." .. part)
+  end
   local count = 0
   for name, declared in pairs(signature.all) do
     for number, parameter in ipairs(declared.parameters) do

@@ -37,6 +37,9 @@ end
 
 test("everything that declares its arguments refuses an unknown name", function()
   public "function"
+  for _, part in ipairs { "state", "convert", "copy", "hooks", "lookup", "summary" } do
+    require("moonlet.nn." .. part)
+  end
   local count = 0
   for name, declared in pairs(signature.all) do
     local last = #declared.parameters + 1

@@ -1,0 +1,182 @@
+// interp/modules/child_process.cpp: starts programs, reads what they write, and ends them.
+#include "interp/modules/child_process.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <sys/file.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tensor/core/error.h"
+#include "tensor/runtime/interrupt.h"
+
+namespace moonlet {
+
+namespace {
+
+// Between two looks at the stop flag.
+constexpr int kWaitMilliseconds = 20;
+constexpr int kWaitsOfTick = 5;
+constexpr size_t kMostOutput = size_t{1} << 20;
+
+class Ticks {
+ public:
+  explicit Ticks(const std::function<void()>& tick) : tick_(tick) {}
+  void operator()() {
+    stop_if_requested();
+    if (tick_ && ++waits_ % kWaitsOfTick == 0) tick_();
+  }
+
+ private:
+  const std::function<void()>& tick_;
+  int waits_ = 0;
+};
+
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> out;
+  for (const std::string& text : texts) out.push_back(const_cast<char*>(text.c_str()));
+  out.push_back(nullptr);
+  return out;
+}
+
+// How a program starts: in a process group of its own, so that it ends with what it has started,
+// and Ctrl-C at the terminal is for this process to pass on; with signals as a shell would leave
+// them.
+class Start {
+ public:
+  explicit Start(int output) {
+    posix_spawn_file_actions_init(&actions_);
+    posix_spawnattr_init(&attributes_);
+    // In this order: `output` may be any of the three where the host has closed its own.
+    posix_spawn_file_actions_adddup2(&actions_, output, STDOUT_FILENO);
+    posix_spawn_file_actions_adddup2(&actions_, output, STDERR_FILENO);
+    posix_spawn_file_actions_addopen(&actions_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    sigset_t none, usual;
+    sigemptyset(&none);
+    sigfillset(&usual);
+    posix_spawnattr_setsigmask(&attributes_, &none);
+    posix_spawnattr_setsigdefault(&attributes_, &usual);
+    posix_spawnattr_setpgroup(&attributes_, 0);
+    posix_spawnattr_setflags(
+        &attributes_, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+  }
+  ~Start() {
+    posix_spawn_file_actions_destroy(&actions_);
+    posix_spawnattr_destroy(&attributes_);
+  }
+  Start(const Start&) = delete;
+  Start& operator=(const Start&) = delete;
+
+  // 0 or an errno.
+  int run(const Program& program, pid_t* child) const {
+    const std::vector<char*> arguments = pointers(program.arguments);
+    const std::vector<char*> environment = pointers(program.environment);
+    return posix_spawn(child, arguments[0], &actions_, &attributes_, arguments.data(),
+                       environment.data());
+  }
+
+ private:
+  posix_spawn_file_actions_t actions_;
+  posix_spawnattr_t attributes_;
+};
+
+// A process that is ended, with its group, unless it has ended by itself.
+class Child {
+ public:
+  explicit Child(pid_t id) : id_(id) {}
+  ~Child() {
+    if (ended_) return;
+    ::kill(-id_, SIGKILL);
+    int status = 0;
+    while (::waitpid(id_, &status, 0) < 0 && errno == EINTR) {
+    }
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+  // Whether it has ended.
+  bool ended() {
+    int status = 0;
+    const pid_t got = ::waitpid(id_, &status, WNOHANG);
+    if (got == 0 || (got < 0 && errno == EINTR)) return false;
+    ended_ = true;
+    if (got < 0) return true;  // the host has taken its status
+    status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return true;
+  }
+  int status() const { return status_; }
+
+ private:
+  const pid_t id_;
+  bool ended_ = false;
+  int status_ = -1;
+};
+
+// Reads what there is; false at the end.
+bool read_some(int fd, std::string& output) {
+  char block[4096];
+  const ssize_t got = ::read(fd, block, sizeof block);
+  if (got < 0) return errno == EAGAIN || errno == EINTR;
+  const size_t left = kMostOutput - output.size();
+  output.append(block, std::min(static_cast<size_t>(got), left));
+  return got > 0;
+}
+
+void wait_a_little() { ::poll(nullptr, 0, kWaitMilliseconds); }
+
+}  // namespace
+
+ProgramResult run_program(const Program& program) {
+  check(!program.arguments.empty(), "run_program: expected a program");
+  int ends[2];
+  check(::pipe2(ends, O_CLOEXEC) == 0, "cannot make a pipe: ", std::strerror(errno));
+  const io::Descriptor from(ends[0]);
+  io::Descriptor to(ends[1]);
+  ::fcntl(from.get(), F_SETFL, O_NONBLOCK);
+  pid_t id = 0;
+  const int error = Start(to.get()).run(program, &id);
+  check(error == 0, "cannot run '", program.arguments[0], "': ", std::strerror(error));
+  Child child(id);
+  to.close();
+  ProgramResult result;
+  Ticks tick(program.tick);
+  // What the program has started may hold the pipe open when it has ended itself.
+  for (bool open = true, ended = false; open;) {
+    pollfd wanted{from.get(), POLLIN, 0};
+    const int ready = ::poll(&wanted, 1, kWaitMilliseconds);
+    stop_if_requested();
+    if (ready > 0) {
+      open = read_some(from.get(), result.output);
+    } else {
+      if (ended) break;
+      ended = child.ended();
+      tick();
+    }
+  }
+  while (!child.ended()) {
+    wait_a_little();
+    tick();
+  }
+  result.status = child.status();
+  return result;
+}
+
+FileLock::FileLock(const std::string& path, const std::function<void()>& tick)
+    : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)) {
+  check(file_.get() >= 0, "cannot make the file '", path, "': ", std::strerror(errno));
+  Ticks waited(tick);
+  while (::flock(file_.get(), LOCK_EX | LOCK_NB) != 0) {
+    check(errno == EWOULDBLOCK || errno == EINTR, "cannot lock '", path,
+          "': ", std::strerror(errno));
+    wait_a_little();
+    waited();
+  }
+}
+
+}  // namespace moonlet

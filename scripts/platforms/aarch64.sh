@@ -1,0 +1,154 @@
+# scripts/platforms/aarch64.sh: 64-bit ARM under Linux, run by qemu-user; a part of platforms.sh.
+# The libraries are Debian's packages for arm64, unpacked into ~/.cache/moonlet/aarch64/sysroot (or
+# below MOONLET_AARCH64_ROOT): nothing of them is installed, so that the machine's own packages stay
+# as they are. The compiler and the emulator are installed where this runs as root or with sudo, and
+# unpacked beside them elsewhere.
+
+root=${MOONLET_AARCH64_ROOT:-${XDG_CACHE_HOME:-$HOME/.cache}/moonlet/aarch64}
+sysroot=$root/sysroot
+triplet=aarch64-linux-gnu
+mirror=${MOONLET_DEBIAN_MIRROR:-http://deb.debian.org}
+
+# What meson.build looks for, and the C++ tests.
+libraries='libc6-dev libstdc++6 libgomp1 liblua5.4-dev libhwy-dev libopenblas-openmp-dev
+libdnnl-dev libasmjit-dev libedit-dev nlohmann-json3-dev zlib1g-dev libstb-dev libwebp-dev
+libsndfile1-dev libpcre2-dev libcairo2-dev libonnx-dev libprotobuf-dev fonts-dejavu-core catch2'
+tools='g++-aarch64-linux-gnu qemu-user'
+
+# Runs apt-get on a record of packages of its own: fetch_packages FOLDER ARCHITECTURE STATUS NAME...
+# leaves the packages of that name, and those they depend on that STATUS has not, in FOLDER/cache.
+fetch_packages() {
+  folder=$1 architecture=$2 status=$3
+  shift 3
+  mkdir -p "$folder/lists/partial" "$folder/cache/archives/partial" "$folder/etc/apt.conf.d" \
+    "$folder/etc/preferences.d" "$folder/etc/sources.list.d"
+  key='signed-by=/usr/share/keyrings/debian-archive-keyring.gpg'
+  cat >"$folder/etc/sources.list" <<EOF
+deb [$key] $mirror/debian bookworm main
+deb [$key] $mirror/debian bookworm-updates main
+deb [$key] $mirror/debian-security bookworm-security main
+EOF
+  cat >"$folder/apt.conf" <<EOF
+APT::Architecture "$architecture";
+APT::Architectures { "$architecture"; };
+APT::Install-Recommends "0";
+APT::Sandbox::User "";
+Acquire::Languages "none";
+Dir::State "$folder";
+Dir::State::lists "$folder/lists";
+Dir::State::status "$status";
+Dir::Cache "$folder/cache";
+Dir::Etc "$folder/etc";
+Dir::Log "$folder";
+Debug::NoLocking "1";
+EOF
+  # shellcheck disable=SC2086
+  { APT_CONFIG=$folder/apt.conf apt-get -qq update &&
+    APT_CONFIG=$folder/apt.conf apt-get -qq -y --download-only install "$@"
+  } >"$folder/log" 2>&1 || {
+    cat "$folder/log" >&2
+    echo 'apt-get failed; its output is above.' >&2
+    exit 1
+  }
+}
+
+# unpack FOLDER TO: all packages that were fetched to FOLDER. Links to absolute paths, which name the
+# same file of the machine, are made relative.
+unpack() {
+  mkdir -p "$2/usr/bin" "$2/usr/sbin" "$2/usr/lib"
+  for name in bin sbin lib; do [ -e "$2/$name" ] || ln -s "usr/$name" "$2/$name"; done
+  for package in "$1"/cache/archives/*.deb; do
+    dpkg-deb --fsys-tarfile "$package" | tar -x -C "$2" --keep-directory-symlink --no-same-owner
+  done
+  find "$2" -type l -lname '/*' | while read -r link; do
+    ln -sfn "$(realpath -m --relative-to="$(dirname "$link")" "$2$(readlink "$link")")" "$link"
+  done
+}
+
+have_tools() { command -v $triplet-g++ >/dev/null 2>&1 && command -v qemu-aarch64 >/dev/null 2>&1; }
+
+get_tools() {
+  if [ -d "$root/tools" ]; then
+    PATH=$root/tools/usr/bin:$PATH
+    LD_LIBRARY_PATH=$root/tools/usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)
+    export PATH LD_LIBRARY_PATH
+  fi
+  ! have_tools || return 0
+  as_root=
+  [ "$(id -u)" = 0 ] || as_root=$(command -v sudo || echo none)
+  if [ "$as_root" != none ]; then
+    echo "Installing them with apt-get: $tools"
+    # shellcheck disable=SC2086
+    { $as_root apt-get update -qq && $as_root env DEBIAN_FRONTEND=noninteractive \
+      apt-get install -y -qq --no-install-recommends $tools; } >/dev/null
+    return 0
+  fi
+  echo "Unpacking them, as this is not root: $tools"
+  # shellcheck disable=SC2086
+  fetch_packages "$root/apt-tools" "$(dpkg --print-architecture)" /var/lib/dpkg/status $tools
+  unpack "$root/apt-tools" "$root/tools.part"
+  mv "$root/tools.part" "$root/tools"
+  get_tools
+}
+
+get_sysroot() {
+  [ ! -d "$sysroot" ] || return 0
+  echo 'Fetching the libraries for arm64: 61 MB.'
+  mkdir -p "$root"
+  : >"$root/no-packages"
+  # shellcheck disable=SC2086
+  fetch_packages "$root/apt" arm64 "$root/no-packages" $libraries
+  unpack "$root/apt" "$sysroot.part"
+  mv "$sysroot.part" "$sysroot"
+}
+
+write_cross_file() {
+  ccache=$(command -v ccache || true)
+  cat >"$root/cross.ini" <<EOF
+[binaries]
+cpp = [${ccache:+'$ccache', }'$triplet-g++']
+ar = '$triplet-ar'
+nm = '$triplet-nm'
+objcopy = '$triplet-objcopy'
+strip = '$triplet-strip'
+pkgconfig = 'pkg-config'
+exe_wrapper = ['qemu-aarch64', '-cpu', 'cortex-a72', '-L', '$sysroot']
+
+[properties]
+sys_root = '$sysroot'
+pkg_config_libdir = '$sysroot/usr/lib/$triplet/pkgconfig:$sysroot/usr/share/pkgconfig'
+needs_exe_wrapper = true
+
+[built-in options]
+cpp_args = ['--sysroot=$sysroot']
+cpp_link_args = ['--sysroot=$sysroot']
+
+[host_machine]
+system = 'linux'
+cpu_family = 'aarch64'
+cpu = 'armv8-a'
+endian = 'little'
+EOF
+}
+
+# Arguments are options of `meson setup`, as -Doptimization=1, which compiles in half the time.
+platform_setup() {
+  # The machine's own choice of OpenBLAS's kernels is no choice for another processor.
+  unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE
+  get_tools
+  get_sysroot
+  [ ! -f build-aarch64/build.ninja ] || return 0
+  write_cross_file
+  meson setup build-aarch64 --cross-file "$root/cross.ini" --wrap-mode nodownload \
+    -Dcuda=disabled -Dhtml_docs=disabled "$@"
+}
+
+platform_build() {
+  platform_setup
+  ninja -C build-aarch64 "$@"
+}
+
+platform_test() {
+  platform_setup
+  meson test -C build-aarch64 --timeout-multiplier 20 "$@"
+}

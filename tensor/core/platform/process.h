@@ -1,0 +1,39 @@
+// tensor/core/platform/process.h: the process, its arguments, and the terminal that it runs on.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace moonlet::platform {
+
+int process_id() noexcept;
+
+// The arguments of main as UTF-8; pointers into memory that lasts.
+std::vector<char*> arguments(int argc, char** argv);
+
+// Whether the standard stream of that number, 0 to 2, is a terminal.
+bool is_terminal(int stream) noexcept;
+
+struct TerminalSize {
+  int columns = 0, rows = 0;
+};
+// Of the terminal that a standard stream is; none where it is no terminal or does not say.
+std::optional<TerminalSize> terminal_size(int stream) noexcept;
+
+// Makes the terminal read and write UTF-8 and the escape sequences of colours, and the C library
+// characters of what is typed.
+void use_utf8_terminal() noexcept;
+
+// Adds what standard input has up to the next end of a line, without that, as UTF-8 where it is a
+// console.
+enum class LineRead { kLine, kEnd };
+LineRead read_line(std::string& line);
+
+// A variable of the environment as UTF-8; null where it is not set. What it points to lasts as long
+// as what std::getenv gives, or the thread's next call.
+const char* variable(const char* name);
+// Sets it, or where `value` is null makes that it is not set. For names and values in ASCII.
+bool set_variable(const char* name, const char* value) noexcept;
+
+}  // namespace moonlet::platform
