@@ -7,6 +7,7 @@
 
 #include "interp/state/bundled.h"
 #include "tensor/core/error.h"
+#include "tensor/core/platform/process.h"
 
 namespace moonlet {
 namespace {
@@ -30,7 +31,7 @@ bool has_own_bundle() { return !own_header().is_empty(); }
 
 std::shared_ptr<const io::Bundle> open_own_bundle(const std::string& title) {
   std::shared_ptr<const io::Bundle> bundle =
-      io::bundle_of_executable(own_header(), own_executable(), title);
+      io::bundle_of_executable(own_header(), platform::executable_path(), title);
   bundle->verify(bundle->entries()[0]);
   check(bundle->main() != nullptr, title, ": there is no script to run in the bundle");
   return bundle;

@@ -191,7 +191,7 @@ int l_getenv(lua_State* L) {
 
 // executable() -> the path of the executable of this process
 int l_executable(lua_State* L) {
-  lua_pushstring(L, own_executable().c_str());
+  lua_pushstring(L, platform::executable_path().c_str());
   return 1;
 }
 

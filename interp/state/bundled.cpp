@@ -4,11 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
 #include <string>
-
-#include <sys/auxv.h>
-#include <unistd.h>
 
 #include "interp/state/guard.h"
 #include "interp/state/host_file_system.h"
@@ -17,16 +13,6 @@
 #include "tensor/io/files.h"
 
 namespace moonlet {
-
-std::string own_executable() {
-  // Where nothing is mounted, by the name that it was started by.
-  std::error_code error;
-  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (!error && ::access(path.c_str(), R_OK) == 0) return path;
-  const auto* name = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
-  check(name != nullptr, "the system does not say where the executable of this process is");
-  return name;
-}
 
 std::unique_ptr<io::FileSystem> files_before(std::shared_ptr<const io::Bundle> bundle,
                                              std::unique_ptr<io::FileSystem> others) {

@@ -15,9 +15,6 @@ namespace moonlet {
 
 struct StateData;
 
-// The path of the executable of this process.
-std::string own_executable();
-
 // The files of a bundle, where there is one, before others.
 std::unique_ptr<io::FileSystem> files_before(std::shared_ptr<const io::Bundle> bundle,
                                              std::unique_ptr<io::FileSystem> others);

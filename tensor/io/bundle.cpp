@@ -6,9 +6,8 @@
 #include <cstddef>
 #include <cstring>
 
-#include <unistd.h>
-
 #include "tensor/core/error.h"
+#include "tensor/core/platform/memory.h"
 #include "tensor/cpu/common/parallel.h"
 #include "tensor/io/bundle_layout.h"
 
@@ -208,10 +207,7 @@ std::string Bundle::bytes_of(const BundleEntry& entry) const {
 
 std::optional<FilePart> Bundle::part(const BundleEntry& entry) const {
   const int descriptor = source_->descriptor();
-  static const long page = sysconf(_SC_PAGESIZE);
-  if (descriptor < 0 || entry.bytes == 0 || page <= 0 ||
-      entry.at % static_cast<uint64_t>(page) != 0)
-    return {};
+  if (descriptor < 0 || entry.bytes == 0 || entry.at % platform::page_bytes() != 0) return {};
   verify(entry);
   return FilePart{descriptor, entry.at, entry.bytes};
 }

@@ -5,9 +5,8 @@
 #include <filesystem>
 #include <memory>
 
-#include <unistd.h>
-
 #include "tensor/core/error.h"
+#include "tensor/core/platform/files.h"
 #include "tensor/core/storage.h"
 #include "tensor/cpu/common/parallel.h"
 #include "tensor/io/bundle_layout.h"
@@ -26,7 +25,7 @@ class FileSource final : public BundleSource {
   void read(uint64_t at, void* out, size_t count) const override {
     char* to = static_cast<char*>(out);
     while (count > 0) {
-      const ssize_t got = ::pread(file_.get(), to, count, static_cast<off_t>(at));
+      const int64_t got = platform::read_at(file_.get(), to, count, at);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) fail(std::strerror(errno));
       if (got == 0) fail("it became shorter while it was read");

@@ -11,6 +11,9 @@ int64_t address_space() noexcept;
 // The machine's memory with what it can swap out, INT64_MAX where that is unknown.
 int64_t machine_memory() noexcept;
 
+// To multiples of it parts of files are mapped.
+uint64_t page_bytes() noexcept;
+
 // Pages of zeros, from a multiple of `alignment` on; null when there are none. The system may be
 // asked to use large ones.
 void* allocate_pages(size_t bytes, size_t alignment) noexcept;

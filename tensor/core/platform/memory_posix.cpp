@@ -1,5 +1,6 @@
 // tensor/core/platform/memory_posix.cpp: memory by mmap.
 #include <execinfo.h>
+#include <unistd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #ifdef __linux__
@@ -34,6 +35,11 @@ int64_t machine_memory() noexcept {
 #else
   return INT64_MAX;
 #endif
+}
+
+uint64_t page_bytes() noexcept {
+  static const long bytes = ::sysconf(_SC_PAGESIZE);
+  return bytes > 0 ? static_cast<uint64_t>(bytes) : 65536;
 }
 
 void* allocate_pages(size_t bytes, size_t alignment) noexcept {

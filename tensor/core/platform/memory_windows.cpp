@@ -18,6 +18,12 @@ int64_t machine_memory() noexcept {
 }
 
 // A whole range is given back at once, so it begins where the system says: at a multiple of 64 KiB.
+uint64_t page_bytes() noexcept {
+  SYSTEM_INFO info;
+  GetSystemInfo(&info);
+  return info.dwAllocationGranularity;
+}
+
 void* allocate_pages(size_t bytes, size_t) noexcept {
   return VirtualAlloc(nullptr, bytes, MEM_RESERVE | MEM_COMMIT, PAGE_READWRITE);
 }

@@ -8,6 +8,8 @@
 namespace moonlet::platform {
 
 int process_id() noexcept;
+// The path of the program's file. Throws Error where the system does not say.
+std::string executable_path();
 
 // The arguments of main as UTF-8; pointers into memory that lasts.
 std::vector<char*> arguments(int argc, char** argv);

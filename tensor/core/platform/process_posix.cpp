@@ -3,18 +3,42 @@
 #include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
+#if defined(__linux__)
+#include <sys/auxv.h>
+#else
+#include <limits.h>
+#include <mach-o/dyld.h>
+#endif
 
 #include <clocale>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
+#include "tensor/core/error.h"
 #include "tensor/core/platform/clock.h"
 #include "tensor/core/platform/process.h"
 
 namespace moonlet::platform {
 
 int process_id() noexcept { return ::getpid(); }
+
+std::string executable_path() {
+#if defined(__linux__)
+  // Where nothing is mounted, by the name that it was started by.
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (!error && ::access(path.c_str(), R_OK) == 0) return path;
+  const auto* name = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
+#else
+  char buffer[PATH_MAX];
+  uint32_t size = sizeof buffer;
+  const char* const name = ::_NSGetExecutablePath(buffer, &size) == 0 ? buffer : nullptr;
+#endif
+  check(name != nullptr, "the system does not say where the executable of this process is");
+  return name;
+}
 
 std::vector<char*> arguments(int argc, char** argv) { return {argv, argv + argc}; }
 

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "tensor/core/error.h"
 #include "tensor/core/platform/clock.h"
 #include "tensor/core/platform/process.h"
 #include "tensor/core/platform/text_windows.h"
@@ -27,6 +28,15 @@ void show_sequences(int stream) noexcept {
 }
 
 }  // namespace
+
+std::string executable_path() {
+  std::wstring path(32768, L'\0');
+  const DWORD length = GetModuleFileNameW(nullptr, path.data(), static_cast<DWORD>(path.size()));
+  check(length > 0 && length < path.size(),
+        "the system does not say where the executable of this process is");
+  path.resize(length);
+  return narrow(path);
+}
 
 int process_id() noexcept { return static_cast<int>(GetCurrentProcessId()); }
 
