@@ -1,6 +1,8 @@
 // cuda/libraries/library.cpp: the opening of libraries that need not be there.
 #include "cuda/libraries/library.h"
 
+#include <dlfcn.h>
+
 #include <cstdlib>
 #include <string>
 #include <string_view>

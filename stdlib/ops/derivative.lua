@@ -91,7 +91,7 @@ end
 local function compile_rule(op, name, text)
   local scope = scope_of(op)
   for each in pairs(names_in(text)) do
-    if not scope[each] and not OPERATORS[each] and not rawget(ml, each) then
+    if not scope[each] and not OPERATORS[each] and not (rawget(ml, each) or ml._is_op_name(each)) then
       fail("ops.define: %s: the gradient of '%s' names '%s', which is no argument, no result, "
         .. "no gradient and no op", op.name, name, each)
     end
