@@ -252,7 +252,7 @@ local read_compile = signature("Kernel:compile(int|string? device=nil)")
 
 --- Compiles the kernel now, where its first call would: before a CUDA graph is recorded.
 --- > source = "extern \"C\" __global__ void f(int* x) { x[0] = 7; }"  -- needs kernels
---- > ml.cuda.kernel(source, "f"):compile()
+--- > f = ml.cuda.kernel(source, "f"):compile()
 ---@param device? integer|string the device to compile for, the current one unless given
 ---@return moonlet.cuda.Kernel self
 function Kernel:compile(...)

@@ -333,8 +333,9 @@ local read = signature("ops.check(any op, table samples, table? skip=nil, "
 --- mode, against differences; arguments that are not contiguous, that are empty or have no dimensions;
 --- all floating dtypes; the in-place and out forms; vmap; and that compiled code gives the bits of
 --- eager code.
---- > ml.ops.define { "doubled(Tensor x) -> Tensor", forward = function(x) return x * 2 end }
---- > ml.ops.check("doubled", { { ml.randn(2, 3) } }).gradient
+--- > forward = function(x) return x * 2 end
+--- > doubled = ml.ops.define { "doubled(Tensor x) -> Tensor", forward = forward, replace = true }
+--- > ml.ops.check(doubled, { { ml.randn(2, 3) } }).gradient
 ---   passed
 ---@param op string|function the name of an op, or a function of tensors
 ---@param samples any[][] the arguments of some calls

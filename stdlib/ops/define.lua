@@ -188,15 +188,15 @@ local read = signature('ops.define(string schema, function forward, function? ba
 --- `ml.ops.mylib.snake`. Types are those of the op table: Tensor, Tensor?, Tensor[], Operand (a
 --- tensor or a number), Scalar, int, float, bool, string, Dim, Dim[], Index, DType, Device and
 --- others; `Tensor! x` marks one that `forward` changes.
---- > ml.ops.define { "snake(Tensor x, float a=1.0) -> Tensor",
+--- > snake = ml.ops.define { "snake(Tensor x, float a=1.0) -> Tensor",
 ---     forward = function(x, a) return x + (x * a):sin():square() / a end,
----     method = true, inplace = true,
+---     method = true, inplace = true, replace = true,
 ---     doc = "Snake activation, which is periodic.",
 ---   }
 --- > x = ml.tensor({ 0.5, 1.0 }, { requires_grad = true })
 --- > x:snake { a = 2 }
 ---   {0.8540, 1.4134}
----   Tensor (2,) float32 grad_fn=<AddBackward>
+---   Tensor (2,) float32 grad_fn=AddBackward
 --- > ml.grad(x:snake():sum(), x)
 ---   {1.8415, 1.9093}
 ---   Tensor (2,) float32
