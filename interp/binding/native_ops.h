@@ -1,4 +1,5 @@
-// interp/binding/native_ops.h: ops that C++ declares at run time (autograd/native/native_op.h) in scripts.
+// interp/binding/native_ops.h: ops that C++ declares at run time (autograd/native/native_op.h) in
+// scripts.
 #pragma once
 
 #include "lua.hpp"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "interp/embed/class_record.h"
-#include "interp/embed/own_session.h"
+#include "interp/embed/extension/own_session.h"
 #include "interp/embed/visit.h"
 #include "interp/state/blame.h"
 #include "interp/state/guard.h"

@@ -10,8 +10,8 @@
 
 #include "interp/embed/deadline.h"
 #include "interp/embed/moonlet.h"
-#include "interp/embed/names.h"
-#include "interp/embed/slots.h"
+#include "interp/state/names.h"
+#include "interp/state/slots.h"
 #include "interp/state/state.h"
 
 namespace moonlet {

@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "interp/embed/extension_loader.h"
+#include "interp/embed/extension/extension_loader.h"
 #include "tensor/core/platform/libraries.h"
 #include "tensor/io/files.h"
 

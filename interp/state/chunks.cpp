@@ -264,9 +264,8 @@ bool is_regular_file(const char* path) {
 }  // namespace
 
 int load_file(lua_State* L, const char* path) {
-  const bool in_pieces =
-      path != nullptr &&
-      (io::file_system_of(path) != nullptr || (stack_is_small() && is_regular_file(path)));
+  const bool in_pieces = path != nullptr && (io::file_system_of(path) != nullptr ||
+                                             (stack_is_small() && is_regular_file(path)));
   const int status = in_pieces ? load_whole_file(L, path) : luaL_loadfilex(L, path, chunk_mode(L));
   if (status != LUA_OK) explain(L);
   return status;

@@ -20,8 +20,8 @@ int load_file(lua_State* L, const char* path);
 int load_string(lua_State* L, std::string_view code, const char* name, const char* mode);
 
 // Has load meet requests to stop; and load, loadfile, dofile and the searcher of package.path find
-// the files of a bundle or a host, and load text only, but in a state that takes compiled chunks. The package library must be as
-// luaL_openlibs leaves it.
+// the files of a bundle or a host, and load text only, but in a state that takes compiled chunks.
+// The package library must be as luaL_openlibs leaves it.
 void restrict_chunks(lua_State* L);
 
 }  // namespace moonlet

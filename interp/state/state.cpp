@@ -14,7 +14,7 @@
 #include "interp/binding/io.h"
 #include "interp/binding/program/program.h"
 #include "interp/binding/signature_reader.h"
-#include "interp/embed/own_session.h"
+#include "interp/embed/extension/own_session.h"
 #include "interp/modules/modules.h"
 #include "interp/state/blame.h"
 #include "interp/state/bundled.h"

@@ -49,13 +49,14 @@ unsigned blocks_for(int64_t count) {
 
 void check_launch() {
   const cudaError_t error = cudaGetLastError();
-  if (error != cudaSuccess) throw std::runtime_error(std::string("lltm: ") + cudaGetErrorString(error));
+  if (error != cudaSuccess)
+    throw std::runtime_error(std::string("lltm: ") + cudaGetErrorString(error));
 }
 
 }  // namespace
 
-void lltm_forward_cuda(float* gates, const float* cell, float* new_h, float* new_cell,
-                       int64_t rows, int64_t state, void* stream) {
+void lltm_forward_cuda(float* gates, const float* cell, float* new_h, float* new_cell, int64_t rows,
+                       int64_t state, void* stream) {
   const int64_t count = rows * state;
   if (count == 0) return;
   forward_kernel<<<blocks_for(count), kThreads, 0, static_cast<cudaStream_t>(stream)>>>(

@@ -4,7 +4,7 @@
 
 #include <cstdio>
 
-#include "interp/embed/extension_loader.h"
+#include "interp/embed/extension/extension_loader.h"
 #include "interp/state/guard.h"
 #include "interp/state/state.h"
 #include "lua.hpp"

@@ -2,7 +2,7 @@
 // tests/lua/extension/.
 #include <cmath>
 
-#include "interp/embed/extension.h"
+#include "interp/embed/extension/extension.h"
 
 using namespace moonlet;
 

@@ -205,7 +205,7 @@ void register_fields(lua_State* L) {
   }
   lua_pushvalue(L, -1);
   lua_setfield(L, metatable - 1, "_fields");  // of the module, for the prompt
-  lua_createtable(L, 0, 2);  // the ops that are read like fields
+  lua_createtable(L, 0, 2);                   // the ops that are read like fields
   const int getters = lua_gettop(L);
   for (const char* field : kFieldNames) {
     lua_pushstring(L, field);

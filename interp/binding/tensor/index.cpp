@@ -337,7 +337,8 @@ Tensor part_at(const Tensor& x, Dims positions, Use use) {
 }  // namespace
 
 Tensor read_index(lua_State* L, const Tensor& x, int key) {
-  if (const std::optional<Dims> positions = read_positions(L, key)) return part_at(x, *positions, Use::Kept);
+  if (const std::optional<Dims> positions = read_positions(L, key))
+    return part_at(x, *positions, Use::Kept);
   std::vector<Tensor> indices;
   Tensor out = apply_items(x, read_items(L, key), indices);
   return indices.empty() ? out : index(out, indices);

@@ -1,5 +1,5 @@
-// utf8_names.h: on Windows the C library takes names of files, of commands and of variables in a code
-// page of the machine. Lua's are UTF-8, whatever that is.
+// utf8_names.h: on Windows the C library takes names of files, of commands and of variables in a
+// code page of the machine. Lua's are UTF-8, whatever that is.
 #pragma once
 
 #ifdef _WIN32
@@ -11,8 +11,8 @@
 #include <wchar.h>
 
 // Of kernel32, whose header has names that Lua uses, too.
-extern "C" __declspec(dllimport) int __stdcall MultiByteToWideChar(unsigned, unsigned long, const char*,
-                                                                   int, wchar_t*, int);
+extern "C" __declspec(dllimport) int __stdcall MultiByteToWideChar(unsigned, unsigned long,
+                                                                   const char*, int, wchar_t*, int);
 extern "C" __declspec(dllimport) int __stdcall WideCharToMultiByte(unsigned, unsigned long,
                                                                    const wchar_t*, int, char*, int,
                                                                    const char*, int*);
@@ -97,7 +97,8 @@ static inline FILE* utf8_tmpfile(void) {
 }
 
 #define LUA_TMPNAMBUFSIZE 1024
-#define lua_tmpnam(b, e) { e = !utf8_tmpnam(b, LUA_TMPNAMBUFSIZE); }
+#define lua_tmpnam(b, e) \
+  { e = !utf8_tmpnam(b, LUA_TMPNAMBUFSIZE); }
 #define tmpfile utf8_tmpfile
 // `long` has 32 bits there.
 #define l_fseek(f, o, w) _fseeki64(f, o, w)

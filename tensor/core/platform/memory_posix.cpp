@@ -1,8 +1,8 @@
 // tensor/core/platform/memory_posix.cpp: memory by mmap.
 #include <execinfo.h>
-#include <unistd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 #ifdef __linux__
 #include <sys/sysinfo.h>
 #elif defined(__APPLE__)

@@ -7,7 +7,7 @@
 #ifndef HWY_DISABLED_TARGETS
 #if defined(__aarch64__)
 #define MOONLET_RARE_TARGETS (15LL << 24)
-#define TOOLCHAIN_MISS_SYS_AUXV_H  // what Highway calls the lack of dispatch
+#define TOOLCHAIN_MISS_SYS_AUXV_H                      // what Highway calls the lack of dispatch
 #define MOONLET_FUSES_PRODUCTS HWY_TARGET == HWY_NEON  // and sums, in one step
 #else
 #define MOONLET_RARE_TARGETS ((1LL << 12) | (1LL << 11) | (1LL << 7) | (1LL << 6))

@@ -8,8 +8,8 @@
 namespace moonlet::program {
 
 // Null where there is none: a build without AsmJit, an x86-64 processor without AVX2 or one that is
-// not to use it (MOONLET_MAX_SIMD), memory that may not be executable, an op or an operand that has no
-// instructions. Compiled code is shared by the loops that have the same, and goes with the last
+// not to use it (MOONLET_MAX_SIMD), memory that may not be executable, an op or an operand that has
+// no instructions. Compiled code is shared by the loops that have the same, and goes with the last
 // one.
 std::unique_ptr<const LoopExecutor> compile_jit(const Loop& loop);
 

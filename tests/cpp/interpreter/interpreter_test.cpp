@@ -1,5 +1,5 @@
-// tests/cpp/interpreter_test.cpp: several interpreters in one process: what they do not see of each
-// other on one thread, moving between threads, shared leaves with hooks.
+// tests/cpp/interpreter/interpreter_test.cpp: several interpreters in one process: what they do not
+// see of each other on one thread, moving between threads, shared leaves with hooks.
 #include "tests/cpp/catch2.h"
 
 #include <atomic>
@@ -442,9 +442,10 @@ TEST_CASE("an error inside the standard library has the script's line for a host
 
 TEST_CASE("interpreters define ops of one name differently") {
   const auto define = [](Interpreter& lua, const char* factor) {
-    lua.run_string(text("ml = require 'moonlet' ml.ops.define { 'own_op(Tensor x) -> Tensor', "
-                        "forward = function(x) return x * ",
-                        factor, " end }"));
+    lua.run_string(
+        text("ml = require 'moonlet' ml.ops.define { 'own_op(Tensor x) -> Tensor', "
+             "forward = function(x) return x * ",
+             factor, " end }"));
   };
   Interpreter three;
   {

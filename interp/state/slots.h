@@ -1,4 +1,4 @@
-// interp/embed/slots.h: positions of the registry for the values that a host holds. They are used
+// interp/state/slots.h: positions of the registry for the values that a host holds. They are used
 // again without asking Lua, which costs as much as the call that gave the value.
 #pragma once
 

@@ -1,5 +1,5 @@
-// tests/cpp/compiled_test.cpp: compiled functions in a host's interpreters: limits and interrupts
-// while plans run, memory that garbage holds, and interpreters on several threads.
+// tests/cpp/interpreter/compiled_test.cpp: compiled functions in a host's interpreters: limits and
+// interrupts while plans run, memory that garbage holds, and interpreters on several threads.
 #include "tests/cpp/catch2.h"
 
 #include <atomic>

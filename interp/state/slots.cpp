@@ -1,5 +1,5 @@
-// interp/embed/slots.cpp: positions of the registry for the values that a host holds.
-#include "interp/embed/slots.h"
+// interp/state/slots.cpp: positions of the registry for the values that a host holds.
+#include "interp/state/slots.h"
 
 #include <new>
 

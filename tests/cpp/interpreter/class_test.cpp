@@ -1,5 +1,5 @@
-// tests/cpp/class_test.cpp: classes of the host in scripts: members, inheritance, who owns objects,
-// what ends while scripts refer to it, classes of scripts that extend them.
+// tests/cpp/interpreter/class_test.cpp: classes of the host in scripts: members, inheritance, who
+// owns objects, what ends while scripts refer to it, classes of scripts that extend them.
 #include "tests/cpp/catch2.h"
 
 #include <map>

@@ -1,7 +1,7 @@
-// interp/embed/names.cpp: a name of a field that was not asked for lately.
-#include "interp/embed/names.h"
+// interp/state/names.cpp: a name of a field that was not asked for lately.
+#include "interp/state/names.h"
 
-#include "interp/embed/slots.h"
+#include "interp/state/slots.h"
 
 namespace moonlet::detail {
 

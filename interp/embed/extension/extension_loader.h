@@ -1,10 +1,10 @@
-// interp/embed/extension_loader.h: the loading of an extension: the test of its ABI, and its
-// module.
+// interp/embed/extension/extension_loader.h: the loading of an extension: the test of its ABI, and
+// its module.
 #pragma once
 
 #include <string>
 
-#include "interp/embed/extension.h"
+#include "interp/embed/extension/extension.h"
 struct lua_State;
 
 namespace moonlet {

@@ -1,4 +1,4 @@
-// interp/embed/names.h: names of fields that a host asks for again and again, as strings of Lua. To
+// interp/state/names.h: names of fields that a host asks for again and again, as strings of Lua. To
 // push one takes no memory, hashes nothing and raises nothing.
 #pragma once
 

@@ -1,5 +1,5 @@
-// tests/cpp/host_workers_test.cpp: loaders with workers in an interpreter that a host has limited:
-// the limits hold for all its threads together, and its end is theirs.
+// tests/cpp/interpreter/host_workers_test.cpp: loaders with workers in an interpreter that a host
+// has limited: the limits hold for all its threads together, and its end is theirs.
 #include "tests/cpp/catch2.h"
 
 #include <chrono>

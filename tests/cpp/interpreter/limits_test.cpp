@@ -1,5 +1,5 @@
-// tests/cpp/limits_test.cpp: the options of an interpreter: libraries, environment, output, limits
-// and interrupts.
+// tests/cpp/interpreter/limits_test.cpp: the options of an interpreter: libraries, environment,
+// output, limits and interrupts.
 #include "tests/cpp/catch2.h"
 
 #include <atomic>
@@ -239,9 +239,8 @@ TEST_CASE("libraries that a host does not give") {
         contains(message_of<std::exception>([&] { lua.run_string(code); }), "no access to files"));
   }
   // A kernel of a script is native code.
-  const std::string kernel = message_of<std::exception>([&] {
-    lua.run_string("ml.cuda.kernel('extern \"C\" __global__ void f(int n) {}', 'f')");
-  });
+  const std::string kernel = message_of<std::exception>(
+      [&] { lua.run_string("ml.cuda.kernel('extern \"C\" __global__ void f(int n) {}', 'f')"); });
   CHECK(contains(kernel, "may not compile and load native code, as it has no library os"));
   Interpreter::Options few;
   few.libraries = {

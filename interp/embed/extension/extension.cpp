@@ -1,5 +1,6 @@
-// interp/embed/extension.cpp: what an extension says of itself, and what it gives an interpreter.
-#include "interp/embed/extension_loader.h"
+// interp/embed/extension/extension.cpp: what an extension says of itself, and what it gives an
+// interpreter.
+#include "interp/embed/extension/extension_loader.h"
 
 #include <fstream>
 #include <iterator>

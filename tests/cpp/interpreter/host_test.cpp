@@ -1,5 +1,5 @@
-// tests/cpp/host_test.cpp: a host and its scripts: interpreters that end while they run, exceptions
-// and error values on their way, numbers at the border.
+// tests/cpp/interpreter/host_test.cpp: a host and its scripts: interpreters that end while they
+// run, exceptions and error values on their way, numbers at the border.
 #include "tests/cpp/catch2.h"
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// tests/cpp/fork_test.cpp: a process that was forked after ops on several threads, loaders with
-// workers and runs with a limit of time goes on computing, and so does its parent.
+// tests/cpp/interpreter/fork_test.cpp: a process that was forked after ops on several threads,
+// loaders with workers and runs with a limit of time goes on computing, and so does its parent.
 #include "tests/cpp/catch2.h"
 
 #include <signal.h>

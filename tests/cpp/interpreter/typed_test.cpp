@@ -1,4 +1,5 @@
-// tests/cpp/typed_test.cpp: calls and values with C++ types: both ways, and what does not fit.
+// tests/cpp/interpreter/typed_test.cpp: calls and values with C++ types: both ways, and what does
+// not fit.
 #include "tests/cpp/catch2.h"
 
 #include <array>

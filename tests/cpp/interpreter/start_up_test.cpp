@@ -1,5 +1,5 @@
-// tests/cpp/start_up_test.cpp: what an interpreter makes when a script asks for it, and not before:
-// ops as fields and methods, methods of modules; and what all of it takes.
+// tests/cpp/interpreter/start_up_test.cpp: what an interpreter makes when a script asks for it, and
+// not before: ops as fields and methods, methods of modules; and what all of it takes.
 #include "tests/cpp/catch2.h"
 
 #include <string>

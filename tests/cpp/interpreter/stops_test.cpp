@@ -1,5 +1,5 @@
-// tests/cpp/stops_test.cpp: what ends a run where nothing helps: threads that block signals,
-// library functions that run without end, and recursion on small stacks.
+// tests/cpp/interpreter/stops_test.cpp: what ends a run where nothing helps: threads that block
+// signals, library functions that run without end, and recursion on small stacks.
 #include "tests/cpp/catch2.h"
 
 #include <pthread.h>

@@ -1,5 +1,5 @@
-// tests/cpp/charges_test.cpp: what is charged to an interpreter with limits beside its storages,
-// who is credited for it, and what its scripts see of memory that was used before.
+// tests/cpp/interpreter/charges_test.cpp: what is charged to an interpreter with limits beside its
+// storages, who is credited for it, and what its scripts see of memory that was used before.
 #include "tests/cpp/catch2.h"
 
 #include <chrono>

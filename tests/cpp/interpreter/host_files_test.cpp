@@ -1,4 +1,4 @@
-// tests/cpp/host_files_test.cpp: interpreters whose files the host keeps.
+// tests/cpp/interpreter/host_files_test.cpp: interpreters whose files the host keeps.
 #include "tests/cpp/catch2.h"
 
 #include <cstring>

@@ -1,5 +1,6 @@
-// tests/cpp/real_time_test.cpp: interpreters of hosts with little time: deadlines of single calls,
-// limits that change, one thread for all deadlines, and collection when the host says so.
+// tests/cpp/interpreter/real_time_test.cpp: interpreters of hosts with little time: deadlines of
+// single calls, limits that change, one thread for all deadlines, and collection when the host says
+// so.
 #include "tests/cpp/catch2.h"
 
 #include <algorithm>

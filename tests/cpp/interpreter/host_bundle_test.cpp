@@ -1,4 +1,4 @@
-// tests/cpp/host_bundle_test.cpp: interpreters of hosts that carry a bundle.
+// tests/cpp/interpreter/host_bundle_test.cpp: interpreters of hosts that carry a bundle.
 #include "tests/cpp/catch2.h"
 
 #include <cstdlib>

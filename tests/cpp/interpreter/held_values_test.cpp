@@ -1,5 +1,6 @@
-// tests/cpp/held_values_test.cpp: what hosts hold of an interpreter and ask of it again and again:
-// handles whose slots are used again, names of fields that are known, tensors that scripts have.
+// tests/cpp/interpreter/held_values_test.cpp: what hosts hold of an interpreter and ask of it again
+// and again: handles whose slots are used again, names of fields that are known, tensors that
+// scripts have.
 #include "tests/cpp/catch2.h"
 
 #include <optional>

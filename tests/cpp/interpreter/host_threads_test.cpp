@@ -1,6 +1,6 @@
-// tests/cpp/host_threads_test.cpp: what an interpreter sets of the thread that runs it: how many
-// threads its ops use and what they do with denormal numbers is its own, on whatever thread, and
-// the thread's own is back when it has run.
+// tests/cpp/interpreter/host_threads_test.cpp: what an interpreter sets of the thread that runs it:
+// how many threads its ops use and what they do with denormal numbers is its own, on whatever
+// thread, and the thread's own is back when it has run.
 #include "tests/cpp/catch2.h"
 
 #include <string>

@@ -1,5 +1,5 @@
-// tests/cpp/host_coroutine_test.cpp: coroutines that the host resumes: generators, functions of the
-// host that yield, futures that scripts wait for.
+// tests/cpp/interpreter/host_coroutine_test.cpp: coroutines that the host resumes: generators,
+// functions of the host that yield, futures that scripts wait for.
 #include "tests/cpp/catch2.h"
 
 #include <future>

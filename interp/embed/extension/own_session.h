@@ -1,5 +1,5 @@
-// interp/embed/own_session.h: the sessions of extensions, in states that no embedding host has
-// opened: each ends with its state.
+// interp/embed/extension/own_session.h: the sessions of extensions, in states that no embedding
+// host has opened: each ends with its state.
 #pragma once
 
 #include <atomic>

@@ -22,8 +22,8 @@
 #include <utility>
 
 #include "interp/embed/class.h"
+#include "interp/embed/extension/native_op.h"
 #include "interp/embed/moonlet.h"
-#include "interp/embed/native_op.h"
 #include "interp/embed/typed.h"
 #include "interp/extension_abi.h"
 
