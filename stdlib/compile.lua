@@ -288,7 +288,8 @@ end
 
 local function new_state(f, given)
   local least = given.dynamic == nil and MANY_SIZES or given.dynamic and 2 or 0
-  return { f = f, core = compiled.new({ f, everywhere.hooks, defined.functions }, least), title = title_of(f),
+  local roots = { f, everywhere.hooks, defined.functions }
+  return { f = f, core = compiled.new(roots, least), title = title_of(f),
     fullgraph = given.fullgraph, dynamic = given.dynamic, notes = {}, captures = 0, unused = 0,
     failures = 0, sizes = 0, collects = false }
 end

@@ -2,8 +2,9 @@
 
 -- What a host may include, by its path in the source tree.
 local ROOTS = { "autograd/custom_function.h", "interp/c/c.h", "interp/c/dlpack.h",
-  "interp/embed/bundle.h", "interp/embed/class.h", "interp/embed/coroutine.h", "interp/embed/extension/extension.h", "interp/embed/func.h",
-  "interp/embed/moonlet.h", "interp/embed/io.h", "interp/embed/lua_api.h", "interp/embed/extension/native_op.h",
+  "interp/embed/bundle.h", "interp/embed/class.h", "interp/embed/coroutine.h",
+  "interp/embed/extension/extension.h", "interp/embed/extension/native_op.h",
+  "interp/embed/func.h", "interp/embed/io.h", "interp/embed/lua_api.h", "interp/embed/moonlet.h",
   "interp/embed/ops.h",
   "tensor/core/boxing.h", "tensor/core/op_info.h", "tensor/core/typed_storage.h",
   "tensor/program/program.h", "tensor/runtime/modes.h", "tensor/runtime/streams.h" }

@@ -17,7 +17,8 @@ if prefix and folder:sub(1, 1) ~= "/" then folder = prefix .. "/" .. folder end
 -- of tensor/ a header is in.
 local function public_name(path)
   if path == "interp/embed/lua_api.h" then return "moonlet/lua.h" end
-  return "moonlet/" .. path:gsub("^interp/embed/extension/", ""):gsub("^interp/embed/", ""):gsub("^interp/c/", ""):gsub("^interp/", "")
+  return "moonlet/" .. path:gsub("^interp/embed/extension/", ""):gsub("^interp/embed/", "")
+    :gsub("^interp/c/", ""):gsub("^interp/", "")
     :gsub("^tensor/program/program%.h$", "program.h")
     :gsub("^tensor/core/", "tensor/"):gsub("^tensor/runtime/", "tensor/")
     :gsub("^tensor/functors/", "tensor/")

@@ -85,7 +85,7 @@ test("gradients as expressions, and as functions", function()
   expect.truthy(ml.autograd.gradcheck(f, { x, w, 0.5 }, { check_forward_ad = true }))
   expect.truthy(ml.autograd.gradgradcheck(f, { x, w }))
   local two = define("(Tensor x) -> (Tensor s, Tensor c)", {
-    forward = function(x) return x:sin(), x:cos() end,
+    forward = function(z) return z:sin(), z:cos() end,
     grad = { x = "g_s * c - g_c * s" },
   })
   expect.truthy(ml.autograd.gradcheck(two, { x }))
