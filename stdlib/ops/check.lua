@@ -331,7 +331,8 @@ local read = signature("ops.check(any op, table samples, table? skip=nil, "
 --- Checks an op as the op table's own are: for each sample, an array of arguments, that it gives
 --- the same twice; that modes see it as one call; first and second derivatives, also in forward
 --- mode, against differences; arguments that are not contiguous, that are empty or have no
---- dimensions; all floating dtypes; the in-place and out forms; vmap; and that compiled code gives the bits of
+--- dimensions;
+--- all floating dtypes; the in-place and out forms; vmap; and that compiled code gives the bits of
 --- eager code.
 --- > forward = function(x) return x * 2 end
 --- > doubled = ml.ops.define { "doubled(Tensor x) -> Tensor", forward = forward, replace = true }
