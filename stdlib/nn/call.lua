@@ -8,7 +8,9 @@ local options = require "moonlet.options"
 -- Holds the hooks of all modules.
 local everywhere = require("moonlet.nn.everywhere").hooks
 
-local function call_with_hooks(...) return require("moonlet.nn.hooks")._call(...) end
+-- A module that came from another interpreter has hooks before theirs are loaded here; these then put
+-- their own function in the place of this one, which a captured call does not see `require` in.
+function Module._call_with_hooks(...) return require("moonlet.nn.hooks")._call(...) end
 
 -- The names of the arguments that the object's forward takes: those of the class that defines it.
 local function input_names(self)
@@ -36,7 +38,7 @@ end
 local function call_with_table(self, inputs)
   inputs = by_position(self, inputs)
   if self._has_hooks or everywhere._has_hooks then
-    return call_with_hooks(self, table.unpack(inputs, 1, inputs.n))
+    return self:_call_with_hooks(table.unpack(inputs, 1, inputs.n))
   end
   return self:forward(table.unpack(inputs, 1, inputs.n))
 end
@@ -49,6 +51,6 @@ function Module.__call(self, ...)
       return call_with_table(self, table.pack(...))
     end
   end
-  if self._has_hooks or everywhere._has_hooks then return call_with_hooks(self, ...) end
+  if self._has_hooks or everywhere._has_hooks then return self:_call_with_hooks(...) end
   return self:forward(...)
 end

@@ -3,6 +3,7 @@
 -- returns.
 
 local Module = require "moonlet.nn.module"
+local backward_hooks = require "moonlet.nn.backward_hooks"
 local hooks = require "moonlet.hooks"
 local signature = require "moonlet.signature"
 
@@ -66,7 +67,7 @@ local function run_all(self, inputs, called)
     inputs = run_pre_hook(self, hook, flags, inputs)
   end)
   called.inputs = inputs
-  local watch = require("moonlet.nn.backward_hooks").watch(self, inputs, everywhere)
+  local watch = backward_hooks.watch(self, inputs, everywhere)
   local outputs = table.pack(self:forward(table.unpack(inputs, 1, inputs.n)))
   each_of(self, "_hooks", function(hook, flags)
     called[flags] = true
@@ -109,6 +110,7 @@ local function call_with_hooks(self, ...)
 end
 
 registering._call = call_with_hooks
+Module._call_with_hooks = call_with_hooks
 
 local function add(owner, field, hook, prepend, flags)
   rawset(owner, "_has_hooks", true)
