@@ -53,8 +53,8 @@ local read_load = signature([[ext.load(string name, string|string[] sources,
 --- headers that they include, the flags, the compiler and this Moonlet are the same.
 --- > path = os.tmpname() .. ".cpp"
 --- > file = io.open(path, "w")
---- > file:write '#include <moonlet/extension.h>\nMOONLET_EXTENSION(t, m) { m.set("two", 2); }'
---- > file:close()
+--- > text = '#include <moonlet/extension.h>\nMOONLET_EXTENSION(t, m) { m.set("two", 2); }'
+--- > done = file:write(text) and file:close()
 --- > ml.ext.load { name = "t", sources = path }.two  -- needs compiler
 ---   2
 ---@param name string what the extension is called, a name of C++
@@ -94,7 +94,7 @@ local read_inline = signature([[ext.load_inline(string name, string|string[] cpp
 --- their types: numbers, strings, tensors, `std::vector`, `std::optional`, `std::tuple` and the
 --- others of `moonlet/convert.h`. The header `moonlet/extension.h` is included.
 --- > m = ml.ext.load_inline { name = "area", functions = { "area" },  -- needs compiler
---- >   cpp = "double area(double r) { return 3.0 * r * r; }" }
+---     cpp = "double area(double r) { return 3.0 * r * r; }" }
 --- > m.area(2)
 ---   12.0
 ---@param name string what the extension is called, a name of C++
@@ -146,7 +146,7 @@ end
 --- What is known of a module that was loaded: `name`, `path` (the library's file), `built` (whether
 --- it was compiled by this interpreter, rather than found) and `seconds`, which loading took.
 --- > m = ml.ext.load_inline { name = "two", cpp = "int two() { return 2; }",  -- needs compiler
---- >   functions = { "two" } }
+---     functions = { "two" } }
 --- > ml.ext.info(m).name
 ---   two
 ---@param module table what loading has returned

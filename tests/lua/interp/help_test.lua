@@ -84,7 +84,7 @@ end
 
 -- What serves other modules, and is no part of the interface.
 local inner = { bundle = true, columns = true, functions = true, hooks = true, init = true,
-  modes = true, options = true, profiler = true,
+  modes = true, options = true, profiler = true, record_ops = true,
   program = true, repl = true, serialize = true, signature = true, terminal = true }
 local modules = { "autograd", "amp", "func", "utils", "nn", "optim", "data", "distributions", "args",
   "class", "plot", "progress", "help", "metrics", "train", "onnx", "cuda", "backends" }
