@@ -11,7 +11,6 @@
 #include "tensor/core/plain_copy.h"
 #include "tensor/core/platform/files.h"
 #include "tensor/core/platform/static_mutex.h"
-#include "tensor/io/bundle.h"
 #include "tensor/io/file_system.h"
 #include "tensor/memory/budget.h"
 #include "tensor/memory/free_list.h"

@@ -235,10 +235,9 @@ void BundleFiles::write(const std::string& path, const std::vector<std::string_v
   behind_->write(path, parts);
 }
 
-std::optional<FilePart> mappable_part(const std::string& path) {
-  const auto* files = dynamic_cast<const BundleFiles*>(file_system_of(path));
-  const BundleEntry* entry = files != nullptr ? files->bundle()->find(path) : nullptr;
-  return entry != nullptr ? files->bundle()->part(*entry) : std::nullopt;
+std::optional<FilePart> BundleFiles::mappable_part(const std::string& path) {
+  if (const BundleEntry* entry = bundle_->find(path)) return bundle_->part(*entry);
+  return behind_ != nullptr ? behind_->mappable_part(path) : std::nullopt;
 }
 
 }  // namespace moonlet::io

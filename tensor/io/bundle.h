@@ -65,12 +65,6 @@ class BundleSource {
   virtual int descriptor() const { return -1; }
 };
 
-// A part of a file of the system.
-struct FilePart {
-  int descriptor;  // of who gives it
-  uint64_t at, bytes;
-};
-
 class Bundle {
  public:
   // Throws Error, which says what of the bundle is damaged. `title` is what messages call it.
@@ -135,6 +129,7 @@ class BundleFiles final : public FileSystem {
   std::optional<uint64_t> size(const std::string& path) override;
   void read(const std::string& path, uint64_t at, char* out, size_t count) override;
   void write(const std::string& path, const std::vector<std::string_view>& parts) override;
+  std::optional<FilePart> mappable_part(const std::string& path) override;
 
   const std::shared_ptr<const Bundle>& bundle() const noexcept { return bundle_; }
 
@@ -142,10 +137,6 @@ class BundleFiles final : public FileSystem {
   const std::shared_ptr<const Bundle> bundle_;
   const std::unique_ptr<FileSystem> behind_;
 };
-
-// Where the file of this path lies, on this thread, in a bundle that can be mapped: its bytes never
-// change, so what reads them needs no copy. Nothing where that is not so.
-std::optional<FilePart> mappable_part(const std::string& path);
 
 // One file to be bundled: its bytes are those of the file `path`, or `bytes` where that is empty.
 struct BundleInput {

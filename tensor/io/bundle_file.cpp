@@ -3,7 +3,9 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <mutex>
 
 #include "tensor/core/error.h"
 #include "tensor/core/platform/files.h"
@@ -11,6 +13,7 @@
 #include "tensor/cpu/common/parallel.h"
 #include "tensor/io/bundle_layout.h"
 #include "tensor/io/files.h"
+#include "tensor/runtime/plugin_paths.h"
 
 namespace moonlet::io {
 namespace {
@@ -131,10 +134,30 @@ std::shared_ptr<const Bundle>& own() noexcept {
   static auto* const it = new std::shared_ptr<const Bundle>;  // files may be read until the end
   return *it;
 }
+
+// A path of the plugin in the executable's bundle, which is a copy in memory, as the loader opens
+// what is named alone; empty where there is none.
+std::string path_of_plugin(const std::string& file) {
+  const std::shared_ptr<const Bundle>& bundle = own();
+  const BundleEntry* entry = bundle != nullptr ? bundle->find(file) : nullptr;
+  if (entry == nullptr || entry->kind != BundleKind::Plugin) return {};
+  static std::mutex mutex;
+  static std::map<std::string, std::string> opened;
+  const std::lock_guard<std::mutex> lock(mutex);
+  const auto found = opened.find(file);
+  if (found != opened.end()) return found->second;
+  BundleFiles files(bundle);
+  const FileSystemScope scope(&files);
+  const int copy = InputFile(file, "plugin").release();  // open as long as the plugin is
+  return opened[file] = text("/proc/self/fd/", copy);
+}
 }  // namespace
 
 const std::shared_ptr<const Bundle>& own_bundle() noexcept { return own(); }
-void set_own_bundle(std::shared_ptr<const Bundle> bundle) { own() = std::move(bundle); }
+void set_own_bundle(std::shared_ptr<const Bundle> bundle) {
+  own() = std::move(bundle);
+  bundled_plugin = path_of_plugin;
+}
 
 // --- writing -------------------------------------------------------------------------------------
 

@@ -18,6 +18,11 @@ FileSystem* file_system_of(const std::string& path) noexcept {
   return found;
 }
 
+std::optional<FilePart> mappable_part(const std::string& path) {
+  FileSystem* const files = file_system_of(path);
+  return files != nullptr ? files->mappable_part(path) : std::nullopt;
+}
+
 FileSystemScope::FileSystemScope(FileSystem* files) noexcept
     : files_(files), outer_(innermost_files) {
   if (files == nullptr) return;

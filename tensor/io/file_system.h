@@ -10,6 +10,12 @@
 
 namespace moonlet::io {
 
+// A part of a file of the system.
+struct FilePart {
+  int descriptor;  // of who gives it
+  uint64_t at, bytes;
+};
+
 class FileSystem {
  public:
   FileSystem() = default;
@@ -25,6 +31,12 @@ class FileSystem {
   virtual void read(const std::string& path, uint64_t at, char* out, size_t count) = 0;
   // Makes or replaces the file, whole or not at all.
   virtual void write(const std::string& path, const std::vector<std::string_view>& parts) = 0;
+  // Where a file lies whose bytes never change, so that what reads them needs no copy. Nothing
+  // where that is not so.
+  virtual std::optional<FilePart> mappable_part(const std::string& path) {
+    static_cast<void>(path);
+    return {};
+  }
 
  private:
   friend class FileSystemScope;
@@ -34,6 +46,8 @@ class FileSystem {
 
 // What stands for the file on this thread; null for a file of the system.
 FileSystem* file_system_of(const std::string& path) noexcept;
+// Its part of a file of the system, where that can be mapped.
+std::optional<FilePart> mappable_part(const std::string& path);
 
 // While alive, files are in `files` where that covers them; null changes nothing.
 class FileSystemScope {

@@ -8,8 +8,8 @@
 #include <memory>
 #include <vector>
 
-#include "tensor/io/bundle.h"
 #include "tensor/io/bytes.h"
+#include "tensor/io/file_system.h"
 #include "tensor/io/files.h"
 #include "tensor/io/read_budget.h"
 #include "tensor/io/safetensors_header.h"

@@ -32,8 +32,10 @@ exported "$libdir/libmoonlet-lua.so" | grep -q '^luaopen_moonlet$' || fail "luao
 for name in lua_callk luaL_checkversion_ luaL_newstate lua_gettop luaopen_base; do
   exported "$program" | grep -q "^$name\$" || fail "bin/moonlet does not export $name for C modules"
 done
-if exported "$program" | grep -e moonlet7binding -e 'moonlet6N_' -e 11Interpreter; then
-  fail "bin/moonlet exports what neither C modules nor the plugin need"
+exported "$program" | grep -q '^_ZN7moonlet11Interpreter10run_string' ||
+  fail "bin/moonlet does not export what the headers promise to extensions"
+if exported "$program" | grep -e moonlet7binding -e 'moonlet6N_'; then
+  fail "bin/moonlet exports what neither C modules, extensions nor the plugin need"
 fi
 for file in "$library" "$program"; do
   if readelf -d "$file" | grep NEEDED | grep lua; then fail "$file needs a shared Lua"; fi
