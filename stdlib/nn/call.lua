@@ -8,8 +8,8 @@ local options = require "moonlet.options"
 -- Holds the hooks of all modules.
 local everywhere = require("moonlet.nn.everywhere").hooks
 
--- A module that came from another interpreter has hooks before theirs are loaded here; these then put
--- their own function in the place of this one, which a captured call does not see `require` in.
+-- A module that came from another interpreter has hooks before theirs are loaded here. These then
+-- put their own function in the place of this one, and a captured call sees no `require`.
 function Module._call_with_hooks(...) return require("moonlet.nn.hooks")._call(...) end
 
 -- The names of the arguments that the object's forward takes: those of the class that defines it.

@@ -13,8 +13,8 @@ namespace moonlet {
 std::vector<std::string> plugin_paths(const std::string& file, const std::string& folder,
                                       const char* variable);
 
-// Gives the path of a plugin in the executable's bundle, empty where that has none of the name. Null
-// but in executables that have a bundle, so that no other library needs what reads them.
+// Gives the path of a plugin in the executable's bundle, empty where that has none of the name.
+// Null but in executables with a bundle: what reads them is in no other program.
 extern std::string (*bundled_plugin)(const std::string& file);
 
 // The folder of the file that this code was loaded from: the executable or the library.
