@@ -5,6 +5,7 @@
 #include <cxxabi.h>
 
 #include <cstdlib>
+#include <deque>
 #include <mutex>
 #include <new>
 #include <random>
@@ -29,6 +30,7 @@ uint64_t drawn_mark() {
 // By their names, which are the same in all libraries of the process.
 struct TypeNumbers {
   std::mutex mutex;
+  std::deque<std::string> texts;  // of the keys: the library that has a name may be closed
   std::unordered_map<std::string_view, int> numbers;
   std::unordered_map<int, std::string> names;  // of bindings
 };
@@ -63,9 +65,8 @@ int class_number(const std::type_info& type) {
   const std::lock_guard<std::mutex> lock(all.mutex);
   const auto found = all.numbers.find(type.name());
   if (found != all.numbers.end()) return found->second;
-  // The library that has the name may be closed before the process ends.
   const int number = static_cast<int>(all.numbers.size());
-  all.numbers.emplace(*new std::string(type.name()), number);
+  all.numbers.emplace(all.texts.emplace_back(type.name()), number);
   return number;
 }
 
