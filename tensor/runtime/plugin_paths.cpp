@@ -39,7 +39,8 @@ std::vector<std::string> plugin_paths(const std::string& file, const std::string
 std::vector<std::string> header_folders() {
   const std::string own = own_folder();
   return {text(own, "/include"), text(own, "/../include"), text(own, "/../../include"),
-          MOONLET_PLUGIN_DIR "/../../include", MOONLET_PLUGIN_DIR "/../../../include"};
+          text(MOONLET_PLUGIN_DIR, "/../../include"),
+          text(MOONLET_PLUGIN_DIR, "/../../../include")};
 }
 
 }  // namespace moonlet

@@ -58,7 +58,7 @@ std::vector<std::string> files_matching(const std::string& pattern) {
 std::string resolved_path(const std::string& path) {
   char* const real = realpath(path.c_str(), nullptr);
   if (real == nullptr) return path;
-  const std::string out = real;
+  std::string out = real;
   std::free(real);
   return out;
 }
