@@ -202,8 +202,8 @@ void search_rocks(lua_State* L) {
   if (tree.empty() || tree.find_first_of(";?") != tree.npos) return;
   const std::string lua = tree + "share/lua/" LUA_VERSION_MAJOR "." LUA_VERSION_MINOR "/";
   const std::string c = tree + "lib/lua/" LUA_VERSION_MAJOR "." LUA_VERSION_MINOR "/";
-  if (::access(lua.c_str(), R_OK) == 0) append_path(L, "path", lua + "?.lua;" + lua + "?/init.lua");
-  if (::access(c.c_str(), R_OK) == 0) append_path(L, "cpath", c + "?.so");
+  if (platform::is_readable(lua)) append_path(L, "path", lua + "?.lua;" + lua + "?/init.lua");
+  if (platform::is_readable(c)) append_path(L, "cpath", c + "?.so");
 }
 
 // The function that runs a script and writes its ops to the file, and its first argument.
