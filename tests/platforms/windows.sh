@@ -29,12 +29,14 @@ tensor/cpu/reduce/softmax.cpp autograd/engine.cpp interp/cli/cli.cpp interp/cli/
 interp/cli/repl.cpp interp/embed/deadline.cpp interp/modules/system.cpp interp/state/chunks.cpp
 interp/state/interrupt.cpp interp/state/lua_check.cpp interp/state/output.cpp
 interp/state/run_limits.cpp interp/workers/pool.cpp"
+# Files of two rooms may have one name.
+object_of() { echo "$headers/$(echo "${1%.cpp}" | tr / _).o"; }
 failed=0
 for file in $files; do
   $compiler -std=c++20 -O0 -Wall -Wextra -Werror -Wno-cast-function-type -fopenmp \
     -include tensor/core/platform/windows_names.h -D_USE_MATH_DEFINES -D_WIN32_WINNT=0x0A00 \
     -DNOMINMAX -DWIN32_LEAN_AND_MEAN -DHWY_COMPILE_ONLY_STATIC -isystem "$headers" -I. -I"$build" \
-    -I"$build/tensor" -I"$build/autograd" -I"$build/interp" -c "$file" -o "$headers/$(basename "$file" .cpp).o" || {
+    -I"$build/tensor" -I"$build/autograd" -I"$build/interp" -c "$file" -o "$(object_of "$file")" || {
     echo "$file: it does not compile for Windows"
     failed=$((failed + 1))
   }
@@ -48,7 +50,7 @@ if [ ! -x $wine ]; then
   echo 'left out: the run of the layer, as Wine is not installed (Debian: wine64)'
   exit 0
 fi
-objects=$(for file in $layer; do echo "$headers/$(basename "$file" .cpp).o"; done)
+objects=$(for file in $layer; do object_of "$file"; done)
 # shellcheck disable=SC2086
 $compiler -static -fopenmp $objects -o "$headers/layer.exe" || exit 1
 folder=$headers/é
