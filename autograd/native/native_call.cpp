@@ -52,6 +52,10 @@ void wrap(const NativeRecord& r, const OpSchema::Argument& argument, BoxedValue&
           Arguments arguments) {
   if (std::holds_alternative<std::monostate>(value)) return;
   const int rank = rank_of_first(r, arguments) + (is_type(argument, "NewDim") ? 1 : 0);
+  // Kernels ask x.size(dim), which a tensor without dimensions cannot answer.
+  if (std::holds_alternative<int64_t>(value) && rank == 0)
+    fail(r.name(), ": argument '", argument.name,
+         "': expected a tensor of 1 dimension or more, got 0");
   if (auto* one = std::get_if<int64_t>(&value)) *one = wrap_dim(*one, rank, r.name());
   if (auto* several = std::get_if<Dims>(&value)) *several = wrap_dims(*several, rank, r.name());
 }

@@ -62,6 +62,8 @@ test("arguments by name, from 1, and their errors", function()
   same("from the end", mylib.norm_and_mean(x, -2), norm)
   expect.error(function() mylib.norm_and_mean(x, 3) end, "mylib::norm_and_mean")
   expect.error(function() mylib.norm_and_mean(x, 0) end, "mylib::norm_and_mean.*start at 1")
+  expect.error(function() mylib.norm_and_mean(ml.tensor(2), 1) end,
+    "mylib::norm_and_mean: argument 'dim': expected a tensor of 1 dimension or more, got 0")
   expect.error(function() mylib.snake() end, "mylib::snake")
   expect.error(function() mylib.snake(3) end, "mylib::snake.*'x'.*tensor")
   expect.error(function() mylib.snake(x, "b") end, "mylib::snake.*'a'.*number")
