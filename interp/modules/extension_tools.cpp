@@ -40,7 +40,7 @@ int allowed(lua_State* L) {
 std::string check_text(lua_State* L, int index) {
   size_t size = 0;
   const char* text = luaL_checklstring(L, index, &size);
-  const std::string out(text, size);
+  std::string out(text, size);
   luaL_argcheck(L, out.find('\0') == out.npos, index, "expected a text without zero bytes");
   return out;
 }

@@ -132,21 +132,27 @@ std::set<std::string> names_in(const io::Bundle& bundle, const std::string& fold
   return out;
 }
 
+const char* name_of(platform::FileKind kind) {
+  switch (kind) {
+    case platform::FileKind::kRegular: return "file";
+    case platform::FileKind::kFolder: return "directory";
+    default: return "other";
+  }
+}
+
 // exists(path) -> "file", "directory", "other" or false
 int l_exists(lua_State* L) {
   platform::FileInfo info;
   const std::string path = check_path(L, "exists");
   const std::shared_ptr<const io::Bundle> bundle = bundle_of(state_data(L));
-  if (bundle != nullptr && bundle->find(path) != nullptr) {
-    lua_pushliteral(L, "file");
-  } else if (bundle != nullptr && !names_in(*bundle, path).empty()) {
-    lua_pushliteral(L, "directory");
-  } else if (platform::describe(path, info) != 0) {
+  const char* kind = nullptr;
+  if (bundle != nullptr && !names_in(*bundle, path).empty()) kind = "directory";
+  if (bundle != nullptr && bundle->find(path) != nullptr) kind = "file";
+  if (kind == nullptr && platform::describe(path, info) == 0) kind = name_of(info.kind);
+  if (kind == nullptr) {
     lua_pushboolean(L, 0);
-  } else if (info.kind == platform::FileKind::kRegular) {
-    lua_pushliteral(L, "file");
   } else {
-    lua_pushstring(L, info.kind == platform::FileKind::kFolder ? "directory" : "other");
+    lua_pushstring(L, kind);
   }
   return 1;
 }
