@@ -36,6 +36,8 @@ clang-format:checks the layout of C++
 clang-tidy:checks C++ for mistakes
 clang:a second compiler, which clang-tidy needs too
 libomp-dev:OpenMP for clang
+libclang-rt-dev:sanitizers for clang
+llvm:names functions in what sanitizers report
 lua-check:checks Lua for mistakes
 locales:a locale with decimal commas
 git:lists the project's files

@@ -16,6 +16,7 @@
 #include "autograd/recording.h"
 #include "interp/binding/arg_reader.h"
 #include "interp/binding/autograd/mode_guard.h"
+#include "interp/binding/boxed_argument.h"
 #include "interp/binding/op_values.h"
 #include "tensor/core/dispatch.h"
 #include "tensor/core/registered_ops.h"
@@ -155,39 +156,11 @@ void call_called(std::span<const BoxedValue> arguments, BoxedValues& results) {
   intercept(op, in, results);
 }
 
-BoxedValue read(ArgReader& args, int i, ArgType type) {
-  switch (type) {
-    case ArgType::Tensor:
-    case ArgType::OptionalTensor: return args.tensor(i);
-    case ArgType::TensorList: return args.tensors(i);
-    case ArgType::Operand: {
-      const Operand value = args.operand(i);
-      return value.is_tensor() ? BoxedValue(value.tensor()) : BoxedValue(value.scalar());
-    }
-    case ArgType::Scalar: return args.scalar(i);
-    case ArgType::Int: return args.integer(i);
-    case ArgType::IntList: return args.ints(i);
-    case ArgType::IntVector: return args.integers(i);
-    case ArgType::Float: return args.number(i);
-    case ArgType::FloatVector: return args.numbers(i);
-    case ArgType::Bool: return args.boolean(i);
-    case ArgType::String: return std::string(args.string(i));
-    case ArgType::Dim: return args.dim(i);
-    case ArgType::DimList: return args.dims(i);
-    case ArgType::Index: return args.index(i);
-    case ArgType::IndexVector: return args.indices(i);
-    case ArgType::DType: return args.dtype(i);
-    case ArgType::Device: return args.device(i);
-    case ArgType::MemoryFormat: return args.memory_format(i);
-    default: return {};
-  }
-}
-
 BoxedValues read_all(ArgReader& args, const DefinedOp& op) {
   BoxedValues out;
   out.reserve(op.arguments.size());
   for (int i = 0; i < op.about.argument_count; ++i)
-    out.push_back(args.has(i) ? read(args, i, op.specs[static_cast<size_t>(i)].type)
+    out.push_back(args.has(i) ? boxed_argument(args, i, op.specs[static_cast<size_t>(i)].type)
                               : op.defaults[static_cast<size_t>(i)]);
   return out;
 }

@@ -9,6 +9,7 @@
 
 #include "autograd/native/native_record.h"
 #include "interp/binding/arg_reader.h"
+#include "interp/binding/boxed_argument.h"
 #include "interp/state/namespace.h"
 
 namespace moonlet::binding {
@@ -108,27 +109,6 @@ const ScriptOp& script_op(const NativeRecord& r, const OpInfo& op) {
   return *found;
 }
 
-BoxedValue read(ArgReader& args, int i, ArgType type) {
-  switch (type) {
-    case ArgType::OptionalTensor:
-    case ArgType::Tensor: return args.tensor(i);
-    case ArgType::TensorList: return args.tensors(i);
-    case ArgType::Operand: return boxing::box(args.operand(i));
-    case ArgType::Scalar: return args.scalar(i);
-    case ArgType::Int: return args.integer(i);
-    case ArgType::IntList: return args.ints(i);
-    case ArgType::IntVector: return args.integers(i);
-    case ArgType::Float: return args.number(i);
-    case ArgType::FloatVector: return args.numbers(i);
-    case ArgType::Bool: return args.boolean(i);
-    case ArgType::String: return std::string(args.string(i));
-    case ArgType::Dim: return args.dim(i);
-    case ArgType::DimList: return args.dims(i);
-    case ArgType::DType: return args.dtype(i);
-    default: return args.device(i);
-  }
-}
-
 int call_with_out(lua_State* L, const ScriptOp& it, ArgReader& args, const BoxedValues& given) {
   const auto at = static_cast<int>(given.size());
   const int count = it.record->row.result_count;
@@ -152,8 +132,9 @@ int l_native_op(lua_State* L) {
   given.reserve(it.defaults.size());
   for (size_t i = 0; i < it.defaults.size(); ++i) {
     const auto at = static_cast<int>(i);
-    given.push_back(args.has(at) || it.specs[i].required ? read(args, at, it.specs[i].type)
-                                                         : it.defaults[i]);
+    given.push_back(args.has(at) || it.specs[i].required
+                        ? boxed_argument(args, at, it.specs[i].type)
+                        : it.defaults[i]);
   }
   const auto out = static_cast<int>(given.size());
   if (it.takes_out && args.has(out)) return call_with_out(L, it, args, given);

@@ -2,7 +2,8 @@
 // that the program stays small and compiles fast. Include before any Highway header.
 #pragma once
 // The baseline, AVX2 and AVX3: SSSE3 and SSE4 add little to the baseline, and AVX3_DL to AVX3.
-// AddressSanitizer, which makes compiling slow, checks loops and not instructions: it has no AVX3.
+// AddressSanitizer, which makes compiling slow, checks loops and not instructions: it has no AVX3,
+// and no baseline where the machine has AVX2 (meson.build).
 // On ARM NEON alone: no structure can hold vectors of SVE, bits 24 to 27. Dispatch would want AES.
 #ifndef HWY_DISABLED_TARGETS
 #if defined(__aarch64__)
