@@ -27,8 +27,8 @@ const char* const kEndless[] = {
     "while true do pcall(coroutine.wrap(function() while true do end end)) end",
     "while true do coroutine.wrap(function() local x = 1 end)() end",
     "xpcall(function() while true do end end, function() while true do end end)",
-    "local t = setmetatable({}, {__close = function() while true do end end}) "
-    "while true do local _ <close> = t while true do end end",
+    ("local t = setmetatable({}, {__close = function() while true do end end}) "
+     "while true do local _ <close> = t while true do end end"),
     "table.sort({1, 2, 3, 4}, function() while true do end end)",
     "string.gsub('x', '.', function() while true do end end)",
     "error(setmetatable({}, {__tostring = function() while true do end end}))",

@@ -62,8 +62,9 @@ const char* const kLoops[] = {
     "repeat until false",
     "while true do pcall(function() while true do end end) end",
     "local function loop() while true do end end while true do pcall(coroutine.wrap(loop)) end",
-    "local co = coroutine.create(function() while true do end end) coroutine.resume(co) while true "
-    "do end",
+    ("local co = coroutine.create(function() while true do end end) coroutine.resume(co) while "
+     "true "
+     "do end"),
     "local t = setmetatable({}, {__index = function() while true do end end}) return t.x",
     "table.sort({1, 2, 3}, function() while true do end end)",
     "again(function() while true do end end)",
