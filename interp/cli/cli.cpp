@@ -162,9 +162,11 @@ bool run_actions(lua_State* L, const Arguments& arguments) {
 // LUA_INIT_5_4 or LUA_INIT: code, or a file after '@'.
 bool run_init(lua_State* L) {
   const char* name = "=LUA_INIT" LUA_VERSUFFIX;
-  const char* init = std::getenv(name + 1);
-  if (init == nullptr) init = std::getenv((name = "=LUA_INIT") + 1);
-  if (init == nullptr) return true;
+  const char* found = platform::variable(name + 1);
+  if (found == nullptr) found = platform::variable((name = "=LUA_INIT") + 1);
+  if (found == nullptr) return true;
+  const std::string text = found;  // the code may ask for other variables
+  const char* const init = text.c_str();
   return init[0] == '@' ? run_chunk(L, load_file(L, init + 1)) : run_code(L, init, name);
 }
 

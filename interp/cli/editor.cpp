@@ -266,6 +266,8 @@ unsigned char tab(EditLine* line, int) {
 
 }  // namespace editor_keys
 
+const bool LineEditor::kCompletes = true;
+
 LineEditor::LineEditor(lua_State* L) {
   if (::isatty(STDIN_FILENO) == 0 || ::isatty(STDOUT_FILENO) == 0) return;
   auto edit = std::make_unique<Edit>();

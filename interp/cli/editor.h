@@ -12,6 +12,7 @@ namespace moonlet {
 class LineEditor {
  public:
   enum class Result { kLine, kInterrupted, kEnd };
+  static const bool kCompletes;  // what is typed, at Tab
 
   // Edits when stdin and stdout are terminals. History is kept in MOONLET_HISTORY, else in
   // moonlet/history under XDG_STATE_HOME or ~/.local/state.

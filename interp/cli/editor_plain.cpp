@@ -1,6 +1,8 @@
 // interp/cli/editor_plain.cpp: lines as the terminal gives them, where there is no libedit. The
 // console of Windows edits a line and remembers earlier ones by itself.
+#include <chrono>
 #include <cstdio>
+#include <thread>
 
 #include "interp/cli/editor.h"
 #include "interp/state/interrupt.h"
@@ -10,6 +12,13 @@ namespace moonlet {
 
 struct LineEditor::Edit {};
 
+namespace {
+// Milliseconds for the handler of a Ctrl-C that has ended a read already.
+constexpr int kPatience = 1000;
+}  // namespace
+
+const bool LineEditor::kCompletes = false;
+
 LineEditor::LineEditor(lua_State*) {}
 LineEditor::~LineEditor() = default;
 
@@ -18,7 +27,10 @@ LineEditor::Result LineEditor::read_plainly(const char* prompt, std::string* lin
   std::fflush(stdout);
   const PromptReadScope scope;
   const platform::LineRead read = platform::read_line(*line);
-  if (scope.interrupted()) {
+  const bool aborted = read == platform::LineRead::kInterrupted;
+  for (int i = 0; aborted && !scope.interrupted() && i < kPatience; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (aborted || scope.interrupted()) {
     std::clearerr(stdin);
     std::fputs("^C\n", stdout);
     return Result::kInterrupted;

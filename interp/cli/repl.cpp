@@ -191,7 +191,8 @@ int loop(lua_State* L) {
 void run_repl(lua_State* L, bool banner) {
   platform::use_utf8_terminal();
   if (banner) {
-    std::printf("Moonlet %s, on %s. Ctrl-D leaves, Tab completes.\n", version(), LUA_RELEASE);
+    std::printf("Moonlet %s, on %s. %s leaves%s.\n", version(), LUA_RELEASE, platform::kEndKeys,
+                LineEditor::kCompletes ? ", Tab completes" : "");
   }
   lua_pushcfunction(L, guard<open_libraries>);
   if (call_interruptible(L, 0, 0) != LUA_OK) report_error(L, "moonlet");

@@ -47,7 +47,10 @@ std::string check_text(lua_State* L, int index) {
 
 // allowed(caller): an error that names the caller where scripts may not.
 int l_allowed(lua_State* L) {
-  check_allowed(L, luaL_checkstring(L, 1));
+  const char* const op = luaL_checkstring(L, 1);
+  check_allowed(L, op);
+  check(platform::kNoPrograms == nullptr, op, ": ",
+        platform::kNoPrograms != nullptr ? platform::kNoPrograms : "");
   return 0;
 }
 

@@ -28,6 +28,7 @@
 #include "interp/state/nearest.h"
 #include "moonlet_config.h"
 #include "tensor/core/platform/files.h"
+#include "tensor/core/platform/process.h"
 #include "tensor/core/warning.h"
 #include "tensor/memory/budget.h"
 #include "tensor/runtime/backend.h"
@@ -57,7 +58,8 @@ void set_environment(lua_State* L) {
 bool push_stdlib_chunk(lua_State* L, std::string_view name) {
   if (!valid_name(name)) return false;
   const std::string path = path_of(name);
-  const char* folder = state_data(L).options.environment ? std::getenv("MOONLET_STDLIB") : nullptr;
+  const char* folder =
+      state_data(L).options.environment ? platform::variable("MOONLET_STDLIB") : nullptr;
   const std::string file = folder == nullptr || *folder == '\0' ? "" : folder + ("/" + path);
   if (!file.empty() && platform::is_readable(file)) {
     if (luaL_loadfilex(L, file.c_str(), "t") != LUA_OK) lua_error(L);

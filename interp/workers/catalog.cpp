@@ -12,6 +12,7 @@
 #include "interp/state/libraries.h"
 #include "interp/state/state.h"
 #include "tensor/core/error.h"
+#include "tensor/core/platform/process.h"
 #include "tensor/runtime/interrupt.h"
 
 namespace moonlet::workers {
@@ -37,7 +38,8 @@ size_t library_code(lua_State* L) {
   lua_pushvalue(L, -1);
   lua_getinfo(L, ">S", &info);
   const std::string_view source(info.source, info.srclen);
-  const char* folder = state_data(L).options.environment ? std::getenv("MOONLET_STDLIB") : nullptr;
+  const char* folder =
+      state_data(L).options.environment ? platform::variable("MOONLET_STDLIB") : nullptr;
   const bool embedded = source.substr(0, 8) == "@stdlib/";
   if (!embedded && (folder == nullptr || *folder == '\0' ||
                     source.substr(0, std::strlen(folder) + 1) != "@" + std::string(folder)))

@@ -8,6 +8,8 @@
 #include <iterator>
 #include <string_view>
 
+#include "tensor/core/platform/process.h"
+
 namespace moonlet::binding {
 namespace {
 
@@ -50,7 +52,7 @@ bool is_library_function(lua_State* L, int index) {
   lua_pushvalue(L, index);
   lua_getinfo(L, ">S", &info);
   if (std::strncmp(info.source, "@stdlib/", 8) == 0) return true;
-  const char* const folder = std::getenv("MOONLET_STDLIB");
+  const char* const folder = platform::variable("MOONLET_STDLIB");
   if (folder == nullptr || *folder == '\0' || *info.source != '@') return false;
   const size_t length = std::strlen(folder);
   return std::strncmp(info.source + 1, folder, length) == 0 && info.source[1 + length] == '/';

@@ -27,9 +27,13 @@ std::optional<TerminalSize> terminal_size(int stream) noexcept;
 // characters of what is typed.
 void use_utf8_terminal() noexcept;
 
+// The keys that end what is typed.
+extern const char* const kEndKeys;
+
 // Adds what standard input has up to the next end of a line, without that, as UTF-8 where it is a
-// console.
-enum class LineRead { kLine, kEnd };
+// console. kInterrupted: the console says that Ctrl-C has ended it, whose handler may run a little
+// later.
+enum class LineRead { kLine, kEnd, kInterrupted };
 LineRead read_line(std::string& line);
 
 // A variable of the environment as UTF-8; null where it is not set. What it points to lasts as long

@@ -64,6 +64,8 @@ LineRead read_line(std::string& line) {
   return c == EOF ? LineRead::kEnd : LineRead::kLine;
 }
 
+const char* const kEndKeys = "Ctrl-D";
+
 const char* variable(const char* name) { return std::getenv(name); }
 
 bool set_variable(const char* name, const char* value) noexcept {

@@ -85,8 +85,10 @@ LineRead read_console_line(std::string& line) {
   while ((end = text.find(L'\n')) == text.npos) {
     wchar_t block[1024];
     DWORD count = 0;
-    if (!ReadConsoleW(handle_of(0), block, std::size(block), &count, nullptr) || count == 0)
-      return LineRead::kEnd;  // also after Ctrl-C
+    SetLastError(ERROR_SUCCESS);
+    const BOOL good = ReadConsoleW(handle_of(0), block, std::size(block), &count, nullptr);
+    if (GetLastError() == ERROR_OPERATION_ABORTED) return LineRead::kInterrupted;
+    if (!good || count == 0) return LineRead::kEnd;
     text.append(block, count);
     if (text[0] == kControlZ) {
       text.clear();
@@ -108,6 +110,8 @@ LineRead read_line(std::string& line) {
   while ((c = std::getc(stdin)) != EOF && c != '\n') line.push_back(static_cast<char>(c));
   return c == EOF ? LineRead::kEnd : LineRead::kLine;
 }
+
+const char* const kEndKeys = "Ctrl-Z with Enter";
 
 const char* variable(const char* name) {
   static thread_local std::string value;

@@ -11,6 +11,9 @@
 
 namespace moonlet::platform {
 
+// Why there are none on this system; null where there are.
+extern const char* const kNoPrograms;
+
 struct Program {
   // The path of the program, and its arguments.
   std::vector<std::string> arguments;

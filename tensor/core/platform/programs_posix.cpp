@@ -22,6 +22,8 @@
 
 namespace moonlet::platform {
 
+const char* const kNoPrograms = nullptr;
+
 namespace {
 
 // Between two looks at the stop flag.
