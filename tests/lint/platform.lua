@@ -26,7 +26,8 @@ for name in ([[unistd.h dlfcn.h fcntl.h signal.h csignal pthread.h sched.h termi
   mach-o/dyld.h]]):gmatch "%S+" do
   HEADERS[name] = true
 end
-local MACROS = { "_WIN32", "_WIN64", "__MINGW", "__linux", "__APPLE__", "__unix", "__GLIBC__" }
+local MACROS = { "_WIN32", "_WIN64", "__MINGW", "__linux", "__APPLE__", "__unix", "__GLIBC__",
+  "EMSCRIPTEN", "__wasm" }
 
 local problems, used, seen = {}, {}, 0
 local function problem(path, number, text)
@@ -42,7 +43,7 @@ local function check(path, text)
   for line in (text .. "\n"):gmatch "(.-)\n" do
     number = number + 1
     local header = line:match "^%s*#%s*include%s*<([^>]+)>"
-    if header and (HEADERS[header] or header:find "^sys/") then
+    if header and (HEADERS[header] or header:find "^sys/" or header:find "^emscripten") then
       problem(path, number, ("<%s> is included; %s is where the system is used"):format(header, LAYER))
     end
     for _, macro in ipairs(line:find "^%s*#" and MACROS or {}) do
@@ -60,7 +61,7 @@ for _, path in ipairs(files.list(root)) do
   local text = is_ours and files.is_source(path) and not path:find "%.lua$" and files.read(root, path)
   if path:sub(1, #LAYER) == LAYER then
     local name, system = path:match "([%w_]+)_(%l+)%.cpp$"
-    if system ~= "posix" and system ~= "windows" then name = nil end
+    if not (system == "posix" or system == "windows" or system == "wasm") then name = nil end
     if name then
       forms[name] = forms[name] or {}
       forms[name][system] = path
@@ -71,8 +72,10 @@ for _, path in ipairs(files.list(root)) do
   end
 end
 
--- files_windows.cpp has what takes POSIX a file of its own; texts and names are Windows' alone.
-local ALONE = { write_file = "posix", text = "windows" }
+-- files_windows.cpp has what takes POSIX a file of its own; texts and names are Windows' alone, and
+-- emscripten's C++ library alone lacks numbers as texts. WebAssembly has the form of POSIX where it
+-- has none of its own.
+local ALONE = { write_file = "posix", text = "windows", charconv = "wasm" }
 local layer = 0
 for name, systems in pairs(forms) do
   layer = layer + 1

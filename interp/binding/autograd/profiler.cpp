@@ -36,7 +36,10 @@ struct Site {
   Kind kind;
   std::string name, file;
   int line;
-  auto operator<=>(const Site&) const = default;
+  bool operator<(const Site& other) const {
+    return std::tie(kind, name, file, line) <
+           std::tie(other.kind, other.name, other.file, other.line);
+  }
 };
 
 struct Event {

@@ -22,7 +22,7 @@ constexpr char kMetatable = 0;  // its address is the key of the metatable in th
 
 struct RowsCell {
   std::shared_ptr<SharedRows> rows;
-  uint64_t unused = 0;
+  uint64_t unused[2] = {};
 };
 static_assert(sizeof(RowsCell) != sizeof(TensorCell));
 

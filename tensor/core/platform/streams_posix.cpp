@@ -1,5 +1,5 @@
-// tensor/core/platform/streams_posix.cpp: streams by fopencookie of GNU's C library, or funopen of
-// the BSDs'.
+// tensor/core/platform/streams_posix.cpp: streams by fopencookie of GNU's C library and musl, or
+// funopen of the BSDs'.
 #include <cerrno>
 #include <memory>
 #include <new>
@@ -29,7 +29,7 @@ int end(void* cookie) {
   return 0;
 }
 
-#ifdef __GLIBC__
+#ifndef __APPLE__
 ssize_t hand_on(void* cookie, const char* text, size_t size) {
   const auto* to = static_cast<Target*>(cookie);
   return to->write(to->target, text, size) ? static_cast<ssize_t>(size) : refused<ssize_t>();

@@ -10,11 +10,13 @@ namespace moonlet::program {
 
 namespace {
 
-// Addresses that no memory has, each given out once: storages are told apart by them.
+// Addresses that no memory has, each given out once: storages are told apart by them. Those of 32
+// bits are too few for the bytes of all: there only the first byte of each is its own.
 char* next_address(size_t bytes) {
-  constexpr uintptr_t kFirst = uintptr_t{1} << 54;
+  constexpr bool kWide = sizeof(uintptr_t) > 4;
+  constexpr uintptr_t kFirst = uintptr_t{1} << (kWide ? 54 : 31);
   static std::atomic<uintptr_t> next{kFirst};
-  const uintptr_t step = (bytes + 128) / 64 * 64;
+  const uintptr_t step = kWide ? (bytes + 128) / 64 * 64 : 64;
   return reinterpret_cast<char*>(next.fetch_add(step, std::memory_order_relaxed));
 }
 
