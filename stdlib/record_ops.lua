@@ -6,7 +6,6 @@ local system = require "moonlet.system"
 
 local record_ops = {}
 
--- What is called is of rows; composites run as the ops that they are made of.
 local function write(path, rows)
   local names = {}
   for name in pairs(rows) do names[#names + 1] = name end
@@ -14,8 +13,8 @@ local function write(path, rows)
   system.write_file(path, table.concat(names, "\n") .. (#names > 0 and "\n" or ""), "record_ops")
 end
 
---- Runs a function and writes the ops that it has called, one a line, also those of `backward`, of
---- other ops and of optimisers; also when it ends by an error or by `os.exit`.
+--- Runs a function and writes the ops that it has called, one a line: composites and what these
+--- are made of, those of `backward` and of optimisers; also when it ends by an error or `os.exit`.
 ---@param path string the file to write
 ---@param f function what is run
 ---@param ... any what it gets
@@ -24,7 +23,7 @@ function record_ops.run(path, f, ...)
   local rows = {}
   local _ <close> = setmetatable({}, { __close = function() write(path, rows) end })
   return ml.override(function(op, arguments, call)
-    if op.kind ~= "composite" then rows[op.row or op.name] = true end
+    rows[op.row or op.name] = true
     return call(arguments)
   end, f, ...)
 end

@@ -14,6 +14,7 @@
 #include "interp/state/namespace.h"
 #include "interp/state/state.h"
 #include "tensor/core/error.h"
+#include "tensor/core/left_out.h"
 
 namespace moonlet::binding {
 namespace {
@@ -70,6 +71,15 @@ class OpIndex {
 
   std::array<const OpEntry*, kSlots> slots_{};
 };
+
+// What stands for an op that the build has not. Upvalue: its name.
+int l_left_out(lua_State* L) { op_left_out(lua_tostring(L, lua_upvalueindex(1))); }
+
+void push_function(lua_State* L, const OpEntry& entry) {
+  if (entry.function != nullptr) return lua_pushcfunction(L, entry.function);
+  lua_pushstring(L, entry.name);
+  lua_pushcclosure(L, guard<l_left_out>, 1);
+}
 
 // Sets a field of a table to the value on top, which stays.
 void set_copy(lua_State* L, int table, const char* name) {
@@ -131,10 +141,10 @@ bool push_op_function(lua_State* L, OpTable table, int index, int key) {
   const char* name = lua_tolstring(L, key, &length);
   const OpEntry* entry = OpIndex::get().find({name, length}, table);
   if (entry == nullptr) return false;
+  push_function(L, *entry);
   lua_pushvalue(L, key);
-  lua_pushcfunction(L, entry->function);
+  lua_pushvalue(L, -2);
   lua_rawset(L, index);
-  lua_pushcfunction(L, entry->function);
   return true;
 }
 
@@ -169,7 +179,7 @@ void register_ops(lua_State* L) {
   for_each_op([&](const OpEntry& entry) {
     const bool in_space = entry.is_function && std::strchr(entry.name, '.') != nullptr;
     if (entry.metamethod == nullptr && !in_space) return;
-    lua_pushcfunction(L, entry.function);
+    push_function(L, entry);
     if (entry.metamethod != nullptr) set_copy(L, metatable, entry.metamethod);
     if (in_space) set_in_space(L, ml, entry.name);
     lua_pop(L, 1);

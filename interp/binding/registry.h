@@ -7,8 +7,8 @@ namespace moonlet::binding {
 
 // One generated C function under one name.
 struct OpEntry {
-  const char* name;  // "softmax", or in a namespace of `ml` "linalg.svd"
-  lua_CFunction function;
+  const char* name;        // "softmax", or in a namespace of `ml` "linalg.svd"
+  lua_CFunction function;  // null where the build has no such op
   bool is_function;        // a field of `ml` or of that namespace
   bool is_method;          // a method of tensors
   bool is_internal;        // a field of `ml._internal`

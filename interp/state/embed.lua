@@ -1,8 +1,8 @@
 -- interp/state/embed.lua: turns Lua files into one C++ file of compiled chunks, for
--- interp/state/embedded.h. Usage: lua embed.lua OUTPUT.cpp STDLIB/meson.build FILE.lua...
+-- interp/state/embedded.h. Usage: lua embed.lua [--small] OUTPUT.cpp STDLIB/meson.build FILE.lua...
 -- Names are stored relative to the folder of the second argument; a file from elsewhere, which the
 -- build has generated, goes by its bare name. What is mostly text, long and seldom needed, is
--- compressed.
+-- compressed; with --small all but the shortest, which takes longer to load.
 
 local strip_locals = dofile((arg[0]:match "^.*/" or "") .. "strip_locals.lua")
 
@@ -15,8 +15,8 @@ local function read(path)
   return text
 end
 
--- Longer chunks are compressed: help's texts, and no other.
-local MOST_PLAIN = 200000
+-- Longer chunks are compressed: help's texts, and no other; in a small build nearly all.
+local MOST_PLAIN, MOST_PLAIN_SMALL = 200000, 400
 
 -- As gzip writes it, without name and time: the same sources give the same executable. `path` is a
 -- file to write.
@@ -50,7 +50,7 @@ local function relative(path, root)
   return path:match("[^/]+$")
 end
 
-local function main(output, marker, ...)
+local function main(most_plain, output, marker, ...)
   local root = marker:match("^.*/") or ""
   local paths = { ... }
   local out = assert(io.open(output, "wb"))
@@ -60,7 +60,7 @@ local function main(output, marker, ...)
   for i, path in ipairs(paths) do
     local name = relative(path, root)
     local plain = chunk(path, name)
-    local packed = #plain > MOST_PLAIN
+    local packed = #plain > most_plain
     emit(out, i, packed and compressed(plain, output .. ".chunk") or plain)
     rows[i] = ('    {"%s", kBytes%d, sizeof kBytes%d, %d},\n'):format(name, i, i,
       packed and #plain or 0)
@@ -71,4 +71,8 @@ local function main(output, marker, ...)
   assert(out:close())
 end
 
-main(...)
+if ... == "--small" then
+  main(MOST_PLAIN_SMALL, select(2, ...))
+else
+  main(MOST_PLAIN, ...)
+end

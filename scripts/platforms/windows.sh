@@ -90,7 +90,7 @@ platform_setup() {
   windows_write_headers
   [ ! -f build-windows/build.ninja ] || return 0
   windows_write_cross_file
-  meson setup build-windows --cross-file "$windows_root/cross.ini" -Dopenblas=disabled \
+  meson setup build-windows --cross-file "$windows_root/cross.ini" -Dblas=bundled \
     -Dcuda=disabled -Dhtml_docs=disabled -Donnx=disabled -Dtests=false "$@"
 }
 

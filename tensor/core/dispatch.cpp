@@ -4,6 +4,7 @@
 
 #include <atomic>
 
+#include "tensor/core/left_out.h"
 #include "tensor/core/memory_overlap.h"
 #include "tensor/core/plain_copy.h"
 #include "tensor/kernels_copy.h"
@@ -46,6 +47,11 @@ const KernelTable& kernels_for(DeviceType type, const char* op) {
   if (!table) [[unlikely]]
     fail_without_kernels(type, op);
   return *table;
+}
+
+void op_left_out(const char* op) {
+  fail(op, ": this build has no such op; add '", op,
+       "' to the file of its option ops (-Dops=FILE)");
 }
 
 void no_kernel(DeviceType type, const char* op, const char* reason) {

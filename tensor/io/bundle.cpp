@@ -153,11 +153,19 @@ const BundleEntry* Bundle::find(std::string_view path) const {
 
 // --- hashes --------------------------------------------------------------------------------------
 
-void Bundle::read_block(const BundleEntry& entry, uint64_t block, std::string& out) const {
+// Where they lie, or in `buffer`.
+std::string_view Bundle::block_of(const BundleEntry& entry, uint64_t block,
+                                  std::string& buffer) const {
   const uint64_t from = block * kBundleBlock;
-  out.resize(static_cast<size_t>(std::min<uint64_t>(kBundleBlock, entry.stored - from)));
-  source_->read(entry.at + from, out.data(), out.size());
-  if (entry.kind == BundleKind::Front) layout::clear_header(out, from, header_.position);
+  const auto count = static_cast<size_t>(std::min<uint64_t>(kBundleBlock, entry.stored - from));
+  const bool has_header = entry.kind == BundleKind::Front && header_.position < from + count &&
+                          from < header_.position + sizeof(BundleHeader);
+  if (!has_header)
+    if (const char* there = source_->in_memory(entry.at + from, count)) return {there, count};
+  buffer.resize(count);
+  source_->read(entry.at + from, buffer.data(), count);
+  if (has_header) layout::clear_header(buffer, from, header_.position);
+  return buffer;
 }
 
 void Bundle::compare(const BundleEntry& entry, uint64_t block, const Digest& digest) const {
@@ -182,10 +190,10 @@ void Bundle::verify(const BundleEntry& entry) const {
     for (int64_t i = 2 * begin; i < std::min(2 * end, blocks); i += 2) {
       const auto block = static_cast<uint64_t>(i);
       const bool is_pair = i + 1 < blocks;
-      read_block(entry, block, buffers[0]);
-      if (is_pair) read_block(entry, block + 1, buffers[1]);
-      const std::array<Digest, 2> digests = is_pair ? sha256_of_two(buffers[0], buffers[1])
-                                                    : std::array{sha256(buffers[0]), Digest()};
+      const std::string_view bytes = block_of(entry, block, buffers[0]);
+      const std::array<Digest, 2> digests =
+          is_pair ? sha256_of_two(bytes, block_of(entry, block + 1, buffers[1]))
+                  : std::array{sha256(bytes), Digest()};
       compare(entry, block, digests[0]);
       if (is_pair) compare(entry, block + 1, digests[1]);
     }
@@ -207,9 +215,10 @@ std::string Bundle::bytes_of(const BundleEntry& entry) const {
 
 std::optional<FilePart> Bundle::part(const BundleEntry& entry) const {
   const int descriptor = source_->descriptor();
-  if (descriptor < 0 || entry.bytes == 0 || entry.at % platform::page_bytes() != 0) return {};
+  const uint64_t at = source_->begin() + entry.at;
+  if (descriptor < 0 || entry.bytes == 0 || at % platform::page_bytes() != 0) return {};
   verify(entry);
-  return FilePart{descriptor, entry.at, entry.bytes};
+  return FilePart{descriptor, at, entry.bytes};
 }
 
 // --- as a file system ----------------------------------------------------------------------------

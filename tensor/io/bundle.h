@@ -61,8 +61,13 @@ class BundleSource {
   virtual uint64_t size() const = 0;
   // Throws Error with the reason alone.
   virtual void read(uint64_t at, void* out, size_t count) const = 0;
-  // What it can be mapped by, or -1.
+  // Those bytes, where they are in memory; null where they are not.
+  virtual const char* in_memory(uint64_t at, size_t count) const {
+    return static_cast<void>(at), static_cast<void>(count), nullptr;
+  }
+  // The file that it can be mapped by, or -1, and where in it the bundle begins.
   virtual int descriptor() const { return -1; }
+  virtual uint64_t begin() const { return 0; }
 };
 
 class Bundle {
@@ -93,7 +98,7 @@ class Bundle {
 
  private:
   void read_index();
-  void read_block(const BundleEntry& entry, uint64_t block, std::string& out) const;
+  std::string_view block_of(const BundleEntry& entry, uint64_t block, std::string& buffer) const;
   void compare(const BundleEntry& entry, uint64_t block, const Digest& digest) const;
 
   const std::unique_ptr<BundleSource> source_;
@@ -108,7 +113,8 @@ class Bundle {
 
 // A bundle by itself, or an executable with one.
 std::shared_ptr<Bundle> open_bundle(const std::string& path, const char* op = "bundle");
-// The same in memory, which stays as it is while it is used.
+// The same in memory, which stays as it is while it is used. What is a part of a file of the
+// system, such as a section of an executable, is mapped by that.
 std::shared_ptr<Bundle> bundle_in_memory(std::string_view bytes, const std::string& title);
 // That of the executable that has this header; `path` is where it is.
 std::shared_ptr<Bundle> bundle_of_executable(const BundleHeader& header, const std::string& path,

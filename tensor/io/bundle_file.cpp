@@ -20,7 +20,7 @@ namespace {
 
 // --- sources -------------------------------------------------------------------------------------
 
-class FileSource final : public BundleSource {
+class FileSource : public BundleSource {
  public:
   FileSource(const std::string& path, const char* op) : FileSource(InputFile(path, op)) {}
   uint64_t size() const override { return size_; }
@@ -44,17 +44,48 @@ class FileSource final : public BundleSource {
   const Descriptor file_;
 };
 
+// A file that a process runs, which for so long nobody can write to or cut off: its pages are read
+// where they are.
+class RunningSource final : public FileSource {
+ public:
+  RunningSource(const std::string& path, const char* op) : FileSource(path, op) {
+    bytes_ = static_cast<size_t>(size());
+    pages_ = platform::map_part(descriptor(), 0, bytes_);
+  }
+  ~RunningSource() override {
+    if (pages_ != nullptr) platform::unmap(pages_, bytes_);
+  }
+  const char* in_memory(uint64_t at, size_t count) const override {
+    if (pages_ == nullptr || at > bytes_ || count > bytes_ - at) return nullptr;
+    return static_cast<const char*>(pages_) + at;
+  }
+
+ private:
+  size_t bytes_ = 0;
+  void* pages_ = nullptr;
+};
+
 class MemorySource final : public BundleSource {
  public:
-  explicit MemorySource(std::string_view bytes) : bytes_(bytes) {}
+  explicit MemorySource(std::string_view bytes)
+      : bytes_(bytes),
+        behind_(platform::file_behind(bytes.data(), bytes.size())),
+        file_(behind_.file) {}
   uint64_t size() const override { return bytes_.size(); }
+  int descriptor() const override { return file_.get(); }
+  uint64_t begin() const override { return behind_.at; }
   void read(uint64_t at, void* out, size_t count) const override {
     if (at > bytes_.size() || count > bytes_.size() - at) fail("it is cut off");
     if (count > 0) std::memcpy(out, bytes_.data() + at, count);
   }
+  const char* in_memory(uint64_t at, size_t count) const override {
+    return at > bytes_.size() || count > bytes_.size() - at ? nullptr : bytes_.data() + at;
+  }
 
  private:
   const std::string_view bytes_;
+  const platform::FileBehind behind_;
+  const Descriptor file_;
 };
 
 // --- finding the header --------------------------------------------------------------------------
@@ -126,7 +157,7 @@ std::shared_ptr<Bundle> bundle_in_memory(std::string_view bytes, const std::stri
 
 std::shared_ptr<Bundle> bundle_of_executable(const BundleHeader& header, const std::string& path,
                                              const std::string& title) {
-  return std::make_shared<Bundle>(std::make_unique<FileSource>(path, "bundle"), header, title);
+  return std::make_shared<Bundle>(std::make_unique<RunningSource>(path, "bundle"), header, title);
 }
 
 namespace {

@@ -2,6 +2,7 @@
 #include "tensor/pointwise/run.h"
 
 #include "tensor/core/dispatch.h"
+#include "tensor/core/left_out.h"
 #include "tensor/core/memory_overlap.h"
 #include "tensor/core/warning.h"
 #include "tensor/pointwise/dtypes.h"
@@ -178,8 +179,10 @@ void launch(const PointwiseOp& op, const Inputs& in, DType computed, Params para
   fill_plan(plan, op, in, computed, params, out);
   const KernelTable& table = kernels_for(plan.device.type, op.name);
   const PointwiseKernel kernel = table.pointwise_ops[op.family][op.index];
-  if (!kernel) [[unlikely]]
+  if (!kernel) [[unlikely]] {
+    if (plan.device.is_cpu()) op_left_out(op.name);
     no_kernel(plan.device.type, op.name, "its row names none for this device");
+  }
   kernel(plan);
 }
 

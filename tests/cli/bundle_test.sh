@@ -1,7 +1,10 @@
 #!/bin/sh
 # tests/cli/bundle_test.sh: one file of an executable, scripts and files: what is found in it, what
-# it says of itself, and that a byte that was changed is told.  usage: bundle_test.sh MOONLET
+# it says of itself, and that a byte that was changed is told.
+# usage: bundle_test.sh MOONLET SCRIPTS_FOLDER
+# With MOONLET linked statically the bundle also runs in an empty root, as root.
 moonlet=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
+scripts=$(cd "$2" && pwd)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/src" "$work/away"
@@ -202,6 +205,67 @@ check 'extract text' 0 '' '' "$moonlet" bundle --extract ../away/lib.bundle -o .
 count=$((count + 1))
 cmp -s ../away/text/extra.lua extra.lua ||
   { failed=$((failed + 1)) && echo 'FAILED: the text of a script differs'; }
+
+# --- plugins --------------------------------------------------------------------------------------
+
+# Whether a bundle has the plugin opened from its copy in memory, where none lies beside it.
+build=$(dirname "$moonlet")
+cat >plugin.lua <<'LUA'
+local ml = require "moonlet"
+local ok, message = pcall(load(arg[1]), ml)
+local from_memory = false
+for line in io.lines "/proc/self/maps" do from_memory = from_memory or line:find "memfd" ~= nil end
+print(ok, from_memory, message)
+LUA
+# plugin NAME FILE CODE PATTERN-WITHOUT
+plugin() {
+  if [ ! -e "$build/$2" ]; then
+    echo "left out: the plugin $1, which was not built"
+    return
+  fi
+  check "bundle with $1" 0 '' '' "$moonlet" bundle plugin.lua --plugin "$1" -o ../away/with
+  check "bundle without $1" 0 '' '' "$moonlet" bundle plugin.lua -o ../away/without
+  check "list with $1" 0 "*plugin*moonlet-$1.so*" '' "$moonlet" bundle --list ../away/with
+  check "$1 from a bundle" 0 "true${tab}true*" '' sh -c 'cd ../away && "$@"' sh ./with "$3"
+  check "no $1" 0 "false${tab}false${tab}$4" '' sh -c 'cd ../away && "$@"' sh ./without "$3"
+}
+plugin onnx interp/onnx/moonlet-onnx.so 'local ml = ...
+  local path = os.tmpname()
+  ml.onnx.export(ml.nn.ReLU(), ml.ones(1, 3), path)
+  ml.onnx.check_model(path)
+  os.remove(path)' "*there is no moonlet-onnx.so*"
+LD_LIBRARY_PATH=$build/cuda/emulated plugin cuda cuda/moonlet-cuda.so \
+  'local ml = ... assert(ml.ones(2, { device = "cuda" }):sum():item() == 2)' '*without the CUDA backend*'
+check 'an unknown plugin' 1 '' "*there is no plugin 'nope'*" "$moonlet" bundle plugin.lua --plugin nope -o ../away/x
+
+# --- a model and its weights ----------------------------------------------------------------------
+
+mkdir ../gpt
+cd ../gpt || exit 1
+cp "$scripts/char_gpt.lua" .
+seq 1 2000 >text.txt
+small='--dim 32 --heads 2 --layers 1 --window 16'
+# shellcheck disable=SC2086
+check 'a model is trained' 0 '*' '*' "$moonlet" char_gpt.lua text.txt --epochs 1 --length 5 $small
+check 'its bundle' 0 '' '' "$moonlet" bundle char_gpt.lua text.txt char_gpt.ckpt -o ../away/gpt
+cd ../away || exit 1
+# shellcheck disable=SC2086
+check 'it writes' 0 '*' '*' ./gpt text.txt --resume --epochs 1 --length 5 $small
+at=$("$moonlet" bundle --list gpt | awk '$NF == "char_gpt.ckpt" { print $2 }')
+cp gpt bad
+"$moonlet" change.lua bad $((at + 20000))
+# shellcheck disable=SC2086
+check 'a changed weight' 1 '*' "*'char_gpt.ckpt' in it was changed*" ./bad text.txt --resume --epochs 1 $small
+if ldd "$moonlet" >/dev/null 2>&1; then
+  echo 'left out: an empty root, as the executable is not linked statically'
+elif [ "$(id -u)" != 0 ]; then
+  echo 'left out: an empty root, which root alone may enter'
+else
+  mkdir ../empty
+  cp gpt ../empty
+  # shellcheck disable=SC2086
+  check 'in an empty root' 0 '*' '*' chroot ../empty /gpt text.txt --resume --epochs 1 --length 5 $small
+fi
 
 echo "$count checks, $failed failed"
 [ $failed = 0 ]

@@ -122,7 +122,7 @@ LUA
 check 'the ops of a run' 0 one '' --record-ops ops ops.lua one
 count=$((count + 1))
 case $(tr '\n' ' ' <ops) in *'exp '*'mul '*'sum '*) ;; *) failed=$((failed + 1)) && echo "FAILED: $(cat ops)" ;; esac
-if grep -qx ones ops; then failed=$((failed + 1)) && echo 'FAILED: a composite is among the ops'; fi
+grep -qx ones ops || { failed=$((failed + 1)) && echo 'FAILED: a composite is not among the ops'; }
 cp ops kept && rm ops
 check 'the ops of a run that exits' 3 exit '' --record-ops ops ops.lua exit
 check 'the ops of a run that fails' 1 fail '*ops.lua:6: failed*' --record-ops ops2 ops.lua fail

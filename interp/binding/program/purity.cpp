@@ -244,7 +244,8 @@ void PureFunctions::add_ops() {
   functions_.insert(native_op_function());
   for (int f = 0; f < kOpFamilyCount; ++f)
     for (int i = 0; i < kOpFamilies[f]->count; ++i)
-      functions_.insert(kOpFamilies[f]->entries[i].function);
+      if (const lua_CFunction function = kOpFamilies[f]->entries[i].function)
+        functions_.insert(function);
 }
 
 // What `ipairs`, `string.gmatch` and `utf8.codes` give to a loop.

@@ -73,6 +73,14 @@ class FileToMap {
 // Pages of this process that show a part of an open file, whose position the system can map; null
 // with errno.
 void* map_part(int file, uint64_t at, size_t bytes) noexcept;
+
+// The open file, and the position in it, whose bytes memory that nobody can write to shows, such as
+// a section of an executable; who asks closes it. The descriptor is -1 where no one file does.
+struct FileBehind {
+  int file = -1;
+  uint64_t at = 0;
+};
+FileBehind file_behind(const void* data, size_t bytes);
 void unmap(void* data, size_t bytes) noexcept;
 
 }  // namespace moonlet::platform

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "tensor/core/error.h"
 #include "tensor/core/platform/files.h"
@@ -164,6 +165,30 @@ void* map_part(int file, uint64_t at, size_t bytes) noexcept {
   void* data = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file,
                       static_cast<off_t>(at));
   return data == MAP_FAILED ? nullptr : data;
+}
+
+FileBehind file_behind(const void* data, size_t bytes) {
+  const auto from = reinterpret_cast<uintptr_t>(data);
+  std::ifstream maps("/proc/self/maps");
+  // 7f1c-7f1d r--p 00002000 08:01 1234    /usr/bin/app
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long long begin = 0, end = 0, at = 0, number = 0;
+    char rights[5] = "";
+    int path = 0;
+    if (std::sscanf(line.c_str(), "%llx-%llx %4s %llx %*x:%*x %llu %n", &begin, &end, rights, &at,
+                    &number, &path) != 5)
+      continue;
+    if (from < begin || from >= end) continue;
+    if (bytes > end - from || number == 0 || rights[1] == 'w') return {};
+    const int file = open_to_read(line.substr(static_cast<size_t>(path)));
+    struct stat info;
+    // Another file may have that name by now.
+    if (file >= 0 && ::fstat(file, &info) == 0 && info.st_ino == number)
+      return {file, at + (from - begin)};
+    if (file >= 0) close_file(file);
+    return {};
+  }
+  return {};
 }
 
 void unmap(void* data, size_t bytes) noexcept {

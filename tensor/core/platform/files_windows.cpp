@@ -303,6 +303,9 @@ void* map_part(int file, uint64_t at, size_t bytes) noexcept {
   return data;
 }
 
+// Sections of a program are not where its file has them.
+FileBehind file_behind(const void*, size_t) { return {}; }
+
 void unmap(void* data, size_t bytes) noexcept {
   if (bytes > 0) UnmapViewOfFile(data);
 }

@@ -1,7 +1,7 @@
 // tensor/cpu/gemm/gemm.cpp: the product of two matrices: BLAS for float and complex types (or
-// oneDNN for larger ones of float32, and tensor/cpu/gemm/gemm_small.cpp for small ones),
-// tensor/cpu/gemm/gemm_parts.cpp for other types, and plain loops without BLAS and for an empty
-// inner size.
+// oneDNN for larger ones of float32, and tensor/cpu/gemm/gemm_small.cpp for small ones) or what
+// stands for it (tensor/cpu/gemm/gemm_blocked.cpp), tensor/cpu/gemm/gemm_parts.cpp for other types,
+// and plain loops without any of these and for an empty inner size.
 #include "tensor/cpu/gemm/gemm.h"
 
 #include <limits>
@@ -10,6 +10,7 @@
 #include "tensor/cpu/common/parallel.h"
 #include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/gemm/blas_call.h"
+#include "tensor/cpu/gemm/gemm_blocked.h"
 #include "tensor/cpu/gemm/gemm_onednn.h"
 #include "tensor/cpu/gemm/gemm_parts.h"
 #include "tensor/cpu/gemm/gemm_small.h"
@@ -243,6 +244,14 @@ void blas_gemm(const Scalar& alpha, const Matrix& a, const Matrix& b, const Scal
 
 template <class T>
 constexpr bool in_blas = std::is_same_v<T, float> || std::is_same_v<T, double> || is_complex_v<T>;
+#elif MOONLET_BUNDLED_BLAS
+template <class T>
+constexpr bool in_blas = std::is_same_v<T, float> || std::is_same_v<T, double> || is_complex_v<T>;
+template <class T>
+void blas_gemm(const Scalar& alpha, const Matrix& a, const Matrix& b, const Scalar& beta,
+               const Matrix& c) {
+  blocked_gemm(dtype_of<T>, alpha, a, b, beta, c);
+}
 #else
 template <class T>
 constexpr bool in_blas = false;

@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "hwy/highway.h"
+#include "moonlet_config.h"
 #include "tensor/cpu/common/parallel.h"
 #include "tensor/cpu/common/prepared_operands.h"
 #include "tensor/cpu/gemm/gemm_panels.h"
@@ -318,12 +319,16 @@ bool suits_panels(DType dtype, const Matrix& a, const Matrix& b, const Matrix& c
   namespace limits = thresholds::gemm;
   const int64_t m = c.rows, n = c.cols, k = b.rows;
   if (std::min({m, n, k}) <= 1 || std::max({m, n, k}) > limits::kPanelLongest) return false;
-  if (HWY_DYNAMIC_DISPATCH(panel_vector_bytes)() < limits::kPanelVectorBytes) return false;
   const int64_t work = m * n * k;
+  // What stands for a library packs a too, which pays for larger ones.
+  if (!MOONLET_BUNDLED_BLAS &&
+      HWY_DYNAMIC_DISPATCH(panel_vector_bytes)() < limits::kPanelVectorBytes)
+    return false;
   const bool turns_b = b.col_stride != 1;
   if (turns_b && m < limits::kPanelRows) return false;
   if (a.col_stride != 1 && bytes_of(dtype, k * a.col_stride) > limits::kPanelFlippedBytes)
     return false;
+  if (MOONLET_BUNDLED_BLAS) return work <= limits::kPanelWork;
   if (dtype == DType::Float64) return work > limits::kPanelLeast64 && work <= limits::kPanelWork64;
   return (turns_b || a.col_stride != 1) && work <= limits::kPanelWork;
 }

@@ -463,7 +463,7 @@ int gelsd(int m, int n, int columns, T* a, T* b, real_t<T>* s, real_t<T> rcond, 
 #else
 
 [[noreturn]] inline void missing() {
-  fail("linalg: this build has no LAPACK: it was made without OpenBLAS");
+  fail("linalg: this build has no LAPACK: it was made without OpenBLAS (-Dblas)");
 }
 #define MOONLET_LAPACK_MISSING(NAME) \
   template <class... Args>           \

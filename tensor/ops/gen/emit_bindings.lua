@@ -271,9 +271,9 @@ end
 local function table_entries(rows)
   local entries = {}
   local function entry(row, lua_name, name, func, method, meta)
-    entries[#entries + 1] = ("{%s, op_guard<call_%s, kName_%s>, %s, %s, %s, %s},"):format(
-      quote(lua_name), name, name, tostring(func), tostring(method), tostring(row.internal == true),
-      meta and quote(meta) or "nullptr")
+    local call = row.left_out and "nullptr" or ("op_guard<call_%s, kName_%s>"):format(name, name)
+    entries[#entries + 1] = ("{%s, %s, %s, %s, %s, %s},"):format(quote(lua_name), call, tostring(func),
+      tostring(method), tostring(row.internal == true), meta and quote(meta) or "nullptr")
   end
   local function entries_of(row, lua_name, in_module, meta)
     if row.plain_form and not row.overload_of then
@@ -325,10 +325,12 @@ const OpFamily kFamily_$family = {kEntries, $count};
 local function family_file(rows, family, all)
   local functions = {}
   for _, row in ipairs(rows) do
-    functions[#functions + 1] = cpptext.mark(row)
-    if row.plain_form then functions[#functions + 1] = plain_function(row, all) end
-    if row.inplace_form then functions[#functions + 1] = inplace_function(row, all) end
-    functions[#functions + 1] = ""
+    if not row.left_out then
+      functions[#functions + 1] = cpptext.mark(row)
+      if row.plain_form then functions[#functions + 1] = plain_function(row, all) end
+      if row.inplace_form then functions[#functions + 1] = inplace_function(row, all) end
+      functions[#functions + 1] = ""
+    end
   end
   local entries = table_entries(rows)
   return template.short_lines(fill(family_template, { family = family, functions = functions,

@@ -131,7 +131,14 @@ const OpFamily kFamily{kOps};
 }  // namespace moonlet
 ]]
 
-return function(rows, family)
+return function(all, family)
+  local rows = {}
+  for _, row in ipairs(all) do
+    if not row.left_out then rows[#rows + 1] = row end
+  end
+  if #rows == 0 then
+    return ("// Generated from tensor/ops/%s.lua: the build has no op of the family.\n"):format(family)
+  end
   local infos, texts, pointers = {}, {}, {}
   for i, row in ipairs(rows) do
     infos[i] = row_info(row)

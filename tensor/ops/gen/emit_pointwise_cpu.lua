@@ -25,8 +25,14 @@ MOONLET_POINTWISE_KERNELS(MOONLET_POINTWISE_FAMILY)
 
 -- The file cpu_FAMILY.cpp.
 return function(rows, family)
-  local list = {}
-  for i, kernel in ipairs(pointwise_list.kernels(rows)) do
+  local list, wanted = {}, {}
+  for _, row in ipairs(rows) do
+    if row.kind == "pointwise" and not row.left_out then wanted[#wanted + 1] = row end
+  end
+  if #wanted == 0 then
+    return ("// Generated from tensor/ops/%s.lua: the build has no pointwise op of the family.\n"):format(family)
+  end
+  for i, kernel in ipairs(pointwise_list.kernels(wanted)) do
     -- Loops for 16-bit floats, which spare light functors the time of conversions before and after.
     kernel.loops = kernel.loops .. (kernel.floating and "H" or "")
     list[i] = fill("X($name, $functor, $tensors, $numbers, $loops)", kernel)

@@ -27,10 +27,11 @@ const RawOpFamily kFamily{kOps};
 return function(rows, family)
   local ops = {}
   for _, row in ipairs(rows) do
-    if row.kind ~= "composite" then ops[#ops + 1] = raw_op(row) end
+    if row.kind ~= "composite" and not row.left_out then ops[#ops + 1] = raw_op(row) end
   end
   if #ops == 0 then
-    return ("// Generated from tensor/ops/%s.lua: all ops of the family are made of others.\n"):format(family)
+    return ("// Generated from tensor/ops/%s.lua: the build has no op of the family but those made of others.\n"):format(
+      family)
   end
   return fill(file, { family = family, ops = ops }) .. "\n"
 end

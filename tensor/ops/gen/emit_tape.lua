@@ -102,7 +102,18 @@ local function out_function(row, p)
   return form_function(row, p, signature, form, row.name .. "_out", arguments)
 end
 
+-- What stands for an op that the build has not.
+local function define_left_out(row)
+  local out = {}
+  local function add(declare) out[#out + 1] = ('%s { op_left_out("%s"); }\n'):format(declare(row), row.name) end
+  if row.plain_form then add(declarations.plain) end
+  if row.inplace_form then add(declarations.inplace) end
+  if row.out_form then add(declarations.out_form) end
+  return table.concat(out)
+end
+
 local function define(row)
+  if row.left_out then return define_left_out(row) end
   local p = prepare(row)
   local out = { cpptext.mark(row) .. "\n" }
   if row.kind == "composite" then
@@ -122,7 +133,7 @@ end
 local function foreign_calls(rows, all)
   local called, out = {}, {}
   for _, row in ipairs(rows) do
-    for name in pairs(formula.analyse(row).calls) do called[name] = true end
+    for name in pairs(row.left_out and {} or formula.analyse(row).calls) do called[name] = true end
   end
   for _, row in ipairs(all) do
     if called[row.name] and row.family ~= rows[1].family then
@@ -132,6 +143,10 @@ local function foreign_calls(rows, all)
   return table.concat(out, "\n")
 end
 
+local leaving = [[
+#include "tensor/core/left_out.h"
+#pragma GCC diagnostic ignored "-Wunused-parameter"]]
+
 local file = [[
 // Generated from tensor/ops/$family.lua: the public ops of the family.
 #include "autograd/ops_$family.h"
@@ -139,11 +154,12 @@ local file = [[
 #include "autograd/formulas.h"
 #include "tensor/raw_$family.h"
 #include "tensor/core/views.h"
+$leaving
 
 namespace moonlet {
 
 namespace ops {
-extern const OpInfo $forms;
+$forms
 }  // namespace ops
 
 $foreign
@@ -154,14 +170,16 @@ $definitions
 ]]
 
 local function definitions(rows, family, all)
-  local forms, out = {}, {}
+  local forms, out, some = {}, {}, false
   for i, row in ipairs(rows) do
-    if row.plain_form then forms[#forms + 1] = row.name end
-    if row.inplace_form then forms[#forms + 1] = row.name .. "_" end
-    if row.out_form then forms[#forms + 1] = row.name .. "_out" end
+    some = some or row.left_out
+    if row.plain_form and not row.left_out then forms[#forms + 1] = row.name end
+    if row.inplace_form and not row.left_out then forms[#forms + 1] = row.name .. "_" end
+    if row.out_form and not row.left_out then forms[#forms + 1] = row.name .. "_out" end
     out[i] = define(row)
   end
-  local text = fill(file, { family = family, forms = table.concat(forms, ", "),
+  local text = fill(file, { family = family, leaving = some and leaving or nil,
+    forms = #forms > 0 and ("extern const OpInfo %s;"):format(table.concat(forms, ", ")) or nil,
     foreign = foreign_calls(rows, all), definitions = out }) .. "\n"
   return formula.own_lines(template.short_lines(text), ("tape_%s.cpp"):format(family))
 end

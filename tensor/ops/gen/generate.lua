@@ -1,8 +1,8 @@
 -- tensor/ops/gen/generate.lua: the build's entry into the generator.
--- usage: lua ROOT/tensor/ops/gen/generate.lua OUTDIR FAMILY,FAMILY,... EMITTER=FILE ...
+-- usage: lua ROOT/tensor/ops/gen/generate.lua OUTDIR FAMILY,FAMILY,... [--ops=LIST] EMITTER=FILE ...
 -- EMITTER is a module of this folder or one named from the root ("interp.gen.emit_stubs"), with
 -- :FAMILY for a file of one family: "emit_raw:shape=raw_shape.cpp". A file whose text did not change
--- is not written.
+-- is not written. LIST is a file of the ops that are wanted (run_list.lua); others are left out.
 
 -- As the build names it, so that the positions of rows in messages can be opened from its folder.
 local root = arg[0]:match "^(.*)/tensor/ops/gen/[^/]*$" or "."
@@ -10,9 +10,17 @@ local out_dir, family_list = arg[1], arg[2]
 package.path = root .. "/?.lua;" .. package.path
 local parse = require "tensor.ops.gen.parse"
 
+local run_list = require "tensor.ops.gen.run_list"
+
 local families = {}
 for family in family_list:gmatch "[^,]+" do families[#families + 1] = family end
 local rows = parse.rows(root, families)
+local first_emitter = 3
+local list = arg[3]:match "^%-%-ops=(.+)$"
+if list then
+  run_list.mark(list, rows, root)
+  first_emitter = 4
+end
 
 local function write_if_changed(path, text)
   local old = io.open(path, "rb")
@@ -26,7 +34,7 @@ local function write_if_changed(path, text)
   file:close()
 end
 
-for i = 3, #arg do
+for i = first_emitter, #arg do
   local emitter, file = arg[i]:match "^(.-)=(.+)$"
   local module, family = emitter:match "^(.-):(.+)$"
   module = module or emitter

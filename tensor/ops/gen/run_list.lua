@@ -1,9 +1,9 @@
--- tensor/ops/gen/run_list.lua: the ops that a library for certain programs has: those of a list, and what code
--- that it cannot do without calls itself.
+-- tensor/ops/gen/run_list.lua: the ops of a build of chosen ops (the option ops): those of a list, and what
+-- code that it cannot do without calls itself, below the tape.
 
 local run_list = {}
 
--- Passes that programs do not run, as they change the last bits of results.
+-- Passes that change the last bits of results: they do nothing where their op is left out.
 local UNUSED = { ["tensor/program/passes/attention.cpp"] = true, ["tensor/program/passes/epilogues.cpp"] = true }
 -- Kernels that call other ops: these are wanted where some op of the family is.
 local FAMILY_OF = { ["tensor/cpu/optim/"] = "optim", ["tensor/cpu/linalg/"] = "linalg" }
@@ -11,7 +11,7 @@ local FAMILY_OF = { ["tensor/cpu/optim/"] = "optim", ["tensor/cpu/linalg/"] = "l
 local function lines_of(path)
   local out, file_of_ops = {}, assert(io.open(path))
   for line in file_of_ops:lines() do
-    local name = line:gsub("#.*", ""):match "^%s*([%w_]+)%s*$"
+    local name = line:gsub("#.*", ""):match "^%s*(%S+)%s*$"
     if name then out[#out + 1] = name end
   end
   file_of_ops:close()
@@ -24,13 +24,12 @@ local function family_of(path)
   end
 end
 
--- The ops that sources of tensor/ call by themselves, in any form, by family: "" for those that all need.
-local function called_by_tensor(root, known)
+-- The ops that sources call by themselves below the tape, in any form, by family: "" for those that all need.
+local function called_below(root, known)
   local out = {}
-  local list = assert(io.popen(("find '%s/tensor' -name '*.cpp' -o -name '*.h'"):format(root)))
-  for full in list:lines() do
-    local path = full:sub(#root + 2)
-    local source = assert(io.open(full))
+  local list = assert(io.popen(("cd '%s' && find tensor autograd interp -name '*.cpp' -o -name '*.h'"):format(root)))
+  for path in list:lines() do
+    local source = assert(io.open(root .. "/" .. path))
     local text = source:read "a"
     source:close()
     local family = family_of(path) or ""
@@ -48,26 +47,42 @@ local function called_by_tensor(root, known)
 end
 
 --- The names of the ops as a set.
----@param path string a file of names, one a line, as program:ops() gives them
+---@param path string a file of names, one a line, as program:ops() and --record-ops give them
 ---@param rows table[] all rows
 ---@param root string the folder of the sources
 ---@return table<string, boolean>
 function run_list.wanted(path, rows, root)
   local known, wanted, families = {}, {}, { [""] = true }
+  for _, row in ipairs(rows) do
+    for _, name in ipairs { row.lua_name, table.unpack(row.alias) } do known[name] = row end
+  end
   for _, row in ipairs(rows) do known[row.name] = row end
   for _, name in ipairs(lines_of(path)) do
-    if not known[name] or known[name].kind == "composite" then
-      error(("%s: there is no op '%s' for programs"):format(path, name), 0)
-    end
-    wanted[name] = true
-    families[known[name].family] = true
+    -- That which changes its argument is called "add_".
+    local row = known[name] or known[name:match "^(.*)_$"]
+    if not row then error(("%s: there is no op '%s'"):format(path, name), 0) end
+    wanted[row.name] = true
+    families[row.family] = true
   end
-  for family, names in pairs(called_by_tensor(root, known)) do
+  for family, names in pairs(called_below(root, known)) do
     if families[family] then
       for name in pairs(names) do wanted[name] = true end
     end
   end
   return wanted
+end
+
+--- Marks the rows that are left out: emitters make of these what says so when it is called.
+---@param path string as of `wanted`
+---@param rows table[] all rows
+---@param root string the folder of the sources
+function run_list.mark(path, rows, root)
+  local wanted, names = run_list.wanted(path, rows, root), {}
+  -- Forms of one name in Lua go together, as one of them tells which a call is of.
+  for _, row in ipairs(rows) do
+    if wanted[row.name] then names[row.overload_of or row.name] = true end
+  end
+  for _, row in ipairs(rows) do row.left_out = not names[row.overload_of or row.name] end
 end
 
 return run_list

@@ -5,6 +5,7 @@
 
 #include "tensor/core/dispatch.h"
 #include "tensor/core/geometry.h"
+#include "tensor/core/left_out.h"
 #include "tensor/cpu/common/parallel.h"
 #include "tensor/program/fusion/block_sizes.h"
 
@@ -286,7 +287,10 @@ void BlockExecutor::Compiler::finish(const Draft& draft) {
     step.kernel = kernels_for(loop_.device.type, op->name).pointwise_ops[op->family][op->index];
   else
     step.convert = cpu::converter(plan.in[0].dtype, plan.out.dtype);
-  if (op && !step.kernel) no_kernel(loop_.device.type, op->name, "its row names none");
+  if (op && !step.kernel) {
+    if (loop_.device.is_cpu()) op_left_out(op->name);
+    no_kernel(loop_.device.type, op->name, "its row names none");
+  }
 }
 
 void BlockExecutor::Compiler::compile() {

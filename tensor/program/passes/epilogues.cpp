@@ -65,8 +65,8 @@ class Epilogues {
           (name == "linear") != is_row)
         return false;
       whole.arguments[2] = ValueRef{flat};
-    } else if (name == "mm" && can_expand(b.sizes, graph_.values[y].sizes)) {
-      whole.op = find_raw_op("addmm");
+    } else if (name == "mm" && addmm_ != nullptr && can_expand(b.sizes, graph_.values[y].sizes)) {
+      whole.op = addmm_;
       whole.arguments = {ValueRef{bias}, product.arguments[0], product.arguments[1],
                          BoxedValue(Scalar(1)), BoxedValue(Scalar(1))};
     } else {
@@ -91,7 +91,8 @@ class Epilogues {
   }
 
   Graph& graph_;
-  const Effects effects_;  // of before
+  const Effects effects_;                            // of before
+  const RawOp* const addmm_ = find_raw_op("addmm");  // null in a build without it
 };
 
 }  // namespace

@@ -1,6 +1,10 @@
 // tests/cpp/interpreter/host_bundle_test.cpp: interpreters of hosts that carry a bundle.
 #include "tests/cpp/catch2.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -84,6 +88,38 @@ TEST_CASE("a host carries a bundle in a file, from which weights are mapped") {
   CHECK(lua.run_string("return require 'moonlet'.load('w.safetensors').w[1]:item()")[0].number() ==
         1);
   CHECK(message_of([&] { open_bundle_file(lua, path); }).find("has a bundle") != std::string::npos);
+}
+
+// As a section of an executable: pages of a file that nobody can write to.
+TEST_CASE("weights of a bundle in pages of a file are mapped") {
+  const Folder folder;
+  const std::string bytes = read(sample(folder));
+  const size_t page = 65536;
+  write(folder.of("program"), std::string(page, 'x') + bytes);
+  const int file = ::open(folder.of("program").c_str(), O_RDONLY);
+  REQUIRE(file >= 0);
+  const size_t all = page + bytes.size();
+  void* const pages = ::mmap(nullptr, all, PROT_READ, MAP_PRIVATE, file, 0);
+  ::close(file);
+  REQUIRE(pages != MAP_FAILED);
+  const auto mapped = [](std::string_view bundle) {
+    Interpreter lua;
+    open_bundle(lua, bundle);
+    const Value w =
+        lua.run_string("local w = require 'moonlet'.load('w.safetensors').w w:add_(1) return w")[0];
+    CHECK(w.tensor().data<float>()[7] == 2);
+    const auto again =
+        lua.run_string("return require 'moonlet'.load('w.safetensors').w:sum():item()");
+    CHECK(again[0].number() == 40000);
+    return w.tensor().storage().is_mapped();
+  };
+  CHECK(mapped({static_cast<const char*>(pages) + page, bytes.size()}));
+  CHECK_FALSE(mapped(bytes));  // memory of the process
+  // Another file of that name is not what was mapped.
+  fs::remove(folder.of("program"));
+  write(folder.of("program"), std::string(all, 'y'));
+  CHECK_FALSE(mapped({static_cast<const char*>(pages) + page, bytes.size()}));
+  ::munmap(pages, all);
 }
 
 TEST_CASE("files of the host are behind those of the bundle") {
