@@ -26,6 +26,7 @@ libpcre2-dev:regular expressions of tokenizers
 libcairo2-dev:figures as PNG
 libonnx-dev:ONNX files
 libprotobuf-dev:their messages
+libgloo-dev:training by several processes
 fonts-dejavu-core:the font of their texts
 lowdown:the reference as HTML pages'
 if [ "${1:-}" = --tests ]; then

@@ -11,6 +11,7 @@
 #include "interp/cli/own_bundle.h"
 #include "interp/cli/repl.h"
 #include "interp/cli/report.h"
+#include "interp/modules/modules.h"
 #include "interp/state/chunks.h"
 #include "interp/state/guard.h"
 #include "interp/state/interrupt.h"
@@ -27,6 +28,7 @@ constexpr const char* kUsage =
     "usage: moonlet [options] [script [args]]\n"
     "       moonlet doc [NAME | --search WORD]\n"
     "       moonlet bundle script [files] -o app   (see moonlet bundle --help)\n"
+    "       moonlet launch -n N script [args]          (see moonlet launch --help)\n"
     "  -e stat        execute string 'stat'\n"
     "  -i             enter interactive mode after executing 'script'\n"
     "  -l mod         require library 'mod' into global 'mod'\n"
@@ -117,9 +119,18 @@ Arguments parse(int argc, char** argv) {
 
 void print_version() { std::printf("Moonlet %s (%s)\n", version(), LUA_RELEASE); }
 
+// For other processes that hear of the end of this one.
+void note_failure(lua_State* L, const char* message) {
+  lua_pushstring(L, message != nullptr ? message : "an error that is no string");
+  lua_setfield(L, LUA_REGISTRYINDEX, kScriptFailure);
+}
+
 // True when the status is LUA_OK; otherwise shows the error.
 bool succeeded(lua_State* L, int status) {
-  if (status != LUA_OK) report_error(L, kProgram);
+  if (status != LUA_OK) {
+    note_failure(L, lua_tostring(L, -1));
+    report_error(L, kProgram);
+  }
   return status == LUA_OK;
 }
 
@@ -261,6 +272,7 @@ int exit_closing(lua_State* L) {
   const int code = lua_isboolean(L, 1) ? (lua_toboolean(L, 1) ? EXIT_SUCCESS : EXIT_FAILURE)
                                        : static_cast<int>(luaL_optinteger(L, 1, EXIT_SUCCESS));
   leave_interrupts();
+  if (code != EXIT_SUCCESS) note_failure(L, text("os.exit(", code, ")").c_str());
   if (lua_gettop(L) < 2 || lua_toboolean(L, 2)) StateCloser()(L);
   std::exit(code);
 }
@@ -292,6 +304,7 @@ bool run_command(lua_State* L, const char* module, int argc, char** argv) {
 const char* command_module(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "doc") == 0) return "moonlet.help";
   if (argc > 1 && std::strcmp(argv[1], "bundle") == 0) return "moonlet.bundle";
+  if (argc > 1 && std::strcmp(argv[1], "launch") == 0) return "moonlet.distributed.launch";
   return nullptr;
 }
 

@@ -35,7 +35,7 @@ areas.list = {
   { name = "area-training", title = "Training",
     text = "Optimisers, schedules, metrics, a training loop, progress.",
     pages = { "optim", "optim.lr_scheduler", "optim.swa_utils", "ops_optim", "metrics", "train",
-      "progress", "utils.tensorboard" } },
+      "progress", "utils.tensorboard", "distributed", "distributed.functional" } },
   { name = "area-data", title = "Data and files",
     text = "Data sets, loaders, pictures, sound, tables, tokenizers, ONNX, JSON.",
     pages = { "data", "onnx", "json" } },

@@ -60,6 +60,8 @@ local titles = {
   { "random", "random: the default generator" },
   { "metrics", "metrics: how good predictions are" },
   { "train", "train: a training loop and its parts" },
+  { "distributed", "distributed: several processes" },
+  { "distributed.functional", "distributed.functional" },
   { "onnx", "onnx: models as ONNX files" },
   { "backends", "backends: libraries that ops go to" }, { "backends.cudnn", "backends.cudnn" },
   { "args", "args: command lines" }, { "plot", "plot: charts" }, { "progress", "progress bars" },

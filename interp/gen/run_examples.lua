@@ -2,9 +2,9 @@
 -- last from one to the next, and end with the text.
 --
 -- A comment at the end of an example tells what its result depends on: `-- varies` is not compared,
--- `-- needs cuda`, `-- needs kernels`, `-- needs onnx` and `-- needs compiler` run only where there is
--- a device, what compiles kernels for it, the library, or a compiler of C++; `-- needs library` is for
--- what a reader has to have.
+-- `-- needs cuda`, `-- needs kernels`, `-- needs onnx`, `-- needs distributed` and
+-- `-- needs compiler` run only where there is a device, what compiles kernels for it, the plugin, or a
+-- compiler of C++; `-- needs library` is for what a reader has to have.
 
 local ml = require "moonlet"
 local show = require "moonlet.repl.show"
@@ -17,6 +17,7 @@ local needs = {
     local source = 'extern "C" __global__ void probe(int* x) { x[0] = 1; }'
     return ml.cuda.is_available() and (pcall(function() ml.cuda.kernel(source, "probe"):compile() end))
   end,
+  distributed = function() return not require("moonlet.distributed_engine").unavailable() end,
   onnx = function() return not require("moonlet.onnx_codec").unavailable() end,
   compiler = function()
     return pcall(require("moonlet.ext.compiler").find_cxx, "example")

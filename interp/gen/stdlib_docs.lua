@@ -11,7 +11,7 @@ local stdlib_docs = {}
 --- The modules that scripts use; the others serve these.
 stdlib_docs.modules = { "nn", "optim", "autograd", "func", "amp", "utils", "data", "distributions",
   "args", "class", "plot", "progress", "random", "help", "metrics", "train", "onnx",
-  "cuda", "backends", "ops", "ext" }
+  "cuda", "backends", "ops", "ext", "distributed" }
 
 local Walk = {}
 Walk.__index = Walk

@@ -201,6 +201,7 @@ void install_modules(lua_State* L) {
   track_coroutines(L);
   catch_in_pcall(L);
   preload(L, "moonlet.bundles", luaopen_moonlet_bundles);
+  preload(L, "moonlet.distributed_engine", luaopen_moonlet_distributed_engine);
   preload(L, "moonlet.extension_tools", luaopen_moonlet_extension_tools);
   preload(L, "moonlet.io", luaopen_moonlet_io);
   preload(L, "moonlet.json", luaopen_moonlet_json);

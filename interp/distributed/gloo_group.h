@@ -1,0 +1,87 @@
+// interp/distributed/gloo_group.h: a group of ranks over Gloo: its collectives run one after the
+// other on a thread, what is sent from one rank to another on threads of its own.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <gloo/rendezvous/context.h>
+
+#include "interp/distributed/engine.h"
+#include "interp/distributed/run.h"
+
+namespace moonlet::distributed {
+
+class GlooWork final : public Work {
+ public:
+  explicit GlooWork(Call call) : call(std::move(call)) {}
+  bool wait(double seconds) override;
+  std::string error() const override;
+  int source() const override { return source_; }
+
+  void finish(std::string error, int source = -1);
+  bool finished() const;
+  const Call call;
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable ended_;
+  bool done_ = false;
+  std::string error_;
+  int source_ = -1;
+};
+
+class GlooGroup final : public Group {
+ public:
+  GlooGroup(std::shared_ptr<RankRun> run, std::string name, std::vector<int> members, int position,
+            double timeout);
+  ~GlooGroup() override;
+
+  std::shared_ptr<Work> connect();
+  std::shared_ptr<Work> start(Call call) override;
+  void abort(const std::string& reason) noexcept override;
+  const std::vector<int>& members() const { return members_; }
+
+ private:
+  struct Job {
+    std::shared_ptr<GlooWork> work;
+    std::function<void()> run;
+  };
+  void serve();
+  void run_job(Job& job);
+  void connect_all();
+  void start_transfer(const std::shared_ptr<GlooWork>& work);
+  std::string failure(const std::exception& e);
+  std::string aborted();
+
+  // The run outlives its groups.
+  const std::shared_ptr<RankRun> run_;
+  const std::string name_;
+  const std::vector<int> members_;
+  const int position_;
+  const double timeout_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Job> jobs_;
+  std::string abort_reason_;
+  bool connected_ = false;
+  bool ending_ = false;
+  std::shared_ptr<gloo::rendezvous::Context> context_;
+  // Transfers of one rank to another, with their threads.
+  struct Transfer {
+    std::shared_ptr<GlooWork> work;
+    std::thread thread;
+  };
+  std::list<Transfer> transfers_;
+  std::thread thread_;
+};
+
+}  // namespace moonlet::distributed

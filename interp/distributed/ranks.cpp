@@ -1,0 +1,82 @@
+// interp/distributed/ranks.cpp: what a store knows of the ranks of its runs.
+#include "interp/distributed/ranks.h"
+
+#include <utility>
+
+namespace moonlet::distributed {
+namespace {
+
+double seconds_since(Clock::time_point then) {
+  return std::chrono::duration<double>(Clock::now() - then).count();
+}
+
+}  // namespace
+
+Ranks::RunRecord* Ranks::find(std::string_view run) {
+  const auto found = runs_.find(run);
+  return found != runs_.end() ? &found->second : nullptr;
+}
+
+const Ranks::RunRecord* Ranks::find(std::string_view run) const {
+  const auto found = runs_.find(run);
+  return found != runs_.end() ? &found->second : nullptr;
+}
+
+std::string Ranks::add(const std::string& run, int rank, int size, double limit) {
+  RunRecord& record = runs_[run];
+  if (record.size == 0) record.size = size;
+  const std::string self = "rank " + std::to_string(rank);
+  if (record.size != size)
+    return self + " says that world_size is " + std::to_string(size) + ", others say " +
+           std::to_string(record.size);
+  if (record.known.count(rank) != 0)
+    return "there is a " + self +
+           " already: each process needs a rank of its own, and each run a "
+           "port or file of its own";
+  record.known[rank] = Known{"", Clock::now(), limit};
+  return "";
+}
+
+void Ranks::hear(const std::string& run, int rank, std::string text) {
+  RunRecord* const record = find(run);
+  if (record == nullptr) return;
+  Known& known = record->known[rank];
+  known.text = std::move(text);
+  known.heard = Clock::now();
+}
+
+void Ranks::end(const std::string& run, int rank, End how, std::string text) {
+  RunRecord* const record = find(run);
+  if (record == nullptr || record->known[rank].ended) return;
+  record->known[rank].ended = true;
+  record->gone.push_back({rank, how, std::move(text), 0});
+}
+
+void Ranks::look_for_silence() {
+  for (auto& [run, record] : runs_)
+    for (auto& [rank, known] : record.known)
+      if (!known.ended && seconds_since(known.heard) > known.limit)
+        end(run, rank, End::Silent, known.text);
+}
+
+std::vector<Peer> Ranks::gone(std::string_view run) const {
+  const RunRecord* const record = find(run);
+  return record != nullptr ? record->gone : std::vector<Peer>();
+}
+
+std::vector<Peer> Ranks::all(std::string_view run) const {
+  std::vector<Peer> out;
+  const RunRecord* const record = find(run);
+  if (record == nullptr) return out;
+  for (int rank = 0; rank < record->size; ++rank) {
+    const auto found = record->known.find(rank);
+    if (found == record->known.end())
+      out.push_back({rank, End::None, "", -1});
+    else
+      out.push_back({rank, End::None, found->second.text, seconds_since(found->second.heard)});
+  }
+  for (const Peer& peer : record->gone) out[static_cast<size_t>(peer.rank)].end = peer.end;
+  return out;
+}
+
+}  // namespace moonlet::distributed

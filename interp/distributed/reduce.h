@@ -1,0 +1,24 @@
+// interp/distributed/reduce.h: the elementwise functions of reductions across ranks.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "interp/distributed/engine.h"
+
+namespace moonlet::distributed {
+
+// out[i] = a[i] with b[i]; out may be a or b.
+using Combine = void (*)(void* out, const void* a, const void* b, size_t count);
+// Throws for what the dtype has not, such as the smaller of two complex numbers.
+Combine combine_of(Reduction reduction, DType dtype);
+
+size_t bytes_of(DType dtype);
+// Whether elements are added up in float32, and rounded once.
+bool is_narrow(DType dtype);
+
+// Reduces parts of `count` elements that lie one after the other, in that order, into `out`.
+void reduce_parts(Reduction reduction, DType dtype, const char* parts, size_t part_count,
+                  size_t count, char* out);
+
+}  // namespace moonlet::distributed

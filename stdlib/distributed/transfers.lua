@@ -1,0 +1,196 @@
+-- stdlib/distributed/transfers.lua: tensors from one rank to another.
+
+local class = require "moonlet.class"
+local options = require "moonlet.options"
+local signature = require "moonlet.signature"
+local state = require "moonlet.distributed.state"
+local work = require "moonlet.distributed.work"
+local fail = options.fail
+
+local transfers = {}
+
+local function other_rank(op, name, group, rank)
+  local position = state.position_of(op, name, group, rank)
+  if position == group.rank then
+    fail("%s: '%s' is this rank itself (%d); expected another one", op, name, rank)
+  end
+  return position
+end
+
+-- Both sides must name the same dtype and number of elements.
+local function about(x) return ("%s %d"):format(x.dtype, x:numel()) end
+
+local function start_send(op, x, dst, group, tag)
+  group = state.group_of(op, group)
+  local root = other_rank(op, "dst", group, dst)
+  local there = work.sent(x)
+  return work.transfer(op, group, { kind = "send", root = root, count = there:numel(),
+    input = there }, tag, about(x))
+end
+
+local function start_receive(op, x, src, group, tag)
+  group = state.group_of(op, group)
+  if src == nil and group.size == 1 then fail("%s: there is no other rank", op) end
+  local root = src and other_rank(op, "src", group, src) or -1
+  local there, back = work.received(x)
+  local handle = work.transfer(op, group, { kind = "receive", root = root,
+    count = there:numel(), output = there }, tag, about(x))
+  handle.finish = back
+  return handle
+end
+
+-- What goes on when it is sent is what the other side waits for: an op, so that modes see it.
+local started
+local op = work.ops {
+  send = { "send(Tensor x, int dst, int group, int tag) -> bool", differentiable = false,
+    forward = function(x, dst, group, tag)
+      started = start_send("send", x, dst, state.groups[group], tag)
+      return true
+    end },
+  recv = { "recv(Tensor! x, int src, int group, int tag) -> Tensor", differentiable = false,
+    forward = function(x, src, group, tag)
+      started = start_receive("recv", x, src >= 0 and src or nil, state.groups[group], tag)
+      return x
+    end },
+}
+
+local function begin(call, ...)
+  started = nil
+  call(...)
+  local handle = started
+  started = nil
+  return handle
+end
+
+local read_isend = signature "isend(Tensor tensor, int>=0 dst, Group? group=nil, int tag=0)"
+
+--- Begins to send a tensor to a rank; it must not be changed before the handle's `wait` returns.
+--- > ml.distributed.init_process_group()
+--- > pcall(ml.distributed.isend, ml.ones(2), 0)
+---   false
+---   isend: 'dst' is this rank itself (0); expected another one
+--- > ml.distributed.destroy_process_group()
+---@param tensor moonlet.Tensor what is sent
+---@param dst integer the rank that it goes to, from 0
+---@param group? table the group; all ranks unless given
+---@param tag? integer a number that the receive must have, too
+---@return table work
+---@shape tensor (*)
+function transfers.isend(...)
+  local x, dst, group, tag = read_isend(...)
+  group = state.group_of("isend", group)
+  other_rank("isend", "dst", group, dst)
+  return begin(op.send, x, dst, group.number, tag)
+end
+
+local read_send = signature "send(Tensor tensor, int>=0 dst, Group? group=nil, int tag=0)"
+
+--- Sends a tensor to a rank, and waits until that receives it.
+--- > ml.distributed.init_process_group()
+--- > pcall(ml.distributed.send, ml.ones(2), 0)
+---   false
+---   send: 'dst' is this rank itself (0); expected another one
+--- > ml.distributed.destroy_process_group()
+---@param tensor moonlet.Tensor what is sent
+---@param dst integer the rank that it goes to, from 0
+---@param group? table the group; all ranks unless given
+---@param tag? integer a number that the receive must have, too
+---@shape tensor (*)
+function transfers.send(...)
+  local x, dst, group, tag = read_send(...)
+  group = state.group_of("send", group)
+  other_rank("send", "dst", group, dst)
+  begin(op.send, x, dst, group.number, tag):wait()
+end
+
+local read_irecv = signature "irecv(Tensor tensor, int>=0? src=nil, Group? group=nil, int tag=0)"
+
+--- Begins to receive a tensor; it has the elements when the handle's `wait` has returned, and the
+--- handle's `source_rank` is the rank that has sent.
+--- > ml.distributed.init_process_group()
+--- > pcall(ml.distributed.irecv, ml.ones(2))
+---   false
+---   irecv: there is no other rank
+--- > ml.distributed.destroy_process_group()
+---@param tensor moonlet.Tensor gets what is sent, which has its dtype and number of elements
+---@param src? integer the rank that it comes from, from 0; any unless given
+---@param group? table the group; all ranks unless given
+---@param tag? integer a number that the send must have, too
+---@return table work
+---@shape tensor (*)
+function transfers.irecv(...)
+  local x, src, group, tag = read_irecv(...)
+  group = state.group_of("irecv", group)
+  if src then other_rank("irecv", "src", group, src) end
+  if group.size == 1 then fail "irecv: there is no other rank" end
+  return begin(op.recv, x, src or -1, group.number, tag)
+end
+
+local read_recv = signature "recv(Tensor tensor, int>=0? src=nil, Group? group=nil, int tag=0)"
+
+--- Receives a tensor from a rank; gives the rank that has sent.
+--- > ml.distributed.init_process_group()
+--- > pcall(ml.distributed.recv, ml.ones(2))
+---   false
+---   recv: there is no other rank
+--- > ml.distributed.destroy_process_group()
+---@param tensor moonlet.Tensor gets what is sent, which has its dtype and number of elements
+---@param src? integer the rank that it comes from, from 0; any unless given
+---@param group? table the group; all ranks unless given
+---@param tag? integer a number that the send must have, too
+---@return integer rank
+---@shape tensor (*)
+function transfers.recv(...)
+  local x, src, group, tag = read_recv(...)
+  group = state.group_of("recv", group)
+  if src then other_rank("recv", "src", group, src) end
+  if group.size == 1 then fail "recv: there is no other rank" end
+  local handle = begin(op.recv, x, src or -1, group.number, tag)
+  handle:wait()
+  return handle:source_rank()
+end
+
+local read_op = signature('P2POp(function op, Tensor tensor, int>=0 peer, '
+  .. 'Group? group=nil, int tag=0)')
+
+--- A send or receive for `ml.distributed.batch_isend_irecv`.
+--- > ml.distributed.P2POp(ml.distributed.isend, ml.ones(2), 1).peer
+---   1
+---@param op function `ml.distributed.isend` or `ml.distributed.irecv`
+---@param tensor moonlet.Tensor what is sent, or gets what is received
+---@param peer integer the other rank, from 0
+---@param group? table the group; all ranks unless given
+---@param tag? integer a number that both sides must have
+---@shape tensor (*)
+---@field peer integer The other rank.
+local P2POp = class "P2POp"
+transfers.P2POp = P2POp
+
+function P2POp:init(...)
+  self.op, self.tensor, self.peer, self.group, self.tag = read_op(...)
+  if self.op ~= transfers.isend and self.op ~= transfers.irecv then
+    fail "P2POp: 'op' must be ml.distributed.isend or ml.distributed.irecv"
+  end
+end
+
+local read_batch = signature "batch_isend_irecv(table p2p_op_list)"
+
+--- Begins several sends and receives, in any order on each rank.
+--- > #ml.distributed.batch_isend_irecv {}
+---   0
+---@param p2p_op_list table[] of `ml.distributed.P2POp`
+---@return table[] works a handle for each
+function transfers.batch_isend_irecv(...)
+  local list, out = read_batch(...), {}
+  for _, each in ipairs(list) do
+    if not class.is_instance(each, P2POp) then
+      fail("batch_isend_irecv: 'p2p_op_list' must hold P2POp, got %s", type(each))
+    end
+  end
+  for i, each in ipairs(list) do
+    out[i] = each.op(each.tensor, each.peer, { group = each.group, tag = each.tag })
+  end
+  return out
+end
+
+return options.namespace("distributed.transfers", transfers)
