@@ -91,7 +91,7 @@ for _, mt in pairs(core.metatables) do
 end
 
 -- Packages that come with Torch7, where the script's path has none.
-local OWN = { paths = true, sys = true, xlua = true }
+local OWN = { paths = true, sys = true, xlua = true, cutorch = true }
 table.insert(package.searchers, function(name)
   if OWN[name] then return function() return require("moonlet.torch7." .. name) end end
   return nil

@@ -12,9 +12,9 @@ local calls = {}
 local KINDS = {
   r = { "result", function(v, mt) return getmetatable(v) == mt end },
   t = { "tensor", function(v, mt) return getmetatable(v) == mt end },
-  i = { "LongTensor", function(v) return class.typename(v) == "torch.LongTensor" end },
-  I = { "IntTensor", function(v) return class.typename(v) == "torch.IntTensor" end },
-  B = { "ByteTensor", function(v) return class.typename(v) == "torch.ByteTensor" end },
+  i = { "LongTensor", function(v, mt) return getmetatable(v) == mt.__family.int64 end },
+  I = { "IntTensor", function(v, mt) return getmetatable(v) == mt.__family.int32 end },
+  B = { "ByteTensor", function(v, mt) return getmetatable(v) == mt.__family.uint8 end },
   T = { "tensor of any type", function(v)
     local mt = getmetatable(v)
     return type(v) == "userdata" and type(mt) == "table" and mt.__is_tensor

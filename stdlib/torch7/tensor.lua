@@ -42,7 +42,7 @@ end
 local function from_table(mt, items)
   if next(items) == nil then return core.empty(mt) end
   check_items(items, mt.__typename)
-  return core.wrap(ml.tensor(converted(items, mt.__dtype), { dtype = mt.__dtype }), mt)
+  return core.wrap(ml.tensor(converted(items, mt.__dtype), mt.__options), mt)
 end
 
 -- Sets x to `sizes` elements of a storage from a 1-based position on; the storage grows.
@@ -96,7 +96,7 @@ local function set_storage(x, storage, offset, ...)
 end
 
 local function is_storage_of(mt, value)
-  return storages.is(value) and getmetatable(value).__dtype == mt.__dtype
+  return storages.is(value) and getmetatable(value).__key == mt.__key
 end
 
 local function sizes_given(first, ...)
@@ -131,7 +131,10 @@ end
 
 -- --- x[key] -----------------------------------------------------------------------------------
 
-local function is_mask(key) return class.typename(key) == "torch.ByteTensor" end
+local function is_mask(key)
+  local mt = core.is_tensor(key) and getmetatable(key)
+  return mt and mt.__dtype == "uint8"
+end
 
 local function narrowed(x, dim, range)
   if #range == 0 then return x end
@@ -229,8 +232,8 @@ function Tensor:stride(dim)
 end
 
 function Tensor:storageOffset() return methods.storage_offset(self) + 1 end
-function Tensor:storage() return storages.wrap(self, self.__dtype) end
-function Tensor:elementSize() return storages.metatables[self.__dtype].__width end
+function Tensor:storage() return storages.wrap(self, self.__key) end
+function Tensor:elementSize() return storages.metatables[self.__key].__width end
 function Tensor:isContiguous() return methods.is_contiguous(self) end
 function Tensor:isSameSizeAs(other)
   return methods.numel(self) == 0 and methods.numel(other) == 0 or classes.same_shape(self, other)
@@ -269,7 +272,7 @@ end
 function Tensor:set(first, ...)
   local mt = getmetatable(self)
   if first == nil then
-    return methods.set_(self, ml.Storage(0, { dtype = mt.__dtype }), 0, { 0 })
+    return methods.set_(self, ml.Storage(0, mt.__options), 0, { 0 })
   elseif getmetatable(first) == mt then
     return set_geometry(self, first:storage(), methods.storage_offset(first) + 1,
       core.sizes(first), classes.strides(first))
@@ -277,7 +280,7 @@ function Tensor:set(first, ...)
     return set_storage(self, first, ...)
   end
   local sizes, strides = sizes_given(first, ...)
-  return set_geometry(self, storages.metatables[mt.__dtype].new(), 1, sizes, strides)
+  return set_geometry(self, storages.metatables[mt.__key].new(), 1, sizes, strides)
 end
 
 function Tensor:narrow(dim, first, size)
@@ -408,7 +411,8 @@ tensor.contiguous_strides = contiguous_strides
 
 --- A tensor of Torch7's on the memory of a native one.
 function tensor.from(native)
-  local mt = ml.is_tensor(native) and core.metatables[native.dtype]
+  local mt = ml.is_tensor(native)
+    and core.metatables[(native.is_cuda and "cuda:" or "") .. native.dtype]
   if not mt then fail "torch.from: a native tensor of one of Torch7's types is expected" end
   return core.wrap(native, mt)
 end
