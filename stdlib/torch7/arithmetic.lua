@@ -197,16 +197,19 @@ end
 
 -- --- filling ------------------------------------------------------------------------------------
 
-define("fill", "r n", function(mt, r, value) return M.fill_(r, number(mt, value)) end,
+-- All positions of an expanded tensor get one number.
+local function fill(x, value) return core.write_shared(M.fill_, x, function() end, value) end
+
+define("fill", "r n", function(mt, r, value) return fill(r, number(mt, value)) end,
   { own = function(mt, general)
-    local fill, is_float = M.fill_, core.is_floating(mt)
+    local is_float = core.is_floating(mt)
     return function(x, value, ...)
       if is_float and type(value) == "number" then return fill(x, value) end
       return general(x, value, ...)
     end
   end })
-define("zero", "r", function(_, r) return M.zero_(r) end,
-  { own = function() return M.zero_ end })
+local function zero(x) return fill(x, 0) end
+define("zero", "r", function(_, r) return zero(r) end, { own = function() return zero end })
 
 -- --- operators ----------------------------------------------------------------------------------
 

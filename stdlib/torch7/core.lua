@@ -99,6 +99,24 @@ function core.dimension(x, dim, name)
   return whole
 end
 
+-- Writes to x by write(x, ...). Elements of an expanded tensor that share a position are written
+-- once: `narrowed` gives the arguments for a part of the tensor that has the last of them.
+function core.write_shared(write, x, narrowed, ...)
+  local ok, problem = pcall(write, x, ...)
+  if ok then return x end
+  local part, arguments, found = x, { ... }, false
+  for d, step in ipairs(classes.strides(x)) do
+    local size = methods.size(x, d)
+    if step == 0 and size > 1 then
+      part, found = methods.narrow(part, d, size, 1), true
+      narrowed(arguments, d, size)
+    end
+  end
+  if not found then error(problem, 0) end
+  write(part, table.unpack(arguments))
+  return x
+end
+
 --- A number as an element of the class holds it.
 function core.number(mt, value) return types.number(value, mt.__dtype) end
 

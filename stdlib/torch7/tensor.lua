@@ -180,6 +180,9 @@ local function index(x, key)
   end
   if is_mask(key) then return x:maskedSelect(key) end
   if is_longs(key) then return index(x, key:totable()) end
+  if core.is_tensor(key) then
+    fail("index: a ByteTensor is expected as a mask, got %s", class.typename(key))
+  end
   return getmetatable(x)[key]
 end
 
@@ -340,7 +343,9 @@ function Tensor:copy(source)
   if not core.is_tensor(source) and not ml.is_tensor(source) then
     fail("torch.copy: a tensor is expected, got %s", class.type(source))
   end
-  return methods.copy_(self, core.like(self, source, "copy"))
+  return core.write_shared(methods.copy_, self, function(arguments, dim, size)
+    arguments[1] = methods.narrow(arguments[1], dim, size, 1)
+  end, core.like(self, source, "copy"))
 end
 
 function Tensor:clone() return methods.contiguous(methods.clone(self)) end
