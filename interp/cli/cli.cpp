@@ -29,6 +29,7 @@ constexpr const char* kUsage =
     "       moonlet doc [NAME | --search WORD]\n"
     "       moonlet bundle script [files] -o app   (see moonlet bundle --help)\n"
     "       moonlet launch -n N script [args]          (see moonlet launch --help)\n"
+    "       moonlet convert model.t7 model.safetensors\n"
     "  -e stat        execute string 'stat'\n"
     "  -i             enter interactive mode after executing 'script'\n"
     "  -l mod         require library 'mod' into global 'mod'\n"
@@ -38,6 +39,7 @@ constexpr const char* kUsage =
     "  -E             ignore environment variables\n"
     "  -W             turn warnings on\n"
     "  --record-ops FILE  write the ops that the script has called to FILE, for -Dops\n"
+    "  --torch7       run a script of Torch7: its modules, and what Lua 5.1 had\n"
     "  --bytecode     load compiled chunks, too, which may crash when tampered with\n"
     "  --             stop handling options\n"
     "  -              stop handling options and execute stdin\n"
@@ -76,6 +78,8 @@ bool parse_flag(const char* text, Arguments* out) {
     out->ignore_environment = true;
   } else if (option == "--bytecode") {
     out->bytecode = true;
+  } else if (option == "--torch7") {
+    out->actions.push_back({'l', "torch=moonlet.torch7.lua51"});
   } else if (option == "-W") {
     out->actions.push_back({'W', nullptr});
   } else {
@@ -305,6 +309,7 @@ const char* command_module(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "doc") == 0) return "moonlet.help";
   if (argc > 1 && std::strcmp(argv[1], "bundle") == 0) return "moonlet.bundle";
   if (argc > 1 && std::strcmp(argv[1], "launch") == 0) return "moonlet.distributed.launch";
+  if (argc > 1 && std::strcmp(argv[1], "convert") == 0) return "moonlet.convert";
   return nullptr;
 }
 
