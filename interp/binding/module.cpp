@@ -216,6 +216,7 @@ int open_module(lua_State* L) {
   register_shape_functions(L);
   register_print(L);
   register_storage(L);
+  register_tensor_classes(L);
   register_sparse_rows(L);
   register_settings(L);
   register_memory(L);

@@ -36,6 +36,7 @@ constexpr const char* kUsage =
     "  -E             ignore environment variables\n"
     "  -W             turn warnings on\n"
     "  --record-ops FILE  write the ops that the script has called to FILE, for -Dops\n"
+    "  --torch7       run a script of Torch7: its modules, and what Lua 5.1 had\n"
     "  --bytecode     load compiled chunks, too, which may crash when tampered with\n"
     "  --             stop handling options\n"
     "  -              stop handling options and execute stdin\n"
@@ -74,6 +75,8 @@ bool parse_flag(const char* text, Arguments* out) {
     out->ignore_environment = true;
   } else if (option == "--bytecode") {
     out->bytecode = true;
+  } else if (option == "--torch7") {
+    out->actions.push_back({'l', "torch=moonlet.torch7.lua51"});
   } else if (option == "-W") {
     out->actions.push_back({'W', nullptr});
   } else {

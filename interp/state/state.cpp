@@ -111,6 +111,20 @@ int search_stdlib(lua_State* L) {
   return 2;
 }
 
+int open_torch(lua_State* L) {
+  lua_settop(L, 0);
+  lua_getglobal(L, "require");
+  lua_pushliteral(L, "moonlet.torch7");
+  lua_call(L, 1, 1);
+  return 1;
+}
+
+// `torch` is Torch7's, where the script's path has no module of that name.
+int search_torch(lua_State* L) {
+  if (std::strcmp(luaL_checkstring(L, 1), "torch") == 0) lua_pushcfunction(L, guard<open_torch>);
+  return lua_gettop(L) - 1;
+}
+
 // Right behind package.preload, so that no file on the script's path hides a built-in module.
 void add_searcher(lua_State* L) {
   if (!push_library(L, LUA_LOADLIBNAME) || lua_getfield(L, -1, "searchers") != LUA_TTABLE)
@@ -121,6 +135,8 @@ void add_searcher(lua_State* L) {
   }
   lua_pushcfunction(L, guard<search_stdlib>);
   lua_rawseti(L, -2, 2);
+  lua_pushcfunction(L, guard<search_torch>);
+  lua_rawseti(L, -2, luaL_len(L, -2) + 1);
   lua_pop(L, 2);
 }
 

@@ -278,9 +278,15 @@ function Reader:value()
   return value
 end
 
+--- What the module `torch` makes its own reader of: one that reads from `from`, within a budget.
+torch7.Reader = Reader
+function torch7.new_reader(from, budget)
+  return setmetatable({ from = from, objects = {}, elements = {}, closures = {}, keys = {},
+    left_out = {}, depth = 0, budget = budget, table_keys = Keys.new() }, Reader)
+end
+
 local function read_from(from)
-  local reader = setmetatable({ from = from, objects = {}, elements = {}, closures = {}, keys = {},
-    left_out = {}, depth = 0, budget = from.file.budget, table_keys = Keys.new() }, Reader)
+  local reader = torch7.new_reader(from, from.file.budget)
   local value = reader:value()
   return value, nil, next(reader.left_out) and reader.left_out or nil
 end

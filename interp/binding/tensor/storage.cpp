@@ -10,6 +10,7 @@
 #include "interp/binding/io.h"
 #include "interp/binding/tensor/index.h"
 #include "interp/binding/tensor/iterate.h"
+#include "interp/binding/tensor/tensor_class.h"
 #include "interp/state/nearest.h"
 #include "tensor/core/dispatch.h"
 #include "tensor/io/bytes.h"
@@ -346,12 +347,13 @@ int l_rebind(lua_State* L) {
 }  // namespace
 
 TypedStorage* storage_cell(lua_State* L, int index) {
+  index = lua_absindex(L, index);
   if (lua_type(L, index) != LUA_TUSERDATA || !lua_getmetatable(L, index)) return nullptr;
-  const void* metatable = lua_topointer(L, -1);
+  const bool is_storage = lua_topointer(L, -1) == binding_state(L).storage_metatable ||
+                          (tensor_classes_exist.load(std::memory_order_relaxed) &&
+                           is_storage_class(L, -1) && lua_rawlen(L, index) == sizeof(TypedStorage));
   lua_pop(L, 1);
-  return metatable == binding_state(L).storage_metatable
-             ? static_cast<TypedStorage*>(lua_touserdata(L, index))
-             : nullptr;
+  return is_storage ? static_cast<TypedStorage*>(lua_touserdata(L, index)) : nullptr;
 }
 
 TypedStorage& check_storage(lua_State* L, int index, const char* op) {

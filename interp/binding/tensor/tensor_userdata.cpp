@@ -13,6 +13,7 @@
 #include "interp/binding/tensor/iterate.h"
 #include "interp/binding/tensor/noted.h"
 #include "interp/binding/tensor/shape.h"
+#include "interp/binding/tensor/tensor_class.h"
 #include "interp/embed/host_state.h"
 #include "tensor/core/op_info.h"
 #include "tensor/io/numbers.h"
@@ -153,7 +154,9 @@ void push_tensor(lua_State* L, Tensor tensor) {
   luaL_checkstack(L, 4, "too many results");
   void* const memory = lua_newuserdatauv(L, sizeof(TensorCell), 0);
   auto* const cell = new (memory) TensorCell{std::move(tensor)};
-  lua_rawgeti(L, LUA_REGISTRYINDEX, state.metatable_ref);
+  const bool of_class = binding::tensor_classes_exist.load(std::memory_order_relaxed) &&
+                        binding::push_class_of_results(L, cell->tensor.dtype());
+  if (!of_class) lua_rawgeti(L, LUA_REGISTRYINDEX, state.metatable_ref);
   lua_setmetatable(L, -2);
   if (may_close(L)) [[unlikely]]
     note_late(L, cell);

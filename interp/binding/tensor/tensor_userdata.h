@@ -152,6 +152,7 @@ void register_elements(lua_State* L);
 void register_pinned(lua_State* L);
 void register_print(lua_State* L);
 void register_storage(lua_State* L);
+void register_tensor_classes(lua_State* L);
 // Adds __index and __newindex to the metatable at -2; methods at -1.
 void register_fields(lua_State* L);
 // Whether `x.name` is a field, which no method may hide.

@@ -1,0 +1,143 @@
+-- stdlib/torch7/paths.lua: the package `paths` of Torch7: names of files, folders and what is in
+-- them.
+
+local system = require "moonlet.system"
+
+local paths = {}
+
+--- The last part of a path, without the ending that is given.
+function paths.basename(path, ending)
+  local name = path:gsub("/+$", ""):match "([^/]*)$"
+  if ending then
+    ending = ending:gsub("^%.?", ".")
+    if name:sub(-#ending) == ending and #name > #ending then name = name:sub(1, -#ending - 1) end
+  end
+  return name
+end
+
+function paths.dirname(path)
+  local folder = path:gsub("/+$", ""):match "^(.*)/[^/]*$"
+  if folder == nil then return "." end
+  return folder == "" and "/" or folder
+end
+
+function paths.extname(path) return path:match "%.([^./]*)$" end
+
+--- Joins parts into a path from the current folder; a part that begins with / stands alone.
+function paths.concat(...)
+  local out = paths.cwd()
+  for _, part in ipairs { ... } do
+    if part:sub(1, 1) == "/" then out = part else out = out .. "/" .. part end
+  end
+  local kept = {}
+  for part in out:gmatch "[^/]+" do
+    if part == ".." then kept[#kept] = nil elseif part ~= "." then kept[#kept + 1] = part end
+  end
+  return "/" .. table.concat(kept, "/")
+end
+
+function paths.cwd() return os.getenv "PWD" or "." end
+paths.getcwd = paths.cwd
+paths.home = os.getenv "HOME" or ""
+
+local function names_in(folder)
+  local names = system.list(folder)
+  for i, name in ipairs(names or {}) do names[i] = name:gsub("/$", "") end
+  return names
+end
+
+function paths.dirp(path) return path ~= nil and system.exists(path) == "directory" end
+function paths.filep(path) return path ~= nil and system.exists(path) == "file" end
+
+-- The names in a folder for which `fits` holds, in order.
+local function selected(folder, fits)
+  local out = {}
+  for _, name in ipairs(names_in(folder) or {}) do
+    if fits(folder .. "/" .. name, name) then out[#out + 1] = name end
+  end
+  table.sort(out)
+  return out
+end
+
+local function iterate(names)
+  local at = 0
+  return function()
+    at = at + 1
+    return names[at]
+  end
+end
+
+--- All names in a folder, with "." and "..".
+function paths.dir(folder)
+  local names = names_in(folder)
+  if not names then return nil end
+  local out = { ".", ".." }
+  table.move(names, 1, #names, 3, out)
+  return out
+end
+
+function paths.iterdirs(folder) return iterate(selected(folder, paths.dirp)) end
+function paths.iterfiles(folder) return iterate(selected(folder, paths.filep)) end
+
+--- The names in a folder that match a pattern, or for which a function holds.
+function paths.files(folder, filter)
+  local fits = filter
+  if type(filter) == "string" then
+    fits = function(name) return name:find(filter) ~= nil end
+  end
+  local names = paths.dir(folder) or error("paths.files: there is no folder " .. folder, 2)
+  local kept = {}
+  for _, name in ipairs(names) do
+    if not fits or fits(name) then kept[#kept + 1] = name end
+  end
+  return iterate(kept)
+end
+
+function paths.mkdir(path)
+  local parent = paths.dirname(path)
+  if parent ~= "/" and parent ~= "." and not paths.dirp(parent) then paths.mkdir(parent) end
+  if paths.dirp(path) then return true end
+  return (pcall(system.make_folder, path, "paths.mkdir"))
+end
+
+function paths.rmdir(path) return os.remove(path) end
+
+--- Removes a folder with all in it; the second argument must be "yes".
+function paths.rmall(path, more)
+  if more ~= "yes" then error("paths.rmall: the second argument must be 'yes'", 2) end
+  if paths.dirp(path) then
+    for _, name in ipairs(names_in(path)) do paths.rmall(path .. "/" .. name, "yes") end
+  end
+  return os.remove(path)
+end
+
+function paths.tmpname() return os.tmpname() end
+function paths.uname() return "Linux", "", "" end
+function paths.is_win() return package.config:sub(1, 1) == "\\" end
+function paths.execdir() return paths.dirname(system.executable()) end
+
+--- The file that calls, or `name` beside it.
+function paths.thisfile(name, depth)
+  local source = debug.getinfo(2 + (depth or 0), "S").source:match "^@(.*)$"
+  if not source then return nil end
+  local file = paths.concat(source)
+  return name and paths.concat(paths.dirname(file), name) or file
+end
+
+function paths.dofile(name, depth)
+  return dofile(paths.thisfile(name, (depth or 1)) or name)
+end
+
+function paths.require(name) return require(name) end
+
+--- The first of these programs on PATH.
+function paths.findprogram(...)
+  for _, name in ipairs { ... } do
+    for folder in (os.getenv "PATH" or ""):gmatch "[^:]+" do
+      if paths.filep(folder .. "/" .. name) then return folder .. "/" .. name end
+    end
+  end
+  return nil
+end
+
+return paths

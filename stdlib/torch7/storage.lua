@@ -1,0 +1,142 @@
+-- stdlib/torch7/storage.lua: torch.ByteStorage to torch.DoubleStorage: flat memory with elements
+-- of one type, whose positions count from 1.
+
+local class = require "moonlet.torch7.class"
+local ml = require "moonlet"
+local types = require "moonlet.torch7.types"
+
+local classes = ml._classes
+local methods = ml._storage_methods
+
+local storage = {}
+
+-- The metatable by dtype.
+local metatables = {}
+
+local function fail(format, ...) error(format:format(...), 3) end
+
+local Storage = {}
+
+function Storage:size() return methods.size(self) end
+Storage.__len__ = Storage.size
+
+function Storage:fill(value)
+  return methods.fill(self, types.number(value, self.__dtype))
+end
+
+function Storage:copy(source)
+  if not storage.is(source) then fail "copy: a storage is expected" end
+  if #source ~= #self then
+    fail("copy: the storages have %d and %d elements", #self, #source)
+  end
+  return methods.copy(self, source)
+end
+
+function Storage:resize(size) return methods.resize(self, math.tointeger(size)) end
+function Storage:elementSize() return self.__width end
+function Storage:totable() return methods.tolist(self) end
+function Storage:retain() return self end
+function Storage:free() end
+
+function Storage:type(name)
+  local own = class.typename(self)
+  if not name or name == own then return name and self or own end
+  local mt = class.getmetatable(name)
+  if not mt then fail("type: %s is no type of storages", tostring(name)) end
+  return mt.new(#self):copy(self)
+end
+
+--- The bytes of a storage of characters as a Lua string; with one, the storage gets its bytes.
+function Storage:string(text)
+  if self.__width ~= 1 then fail("string: %s holds no characters", class.typename(self)) end
+  if text == nil then return #self == 0 and "" or storage.tensor(self):to_bytes() end
+  methods.resize(self, #text)
+  if #text > 0 then methods.copy(self, ml.from_bytes(text, self.__dtype)) end
+  return self
+end
+
+function Storage:write(file)
+  file:writeLong(#self)
+  file["write" .. self.__element](file, self)
+end
+
+function Storage:read(file)
+  local size = file:readLong()
+  methods.resize(self, size)
+  file["read" .. self.__element](file, self)
+end
+
+for _, name in ipairs(types.NAMES) do
+  Storage[name:lower()] = function(self) return self:type("torch." .. name .. "Storage") end
+end
+
+--- Whether a value is a storage of Torch7's.
+function storage.is(value)
+  local mt = type(value) == "userdata" and getmetatable(value)
+  return type(mt) == "table" and rawget(mt, "__is_storage") == true
+end
+
+-- The native tensor of all elements.
+function storage.tensor(s)
+  return ml.empty({ 0 }, { dtype = s.__dtype }):set_(s)
+end
+
+--- A storage of that dtype's class on the memory of a native storage or tensor.
+function storage.wrap(memory, dtype) return classes.storage(memory, metatables[dtype]) end
+
+local function from_table(mt, items)
+  local made = ml.Storage(#items, { dtype = mt.__dtype })
+  local out = classes.storage(made, mt)
+  for i, item in ipairs(items) do
+    if type(item) ~= "number" then fail("element at index %d is not a number", i) end
+    out[i] = item
+  end
+  return out
+end
+
+local function mapped(mt, path, shared, size)
+  local made = ml.Storage { file = path, dtype = mt.__dtype, shared = shared or nil,
+    size = shared and size and size > 0 and size or nil }
+  return classes.storage(made, mt)
+end
+
+-- A storage of n elements; of a table; the part of another from position `at`; a mapped file.
+local function new(mt, first, at, size, ...)
+  if first == nil or type(first) == "number" then
+    return classes.storage(ml.Storage(math.tointeger(first or 0), { dtype = mt.__dtype }), mt)
+  elseif type(first) == "table" then
+    return from_table(mt, first)
+  elseif type(first) == "string" then
+    return mapped(mt, first, at, size, ...)
+  elseif getmetatable(first) == mt then
+    local offset = (at or 1) - 1
+    local length = size or #first - offset
+    if offset < 0 or offset > #first or length < 0 or offset + length > #first then
+      fail("%s: elements %d to %d are outside a storage of %d", mt.__typename, offset + 1,
+        offset + length, #first)
+    end
+    return classes.part(first, math.tointeger(offset), math.tointeger(length), mt)
+  end
+  fail("%s: a size, a table, a storage or a file's name is expected", mt.__typename)
+end
+
+for _, name in ipairs(types.NAMES) do
+  local mt
+  local function make(...) return new(mt, ...) end
+  mt = class.newmetatable("torch." .. name .. "Storage", nil, make, make,
+    require "moonlet.torch7.namespace")
+  for key, f in pairs(Storage) do mt[key] = f end
+  mt.__dtype, mt.__element, mt.__is_storage = types.DTYPES[name], name, true
+  mt.__width = ml.zeros({ 1 }, { dtype = mt.__dtype }).itemsize
+  mt.new, mt.__len = make, Storage.size
+  classes.register_storage(mt)
+  metatables[mt.__dtype] = mt
+end
+
+storage.Storage = Storage
+storage.metatables = metatables
+
+--- A torch.LongStorage of these numbers.
+function storage.longs(numbers) return from_table(metatables.int64, numbers) end
+
+return storage
