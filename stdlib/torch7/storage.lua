@@ -129,6 +129,9 @@ for _, name in ipairs(types.NAMES) do
   mt.__dtype, mt.__element, mt.__is_storage = types.DTYPES[name], name, true
   mt.__width = ml.zeros({ 1 }, { dtype = mt.__dtype }).itemsize
   mt.new, mt.__len = make, Storage.size
+  mt.__eq = function(a, b)
+    return storage.is(a) and storage.is(b) and classes.id(a) == classes.id(b)
+  end
   classes.register_storage(mt)
   metatables[mt.__dtype] = mt
 end

@@ -13,7 +13,7 @@ local out = {}
 local function places(connections, outer, inner, count)
   local at = M.to(connections, "int64")
   local from, to = M.select(at, 2, outer), M.select(at, 2, inner)
-  return M.add(M.mul(M.sub(from, 1), count), to)
+  return M.add(M.mul(M.sub(from, 1), base.whole(count)), to)
 end
 
 -- Filters for all pairs of planes, zero where there is no connection.

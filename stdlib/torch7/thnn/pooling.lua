@@ -111,11 +111,12 @@ out.SpatialFractionalMaxPooling_updateGradInput = function(input, gradOutput, gr
   return unpool(input, gradOutput, gradInput, indices, 2)
 end
 
+-- Here time is the last dimension, and the first of the draws.
 out.VolumetricFractionalMaxPooling_updateOutput = function(input, output, depth, width, height, poolT,
     poolW, poolH, indices, samples)
   local x, added = base.batch(input, 5, "VolumetricFractionalMaxPooling")
-  local draws = M.reshape(samples, { M.size(x, 1), M.size(x, 2), 3 })
-  local y, at = M.fractional_max_pool3d(x, list(poolT, poolH, poolW), list(depth, height, width),
+  local draws = M.flip(M.reshape(samples, { M.size(x, 1), M.size(x, 2), 3 }), { 3 })
+  local y, at = M.fractional_max_pool3d(x, list(poolH, poolW, poolT), list(height, width, depth),
     draws)
   base.unbatch(indices, at, added)
   return base.unbatch(output, y, added)

@@ -2,6 +2,7 @@
 -- triples (row, column, value) or pairs for each row, and IndexLinear, whose are keys and values.
 
 local base = require "moonlet.torch7.thnn.base"
+local core = require "moonlet.torch7.core"
 local ml = require "moonlet"
 
 local M, give = base.M, base.give
@@ -40,7 +41,7 @@ local function pairs_of(input, columns)
   local n, nnz = M.size(input, 1), M.size(input, 2)
   local values = M.reshape(M.select(input, 3, 2), { n * nnz })
   local at = M.reshape(M.long(M.select(input, 3, 1)), { n * nnz })
-  local rows = ml.arange(1, n + 1):repeat_interleave(nnz)
+  local rows = ml.arange(1, n):repeat_interleave(nnz)
   return rows, check_columns(at, values, columns), values
 end
 
@@ -103,10 +104,10 @@ out.SparseLinear_cudaClearState = function() end
 -- largest magnitude of its key, its reciprocal, the factor of the learning rate and a bias.
 local MOST, INVERSE, RATE, BIAS = 1, 2, 3, 4
 
+-- The row of each key.
 local function rows_of(sizes)
   local flat = M.reshape(sizes, { -1 })
-  return M.repeat_interleave(M.add_(M.cumsum(M.mul(M.add(flat, 1), 0), 1),
-    ml.arange(1, M.size(flat, 1) + 1)), flat)
+  return M.repeat_interleave(core.wrap(ml.arange(1, M.size(flat, 1)), getmetatable(flat)), flat)
 end
 
 local function check_keys(keys, values)
