@@ -219,8 +219,9 @@ end
 
 out.MultiLabelMarginCriterion_updateOutput = function(input, target, output, isTarget, average)
   local x, at, counts, is_target, added = labels(input, target)
+  number(output, total(within(x, at, counts, is_target)) * row_share(x, average))
   base.unbatch(isTarget, is_target, added)
-  return number(output, total(within(x, at, counts, is_target)) * row_share(x, average))
+  return output
 end
 
 out.MultiLabelMarginCriterion_updateGradInput = function(input, target, gradInput, _, average)

@@ -70,10 +70,8 @@ out.LookupTable_accGradParameters = function(input, gradOutput, gradWeight, coun
   local g = M.reshape(gradOutput, { M.size(at, 1), -1 })
   local factor
   if by_frequency then
-    local counts = M.bincount(at, nil, M.size(gradWeight, 1) + 1)
     count:resize(M.size(gradWeight, 1))
-    M.copy_(count, M.narrow(counts, 1, M.size(counts, 1) - M.size(gradWeight, 1) + 1,
-      M.size(gradWeight, 1)))
+    M.copy_(count, M.bincount(at, nil, M.size(gradWeight, 1)))
     factor = M.reciprocal(M.to(M.index_select(count, 1, at), g.__dtype))
   end
   if padding and padding ~= 0 then

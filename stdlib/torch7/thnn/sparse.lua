@@ -152,7 +152,7 @@ out.IndexLinear_updateOutput = function(keys, offset, values, sizes, _, output, 
   local factors = values
   if extra > 0 then
     factors = normalize(values, at, weight, train == 1 or train == true)
-    give(normalized, factors)
+    give(normalized, M.clone(factors))
   end
   local parts = M.index_select(weight, 1, at)
   if extra > 0 then parts = M.narrow(parts, 2, extra + 1, M.size(bias, 1)) end
