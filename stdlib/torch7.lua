@@ -90,8 +90,12 @@ for _, mt in pairs(core.metatables) do
   mt.cdata = mt.tensor
 end
 
+-- The functions behind nn's layers, which upstream loads from a library in C.
+package.preload["nn.THNN"] = function() return require "moonlet.torch7.thnn" end
+
 -- Packages that come with Torch7, where the script's path has none.
-local OWN = { paths = true, sys = true, xlua = true, cutorch = true }
+local OWN = { paths = true, sys = true, xlua = true, cutorch = true, moses = true, nn = true,
+  optim = true }
 table.insert(package.searchers, function(name)
   if OWN[name] then return function() return require("moonlet.torch7." .. name) end end
   return nil

@@ -6,6 +6,7 @@ local core = require "moonlet.torch7.core"
 local ml = require "moonlet"
 local namespace = require "moonlet.torch7.namespace"
 
+local classes = ml._classes
 local M, like, into, number = core.methods, core.like, core.into, core.number
 local all = core.metatables
 
@@ -45,10 +46,31 @@ local function quick(name, general_of)
   end
 end
 
+-- What is added to an expanded tensor in place adds up where elements share memory: y summed over
+-- those dimensions, and x without them. Nil for all other tensors.
+local function shared_parts(x, y)
+  if M.is_contiguous(x) then return nil end
+  local strides, dims = classes.strides(x), {}
+  for d, stride in ipairs(strides) do
+    if stride == 0 and M.size(x, d) > 1 then dims[#dims + 1] = d end
+  end
+  if #dims == 0 then return nil end
+  local part = x
+  for _, d in ipairs(dims) do part = M.narrow(part, d, 1, 1) end
+  return part, M.sum(y, dims, true)
+end
+
 local function add_scaled(sign)
   return function(mt, r, x, scale, y)
     y = like(x, y, "add")
     scale = number(mt, sign * scale)
+    if r == x then
+      local part, sum = shared_parts(x, y)
+      if part then
+        M.add_(part, sum, scale)
+        return r
+      end
+    end
     if scale == 1 then return apply(r, "add", x, y) end
     return apply(r, "add", x, y, scale)
   end

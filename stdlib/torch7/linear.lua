@@ -31,6 +31,16 @@ for _, op in ipairs { { "mv", "mv", 2, 1 }, { "mm", "mm", 2, 2 }, { "bmm", "bmm"
   end, { inplace = true })
 end
 
+-- That products fit together, in the words that Torch7's scripts look for.
+local function check_inner(a, b, name)
+  if name == "addr" then return end
+  local last = M.dim(a)
+  local inner = M.size(b, M.dim(b) == 1 and 1 or M.dim(b) - 1)
+  if M.size(a, last) == inner then return end
+  core.fail("torch.%s: size mismatch, m1: [%s], m2: [%s]", name, table.concat(core.sizes(a), " x "),
+    table.concat(core.sizes(b), " x "))
+end
+
 -- beta * m + alpha * (a times b). A beta of 0 leaves out what m holds.
 for _, op in ipairs { { "addmv", 1, 2, 1 }, { "addmm", 2, 2, 2 }, { "addr", 2, 1, 1 },
   { "addbmm", 2, 3, 3 }, { "baddbmm", 3, 3, 3 } } do
@@ -39,6 +49,7 @@ for _, op in ipairs { { "addmv", 1, 2, 1 }, { "addmm", 2, 2, 2 }, { "addr", 2, 1
     check_rank(m, op[2], name)
     check_rank(a, op[3], name)
     check_rank(b, op[4], name)
+    check_inner(a, b, name)
     beta, alpha = number(mt, beta), number(mt, alpha)
     if r == m then return M[name .. "_"](m, a, b, beta, alpha) end
     return into(r, M[name](m, a, b, beta, alpha))

@@ -144,6 +144,9 @@ local function register(prefix, element)
   mt.__options = { dtype = mt.__dtype, device = on_cuda and "cuda" or "cpu" }
   mt.__width = ml.zeros({ 1 }, { dtype = mt.__dtype }).itemsize
   mt.new, mt.__len = make, Storage.size
+  mt.__eq = function(a, b)
+    return storage.is(a) and storage.is(b) and classes.id(a) == classes.id(b)
+  end
   classes.register_storage(mt)
   metatables[mt.__key] = mt
 end
