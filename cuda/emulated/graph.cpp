@@ -120,6 +120,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
   if (!exec || !graph) return report(cudaErrorInvalidValue);
   *exec = new CUgraphExec_st{graph->device, std::make_shared<const Pieces>(graph->pieces)};
+  ++state().graphs;
   return cudaSuccess;
 }
 
@@ -142,6 +143,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  if (exec) --state().graphs;
   delete exec;
   return cudaSuccess;
 }

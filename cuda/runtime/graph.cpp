@@ -177,6 +177,14 @@ cudaGraph_t Graph::stop_capture(cudaError_t* error) noexcept {
   cudaGraph_t graph = nullptr;
   *error = cudaStreamEndCapture(pool_->stream, &graph);
   cudaGetLastError();
+  // A call that failed may have left the stream in its capture, which the next user would meet.
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  if (*error != cudaSuccess && (cudaStreamIsCapturing(pool_->stream, &status) != cudaSuccess ||
+                                status != cudaStreamCaptureStatusNone)) {
+    cudaGraph_t given_up = nullptr;
+    if (cudaStreamEndCapture(pool_->stream, &given_up) == cudaSuccess) cudaGraphDestroy(given_up);
+    cudaGetLastError();
+  }
   unregister();
   return graph;
 }
