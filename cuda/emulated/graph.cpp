@@ -10,6 +10,7 @@
 #include "queue.h"
 #include "state.h"
 
+using moonlet::emulated::WorkRef;
 using Pieces = std::vector<std::function<void()>>;
 
 struct CUgraph_st {
@@ -20,6 +21,7 @@ struct CUgraph_st {
 struct CUgraphExec_st {
   int device;
   std::shared_ptr<const Pieces> pieces;
+  WorkRef last{};  // launch, which the next one waits for
 };
 
 namespace moonlet::emulated {
@@ -128,7 +130,8 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   if (!exec) return report(cudaErrorInvalidValue);
   if (const cudaError_t error = device_error()) return report(error);
   if (!valid_stream(stream)) return report(cudaErrorInvalidResourceHandle);
-  enqueue(stream, [pieces = exec->pieces] {
+  enqueue_wait(stream, exec->last);
+  exec->last = enqueue(stream, [pieces = exec->pieces] {
     for (const auto& piece : *pieces) {
       if (device_error()) return;
       piece();
