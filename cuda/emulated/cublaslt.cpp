@@ -1,6 +1,7 @@
 // cuda/emulated/cublaslt.cpp: cuBLASLt's product with a bias: the bias goes first to where the
 // product is then added.
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -46,6 +47,19 @@ cublasStatus_t assign(T& to, const void* value, std::size_t bytes) {
   if (!value || bytes != sizeof(T)) return CUBLAS_STATUS_INVALID_VALUE;
   std::memcpy(&to, value, sizeof(T));
   return CUBLAS_STATUS_SUCCESS;
+}
+
+/// Up to what a load of a vector takes. None is what an unknown pointer will have.
+std::uint64_t alignment(const void* pointer) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer) | 16;
+  return address & (0 - address);
+}
+
+/// Whether MOONLET_EMULATED_CUBLASLT is that word: "refuses" to look for an algorithm, or "fails"
+/// to run the one that it found.
+bool says(const char* word) {
+  const char* value = std::getenv("MOONLET_EMULATED_CUBLASLT");
+  return value && std::strcmp(value, word) == 0;
 }
 
 /// Copies a bias of `rows` elements to every column.
@@ -142,7 +156,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle,
   const bool whole = a->leading % 8 == 0 && b->leading % 8 == 0 && c->leading % 8 == 0;
   const bool fits = a->type == CUDA_R_32F || (preference->alignment >= 16 && whole);
   if (!fits || !supported(*description, *a, *b, *c)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (says("refuses")) return CUBLAS_STATUS_INVALID_VALUE;
   results[0] = {};
+  // An algorithm for a bias that is aligned as the one at hand.
+  results[0].algo.data[0] = alignment(description->bias);
   *found = 1;
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -151,11 +168,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
                               const void* alpha, const void* a, cublasLtMatrixLayout_t a_layout,
                               const void* b, cublasLtMatrixLayout_t b_layout, const void* beta,
                               const void* c, cublasLtMatrixLayout_t c_layout, void* d,
-                              cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t*, void*,
-                              std::size_t, cudaStream_t stream) {
+                              cublasLtMatrixLayout_t d_layout,
+                              const cublasLtMatmulAlgo_t* algorithm, void*, std::size_t,
+                              cudaStream_t stream) {
   if (!handle || !description || !a_layout || !b_layout || !c_layout || !d_layout || c != d)
     return CUBLAS_STATUS_INVALID_VALUE;
   if (!supported(*description, *a_layout, *b_layout, *c_layout)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (says("fails")) return CUBLAS_STATUS_NOT_SUPPORTED;
   const int m = d_layout->rows, n = d_layout->columns;
   const int k = description->op_a == CUBLAS_OP_N ? a_layout->columns : a_layout->rows;
   float keep = *static_cast<const float*>(beta);
@@ -164,6 +183,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc
     if (keep != 0 || !description->bias) return CUBLAS_STATUS_NOT_SUPPORTED;
     if (owner(description->bias, static_cast<std::size_t>(m) * bytes) < 0) {
       set_sticky(cudaErrorIllegalAddress, "cuBLASLt was given a bias outside device memory");
+      return CUBLAS_STATUS_EXECUTION_FAILED;
+    }
+    if (algorithm && algorithm->data[0] > alignment(description->bias)) {
+      set_sticky(cudaErrorMisalignedAddress, "cuBLASLt was told of a bias that is better aligned");
       return CUBLAS_STATUS_EXECUTION_FAILED;
     }
     enqueue(stream,

@@ -10,6 +10,7 @@
 #include "queue.h"
 #include "state.h"
 
+using moonlet::emulated::WorkRef;
 using Pieces = std::vector<std::function<void()>>;
 
 struct CUgraph_st {
@@ -20,6 +21,7 @@ struct CUgraph_st {
 struct CUgraphExec_st {
   int device;
   std::shared_ptr<const Pieces> pieces;
+  WorkRef last{};  // launch, which the next one waits for
 };
 
 namespace moonlet::emulated {
@@ -120,6 +122,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
   if (!exec || !graph) return report(cudaErrorInvalidValue);
   *exec = new CUgraphExec_st{graph->device, std::make_shared<const Pieces>(graph->pieces)};
+  ++state().graphs;
   return cudaSuccess;
 }
 
@@ -127,7 +130,8 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   if (!exec) return report(cudaErrorInvalidValue);
   if (const cudaError_t error = device_error()) return report(error);
   if (!valid_stream(stream)) return report(cudaErrorInvalidResourceHandle);
-  enqueue(stream, [pieces = exec->pieces] {
+  enqueue_wait(stream, exec->last);
+  exec->last = enqueue(stream, [pieces = exec->pieces] {
     for (const auto& piece : *pieces) {
       if (device_error()) return;
       piece();
@@ -142,6 +146,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  if (exec) --state().graphs;
   delete exec;
   return cudaSuccess;
 }

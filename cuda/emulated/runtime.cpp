@@ -28,12 +28,22 @@ long environment(const char* name, long standard, long most) {
   return *end || value < 0 ? standard : std::min(value, most);
 }
 
+/// What has been made and not destroyed, at the end of the process.
+void print_left() {
+  State& s = state();
+  const std::lock_guard<std::mutex> lock(s.mutex);
+  std::fprintf(stderr,
+               "emulated: left are %zu streams, %zu events, %zu pinned blocks, %ld graphs\n",
+               s.streams.size(), s.events.size(), s.pinned.size(), s.graphs.load());
+}
+
 State* make_state() {
   auto* s = new State;
   s->devices.resize(static_cast<std::size_t>(environment("MOONLET_EMULATED_DEVICES", 2, 64)));
   s->limit = static_cast<std::size_t>(environment("MOONLET_EMULATED_MEMORY", 4096, 1L << 24)) << 20;
   s->capability = static_cast<int>(environment("MOONLET_EMULATED_CAPABILITY", 90, 999));
   s->failing = environment("MOONLET_EMULATED_FAILING_KERNEL", 0, 1L << 40);
+  if (std::getenv("MOONLET_EMULATED_LEFT")) std::atexit(print_left);
   return s;
 }
 

@@ -34,6 +34,7 @@ struct State {
   int capability = 0;     // 10 * major + minor
   long failing = 0;       // the number of the kernel that fails, from 1; 0 for none
   std::atomic<long> launched{0};
+  std::atomic<long> graphs{0};  // that can be launched
   Ranges pinned;
   std::set<cudaStream_t> streams;
   std::set<cudaEvent_t> events;

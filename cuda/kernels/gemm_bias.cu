@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <memory>
 #include <type_traits>
-#include <vector>
 
 #include "cuda/kernels/gemm.h"
+#include "cuda/libraries/plan_cache.h"
 
 namespace moonlet::cuda {
 
@@ -21,19 +21,25 @@ struct Destroy {
 template <class Handle>
 using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy>;
 
-// What an algorithm depends on. cuBLASLt asks for the alignment of the matrices in bytes.
+// What an algorithm depends on. cuBLASLt asks for the alignment of the matrices in bytes, and takes
+// that of the bias from its pointer.
 struct Shape {
   int device;
   cudaDataType type;
   cublasComputeType_t compute;
   cublasOperation_t op_a, op_b;
   int m, n, k, lda, ldb, ldc;
-  uint32_t align_a, align_b, align_c;
+  uint32_t align_a, align_b, align_c, align_bias;
   bool operator==(const Shape&) const = default;
+  size_t hash() const {
+    Mixer out;
+    out.add(device, type, compute, op_a, op_b, m, n, k, lda, ldb, ldc, align_a, align_b, align_c,
+            align_bias);
+    return out.value();
+  }
 };
 
 struct Plan {
-  Shape shape;
   Owned<cublasLtMatmulDesc_t> product;
   Owned<cublasLtMatrixLayout_t> a, b, c;
   cublasLtMatmulAlgo_t algorithm{};
@@ -61,16 +67,27 @@ Owned<cublasLtMatrixLayout_t> layout(const Shape& s, int rows, int cols, int lea
   return Owned<cublasLtMatrixLayout_t>(out);
 }
 
-Plan make_plan(const Shape& s, cublasLtHandle_t handle, const char* op) {
+// Whether the library did it. Where it has no way a plain product may do; what says that memory is
+// short or the device has failed is an error.
+bool went_well(cublasStatus_t status, const char* op) {
+  if (status == CUBLAS_STATUS_SUCCESS) [[likely]]
+    return true;
+  if (status == CUBLAS_STATUS_ALLOC_FAILED || status == CUBLAS_STATUS_EXECUTION_FAILED)
+    ensure(status, op);
+  ensure(cudaGetLastError(), op);
+  return false;
+}
+
+Plan make_plan(const Shape& s, const void* bias, cublasLtHandle_t handle, const char* op) {
   constexpr uint64_t kMostWorkspace = uint64_t{32} << 20;
   Plan out;
-  out.shape = s;
   cublasLtMatmulDesc_t product = nullptr;
   ensure(cublasLtMatmulDescCreate(&product, s.compute, CUDA_R_32F), op);
   out.product.reset(product);
   set(out.product, CUBLASLT_MATMUL_DESC_TRANSA, s.op_a, op);
   set(out.product, CUBLASLT_MATMUL_DESC_TRANSB, s.op_b, op);
   set(out.product, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS, op);
+  set(out.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias, op);
   const bool plain_a = s.op_a == CUBLAS_OP_N, plain_b = s.op_b == CUBLAS_OP_N;
   out.a = layout(s, plain_a ? s.m : s.k, plain_a ? s.k : s.m, s.lda, op);
   out.b = layout(s, plain_b ? s.k : s.n, plain_b ? s.n : s.k, s.ldb, op);
@@ -89,28 +106,18 @@ Plan make_plan(const Shape& s, cublasLtHandle_t handle, const char* op) {
   const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(handle, out.product.get(), out.a.get(), out.b.get(),
                                      out.c.get(), out.c.get(), preference.get(), 1, &best, &found);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && found == 0))
-    return out;
-  ensure(status, op);
+  if (!went_well(status, op) || found == 0) return out;
   out.usable = true;
   out.algorithm = best.algo;
   out.workspace = best.workspaceSize;
   return out;
 }
 
-// The plan for a shape, of this thread's; the oldest gives way to a new one.
-const Plan& plan_of(const Shape& shape, cublasLtHandle_t handle, const char* op) {
-  constexpr size_t kMost = 64;
-  static thread_local std::vector<Plan> plans;
-  static thread_local size_t oldest = 0;
-  for (const Plan& plan : plans)
-    if (plan.shape == shape) return plan;
-  Plan made = make_plan(shape, handle, op);
-  if (plans.size() < kMost) return plans.emplace_back(std::move(made));
-  Plan& slot = plans[oldest];
-  oldest = (oldest + 1) % kMost;
-  slot = std::move(made);
-  return slot;
+Plan& plan_of(const Shape& shape, const void* bias, cublasLtHandle_t handle, const char* op) {
+  constexpr size_t kMost = 4096;  // that a thread keeps
+  static thread_local PlanCache<Shape, Plan> plans(kMost);
+  if (Plan* known = plans.find(shape)) return *known;
+  return plans.keep(shape, make_plan(shape, bias, handle, op));
 }
 
 uint32_t alignment(const void* data) {
@@ -147,20 +154,27 @@ bool gemm_bias(const Call& call, DType dtype, const Matrix& a, const Matrix& b, 
                     static_cast<int>(c.cols),
                     alignment(left.matrix.data),
                     alignment(right.matrix.data),
-                    alignment(c.data)};
+                    alignment(c.data),
+                    alignment(offsets.raw())};
   // A handle of cuBLAS is one of cuBLASLt, too.
   const auto handle = reinterpret_cast<cublasLtHandle_t>(call.blas());
-  const Plan& plan = plan_of(shape, handle, call.op());
-  if (!plan.usable) return false;
   const void* start = offsets.raw();
+  Plan& plan = plan_of(shape, start, handle, call.op());
+  if (!plan.usable) return false;
+  Tensor room;
+  try {
+    room = call.scratch({static_cast<int64_t>(plan.workspace)}, DType::UInt8);
+  } catch (const OutOfMemory&) {
+    return false;
+  }
   set(plan.product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, start, call.op());
-  const Tensor room = call.scratch({static_cast<int64_t>(plan.workspace)}, DType::UInt8);
   const float one = 1, zero = 0;
-  ensure(cublasLtMatmul(handle, plan.product.get(), &one, left.matrix.data, plan.a.get(),
-                        right.matrix.data, plan.b.get(), &zero, c.data, plan.c.get(), c.data,
-                        plan.c.get(), &plan.algorithm, room.raw(), plan.workspace, call.stream()),
-         call.op());
-  return true;
+  plan.usable = went_well(
+      cublasLtMatmul(handle, plan.product.get(), &one, left.matrix.data, plan.a.get(),
+                     right.matrix.data, plan.b.get(), &zero, c.data, plan.c.get(), c.data,
+                     plan.c.get(), &plan.algorithm, room.raw(), plan.workspace, call.stream()),
+      call.op());
+  return plan.usable;
 }
 
 }  // namespace moonlet::cuda

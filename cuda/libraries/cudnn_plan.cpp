@@ -7,20 +7,19 @@
 #include "cuda/libraries/cudnn_plan.h"
 
 #include <algorithm>
-#include <deque>
 #include <limits>
-#include <map>
 #include <memory>
 #include <type_traits>
 #include <vector>
 
+#include "cuda/libraries/plan_cache.h"
 #include "cuda/runtime/graph.h"
 
 namespace moonlet::cuda::cudnn {
 
 namespace {
 
-constexpr size_t kMostPlans = 256;                  // that a thread keeps
+constexpr size_t kMostPlans = 4096;                 // that a thread keeps: ten large networks
 constexpr size_t kMostWorkspace = size_t{1} << 30;  // bytes that an algorithm may work in
 constexpr int kMostAlgorithms = 16;                 // that are asked for
 
@@ -280,29 +279,8 @@ void time_algorithms(const Call& call, cudnnHandle_t handle, const Problem& p, P
   for (const Timed& it : timed) plan.algorithms.push_back(it.algorithm);
 }
 
-// This thread's plans; the oldest gives way to a new one.
-class Plans {
- public:
-  Plan* find(const Problem& p) {
-    const auto found = by_problem_.find(p);
-    return found == by_problem_.end() ? nullptr : &found->second;
-  }
-  Plan& keep(const Problem& p, Plan plan) {
-    if (by_problem_.size() >= kMostPlans) {
-      by_problem_.erase(in_order_.front());
-      in_order_.pop_front();
-    }
-    in_order_.push_back(p);
-    return by_problem_.insert_or_assign(p, std::move(plan)).first->second;
-  }
-
- private:
-  std::map<Problem, Plan> by_problem_;
-  std::deque<Problem> in_order_;
-};
-
 Plan& plan_of(const Call& call, cudnnHandle_t handle, const Problem& p, const Operands& at) {
-  static thread_local Plans plans;
+  static thread_local PlanCache<Problem, Plan> plans(kMostPlans);
   if (Plan* known = plans.find(p)) return *known;
   Plan made = make_plan(p, handle, call.op());
   if (p.benchmark) time_algorithms(call, handle, p, made, at);
@@ -310,6 +288,15 @@ Plan& plan_of(const Call& call, cudnnHandle_t handle, const Problem& p, const Op
 }
 
 }  // namespace
+
+size_t Problem::hash() const {
+  Mixer out;
+  out.add(kind, device, dtype, axes, groups, channels_last, allow_tf32, deterministic, benchmark,
+          benchmark_limit);
+  for (const auto* sizes : {&x, &weight, &y}) out.add_all(*sizes);
+  for (const auto* window : {&stride, &padding, &dilation}) out.add_all(*window);
+  return out.value();
+}
 
 bool run(const Call& call, const Problem& wanted, const Operands& at) {
   cudnnHandle_t handle = handle_of(call);

@@ -24,7 +24,8 @@ struct Problem {
   int32_t benchmark_limit;
   std::array<int32_t, 5> x, weight, y;
   std::array<int32_t, 3> stride, padding, dilation;
-  auto operator<=>(const Problem&) const = default;
+  bool operator==(const Problem&) const = default;
+  size_t hash() const;
 };
 
 // Dense elements in the problem's order, at multiples of 16 bytes.

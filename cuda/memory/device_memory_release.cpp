@@ -5,6 +5,7 @@
 #include "cuda/memory/device_memory.h"
 #include "cuda/memory/poison.h"
 #include "cuda/runtime/device.h"
+#include "cuda/runtime/quiet_guard.h"
 
 namespace moonlet::cuda {
 namespace {
@@ -13,21 +14,6 @@ constexpr size_t kHolders = 5;  // named in an error
 
 uint64_t number(const void* pointer) { return reinterpret_cast<uint64_t>(pointer); }
 int64_t count(size_t bytes) { return static_cast<int64_t>(bytes); }
-
-// Makes a device current for as long as it lives; `good` when that went well.
-struct OnDevice {
-  explicit OnDevice(int device) {
-    good = cudaGetDevice(&before) == cudaSuccess && cudaSetDevice(device) == cudaSuccess;
-    if (!good) cudaGetLastError();
-  }
-  ~OnDevice() {
-    if (cudaSetDevice(before) != cudaSuccess) cudaGetLastError();
-  }
-  OnDevice(const OnDevice&) = delete;
-  OnDevice& operator=(const OnDevice&) = delete;
-  int before = 0;
-  bool good;
-};
 
 }  // namespace
 
@@ -46,7 +32,7 @@ cudaEvent_t DeviceMemory::new_event() {
 // Notes in each stream that uses the block that it has come this far. True when there is nothing to
 // wait for: without an event the stream is waited for at once.
 bool DeviceMemory::note_events(Block* block) {
-  const OnDevice here(device_);
+  const QuietDeviceGuard here(device_);
   for (cudaStream_t stream : block->uses) {
     cudaEvent_t event = new_event();
     if (event && cudaEventRecord(event, stream) == cudaSuccess) {
@@ -162,10 +148,13 @@ void DeviceMemory::collect_garbage(size_t size) {
 void DeviceMemory::empty_cache() noexcept {
   const std::lock_guard lock(mutex_);
   if (counters_.reserved_bytes.all.current == 0) return;
-  const OnDevice here(device_);
-  if (!here.good) return;
+  const QuietDeviceGuard here(device_);
+  if (!here.good()) return;
   wait_for_events();
   release_all();
+  for (cudaEvent_t event : events_)
+    if (cudaEventDestroy(event) != cudaSuccess) cudaGetLastError();
+  events_.clear();
 }
 
 // "cuda: out of memory: 4096 bytes wanted on cuda:0, 0 of 67108864 free; ..."

@@ -6,12 +6,15 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <map>
-#include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
+#include "cuda/runtime/capture.h"
 #include "cuda/runtime/device.h"
+#include "cuda/runtime/quiet_guard.h"
 #include "cuda/runtime/streams.h"
 
 namespace moonlet::cuda {
@@ -20,24 +23,22 @@ namespace {
 constexpr size_t kLeast = 4096;                  // a page
 constexpr size_t kMostKept = size_t{256} << 20;  // bytes of free blocks
 
-// A block in use, and the streams with copies that nobody has waited for.
-struct Used {
-  size_t size;
+// A block, and the streams with copies that nobody has waited for: their events when it has been
+// given back. What is in `streams` then is still to be recorded.
+struct Pinned {
+  size_t size = 0;
   std::vector<DeviceStream> streams;
+  std::vector<cudaEvent_t> events;  // has room for all streams
 };
+using PinnedBlocks = std::map<const char*, Pinned>;
 
-// One that was given back while copies were under way.
-struct Waiting {
-  void* data;
-  size_t size;
-  std::vector<std::unique_ptr<Event>> events;
-};
-
+// The mutex is held by nothing that waits or calls CUDA: a call that fails for want of memory comes
+// back here by `empty_cache`.
 struct Blocks {
   std::mutex mutex;
   std::map<size_t, std::vector<void*>> free;
-  std::map<const char*, Used> used;
-  std::vector<Waiting> waiting;
+  PinnedBlocks used;
+  PinnedBlocks waiting;  // given back while copies were under way
   size_t kept = 0;
 };
 
@@ -49,9 +50,14 @@ Blocks& blocks() {
 
 size_t rounded(size_t bytes) { return std::bit_ceil(std::max(bytes, kLeast)); }
 
+void give_to_system(void* data) noexcept {
+  if (cudaFreeHost(data) != cudaSuccess) cudaGetLastError();
+}
+
 // Keeps the block for reuse, where there is room.
 void keep(void* data, size_t size) noexcept {
   try {
+    const std::lock_guard<std::mutex> lock(blocks().mutex);
     if (blocks().kept + size <= kMostKept) {
       blocks().free[size].push_back(data);
       blocks().kept += size;
@@ -60,30 +66,79 @@ void keep(void* data, size_t size) noexcept {
   } catch (const std::bad_alloc&) {
     // Not kept then.
   }
-  cudaFreeHost(data);
+  give_to_system(data);
 }
 
-// Makes the blocks free whose copies are done; with `wait` all of them. What an event says besides,
-// as on a device that was lost, the next op will meet too.
-void take_finished(bool wait) noexcept {
-  std::erase_if(blocks().waiting, [wait](Waiting& waiting) {
-    for (std::unique_ptr<Event>& event : waiting.events) try {
-        if (wait)
-          event->synchronize();
-        else if (!event->query())
-          return false;
-      } catch (const std::exception&) {
-        continue;
-      }
-    waiting.events.clear();
-    keep(waiting.data, waiting.size);
-    return true;
+// Whether an event is recorded in the stream, for the block to wait for; never in a capture, whose
+// work is not under way.
+bool record_event(DeviceStream stream, Pinned& block) noexcept {
+  const cudaStream_t handle = stream_of(stream);
+  if (is_captured(handle)) return false;
+  const QuietDeviceGuard guard(stream.device);
+  cudaEvent_t event = nullptr;
+  if (cudaEventCreateWithFlags(&event, cudaEventDisableTiming) != cudaSuccess) {
+    cudaGetLastError();
+    return false;
+  }
+  if (cudaEventRecord(event, handle) != cudaSuccess) {
+    cudaGetLastError();
+    if (cudaEventDestroy(event) != cudaSuccess) cudaGetLastError();
+    return false;
+  }
+  block.events.push_back(event);
+  return true;
+}
+
+bool has_passed(cudaEvent_t event, bool wait) noexcept {
+  const cudaError_t error = wait ? cudaEventSynchronize(event) : cudaEventQuery(event);
+  if (error != cudaSuccess) cudaGetLastError();
+  if (error != cudaSuccess) return false;
+  if (cudaEventDestroy(event) != cudaSuccess) cudaGetLastError();
+  return true;
+}
+
+// Whether the copies of a block are done, now or after a wait. Of those whose event fails that is
+// not known: it is asked again at the next time.
+bool has_finished(Pinned& block, bool wait) noexcept {
+  std::erase_if(block.streams, [&](DeviceStream stream) {
+    if (record_event(stream, block)) return true;
+    if (!wait || is_captured(stream_of(stream))) return false;
+    const QuietDeviceGuard guard(stream.device);
+    const bool done = cudaStreamSynchronize(stream_of(stream)) == cudaSuccess;
+    if (!done) cudaGetLastError();
+    return done;
   });
+  std::erase_if(block.events, [wait](cudaEvent_t event) { return has_passed(event, wait); });
+  return block.streams.empty() && block.events.empty();
+}
+
+// Makes the blocks free whose copies are done; with `wait` all of them.
+void take_finished(bool wait) noexcept {
+  PinnedBlocks all;
+  {
+    const std::lock_guard<std::mutex> lock(blocks().mutex);
+    all.swap(blocks().waiting);
+  }
+  for (auto it = all.begin(); it != all.end();) {
+    const auto next = std::next(it);
+    if (has_finished(it->second, wait)) {
+      keep(const_cast<char*>(it->first), it->second.size);
+      all.erase(it);
+    }
+    it = next;
+  }
+  const std::lock_guard<std::mutex> lock(blocks().mutex);
+  blocks().waiting.merge(all);
+}
+
+bool is_waiting() {
+  const std::lock_guard<std::mutex> lock(blocks().mutex);
+  return !blocks().waiting.empty();
 }
 
 void* take_kept(size_t size) {
+  if (is_waiting()) take_finished(false);
   const std::lock_guard<std::mutex> lock(blocks().mutex);
-  if (!blocks().waiting.empty()) take_finished(false);
   const auto found = blocks().free.find(size);
   if (found == blocks().free.end() || found->second.empty()) return nullptr;
   void* block = found->second.back();
@@ -108,9 +163,9 @@ void* pin_memory(size_t bytes) {
     }
     ensure(error, "pin_memory");
   }
-  const std::lock_guard<std::mutex> lock(blocks().mutex);
   try {
-    blocks().used.emplace(static_cast<char*>(made), Used{size, {}});
+    const std::lock_guard<std::mutex> lock(blocks().mutex);
+    blocks().used[static_cast<char*>(made)].size = size;
   } catch (const std::bad_alloc&) {
     keep(made, size);
     throw OutOfMemory("pin_memory: out of memory");
@@ -119,37 +174,15 @@ void* pin_memory(size_t bytes) {
 }
 
 void unpin_memory(void* data, size_t bytes) noexcept {
-  const std::lock_guard<std::mutex> lock(blocks().mutex);
-  Used used{rounded(bytes), {}};
-  if (const auto found = blocks().used.find(static_cast<char*>(data));
-      found != blocks().used.end()) {
-    used = std::move(found->second);
-    blocks().used.erase(found);
+  PinnedBlocks::node_type node;
+  {
+    const std::lock_guard<std::mutex> lock(blocks().mutex);
+    node = blocks().used.extract(static_cast<char*>(data));
   }
-  std::vector<std::unique_ptr<Event>> events;
-  for (const DeviceStream stream : used.streams) try {
-      events.push_back(std::make_unique<Event>());
-      events.back()->record(stream);
-    } catch (const std::exception&) {
-      // No event can be had: the wait is here, unless the device was lost.
-      try {
-        streams().synchronize(stream);
-      } catch (const std::exception&) {
-        continue;
-      }
-    }
-  if (!events.empty()) try {
-      blocks().waiting.push_back({data, used.size, {}});
-      blocks().waiting.back().events = std::move(events);
-      return;
-    } catch (const std::bad_alloc&) {
-      for (const std::unique_ptr<Event>& event : events) try {
-          event->synchronize();
-        } catch (const std::exception&) {
-          continue;
-        }
-    }
-  keep(data, used.size);
+  if (node.empty()) return keep(data, rounded(bytes));
+  if (has_finished(node.mapped(), false)) return keep(data, node.mapped().size);
+  const std::lock_guard<std::mutex> lock(blocks().mutex);
+  blocks().waiting.insert(std::move(node));
 }
 
 void note_pinned_use(const void* data, DeviceStream stream) {
@@ -158,9 +191,11 @@ void note_pinned_use(const void* data, DeviceStream stream) {
   auto found = blocks().used.upper_bound(at);
   if (found == blocks().used.begin()) return;
   --found;
-  if (static_cast<size_t>(at - found->first) >= found->second.size) return;
-  std::vector<DeviceStream>& streams = found->second.streams;
-  if (std::find(streams.begin(), streams.end(), stream) == streams.end()) streams.push_back(stream);
+  Pinned& block = found->second;
+  if (static_cast<size_t>(at - found->first) >= block.size) return;
+  if (std::find(block.streams.begin(), block.streams.end(), stream) != block.streams.end()) return;
+  block.events.reserve(block.streams.size() + 1);
+  block.streams.push_back(stream);
 }
 
 bool is_pinned(const void* data) noexcept {
@@ -173,12 +208,15 @@ bool is_pinned(const void* data) noexcept {
 }
 
 void empty_pinned_cache() noexcept {
-  const std::lock_guard<std::mutex> lock(blocks().mutex);
   take_finished(true);
-  for (const auto& [size, list] : blocks().free)
-    for (void* block : list) cudaFreeHost(block);
-  blocks().free.clear();
-  blocks().kept = 0;
+  std::map<size_t, std::vector<void*>> all;
+  {
+    const std::lock_guard<std::mutex> lock(blocks().mutex);
+    all.swap(blocks().free);
+    blocks().kept = 0;
+  }
+  for (const auto& [size, list] : all)
+    for (void* block : list) give_to_system(block);
 }
 
 }  // namespace moonlet::cuda

@@ -51,16 +51,24 @@ bool is_written(const FaultSlot& slot) {
 Table make_table(int device) {
   const DeviceGuard guard(device, "cuda");
   Table out;
-  void* slots = nullptr;
-  ensure(cudaHostAlloc(&slots, kSlots * sizeof(FaultSlot),
-                       cudaHostAllocPortable | cudaHostAllocMapped),
-         "cuda");
-  out.slots = static_cast<FaultSlot*>(slots);
-  for (size_t i = 0; i < kSlots; ++i) out.slots[i] = FaultSlot{};
-  ensure(cudaMalloc(&out.taken, kSlots * sizeof(unsigned)), "cuda");
-  ensure(cudaStreamCreateWithFlags(&out.stream, cudaStreamNonBlocking), "cuda");
-  ensure(cudaMemsetAsync(out.taken, 0, kSlots * sizeof(unsigned), out.stream), "cuda");
-  ensure(cudaStreamSynchronize(out.stream), "cuda");
+  try {
+    void* slots = nullptr;
+    ensure(cudaHostAlloc(&slots, kSlots * sizeof(FaultSlot),
+                         cudaHostAllocPortable | cudaHostAllocMapped),
+           "cuda");
+    out.slots = static_cast<FaultSlot*>(slots);
+    for (size_t i = 0; i < kSlots; ++i) out.slots[i] = FaultSlot{};
+    ensure(cudaMalloc(&out.taken, kSlots * sizeof(unsigned)), "cuda");
+    ensure(cudaStreamCreateWithFlags(&out.stream, cudaStreamNonBlocking), "cuda");
+    ensure(cudaMemsetAsync(out.taken, 0, kSlots * sizeof(unsigned), out.stream), "cuda");
+    ensure(cudaStreamSynchronize(out.stream), "cuda");
+  } catch (...) {
+    if (out.stream != nullptr) cudaStreamDestroy(out.stream);
+    if (out.taken != nullptr) cudaFree(out.taken);
+    if (out.slots != nullptr) cudaFreeHost(out.slots);
+    cudaGetLastError();
+    throw;
+  }
   return out;
 }
 
@@ -111,9 +119,15 @@ bool take(int device, std::string& out) {
     out = text_of(table.slots[i]);
     table.slots[i].written = 0;
     // Before anything is launched that may report.
-    const DeviceGuard guard(device, "cuda");
-    ensure(cudaMemsetAsync(table.taken + i, 0, sizeof(unsigned), table.stream), "cuda");
-    ensure(cudaStreamSynchronize(table.stream), "cuda");
+    try {
+      const DeviceGuard guard(device, "cuda");
+      ensure(cudaMemsetAsync(table.taken + i, 0, sizeof(unsigned), table.stream), "cuda");
+      ensure(cudaStreamSynchronize(table.stream), "cuda");
+    } catch (...) {
+      // Nothing can be reported there until it is emptied, which the next wait tries.
+      table.slots[i].written = 1;
+      throw;
+    }
     return true;
   }
   return false;

@@ -125,6 +125,7 @@ class Graph : public DeviceGraph {
   };
   cudaGraph_t stop_capture(cudaError_t* error) noexcept;
   void unregister() noexcept;
+  void note_replayed(const char* op);
 
   std::shared_ptr<Pool> pool_;
   bool capturing_ = false;
@@ -135,7 +136,8 @@ class Graph : public DeviceGraph {
   Redraw* redraw_ = nullptr;        // in the device's memory
   std::vector<Kept> kept_;
   cudaGraphExec_t exec_ = nullptr;
-  cudaStream_t used_ = nullptr;  // that of the last replay
+  cudaStream_t used_ = nullptr;     // that of the last replay
+  cudaEvent_t replayed_ = nullptr;  // its end, where replays draw numbers
 };
 
 void Graph::begin(int device, int64_t pool) {
@@ -177,6 +179,14 @@ cudaGraph_t Graph::stop_capture(cudaError_t* error) noexcept {
   cudaGraph_t graph = nullptr;
   *error = cudaStreamEndCapture(pool_->stream, &graph);
   cudaGetLastError();
+  // A call that failed may have left the stream in its capture, which the next user would meet.
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  if (*error != cudaSuccess && (cudaStreamIsCapturing(pool_->stream, &status) != cudaSuccess ||
+                                status != cudaStreamCaptureStatusNone)) {
+    cudaGraph_t given_up = nullptr;
+    if (cudaStreamEndCapture(pool_->stream, &given_up) == cudaSuccess) cudaGraphDestroy(given_up);
+    cudaGetLastError();
+  }
   unregister();
   return graph;
 }
@@ -230,6 +240,9 @@ void Graph::replay() {
   refuse_in_capture(stream, op, "the replay of another graph");
   Generator& generator = default_generator();
   if (drawn_ > 0) {
+    // What the last replay draws with must not change while it runs in another stream.
+    if (replayed_ != nullptr && used_ != stream)
+      ensure(cudaStreamWaitEvent(stream, replayed_, 0), op);
     const Philox now = generator.state();
     // Unsigned: what is before the start of the capture wraps around, and back again.
     const Redraw add{now.seed, now.offset - start_.offset};
@@ -238,7 +251,19 @@ void Graph::replay() {
   }
   ensure(cudaGraphLaunch(exec_, stream), op);
   used_ = stream;
+  if (drawn_ > 0) note_replayed(op);
   if (waits_for_kernels()) wait_for(stream, pool_->device, op);
+}
+
+// Without an event the replay is waited for.
+void Graph::note_replayed(const char* op) {
+  cudaError_t error = cudaSuccess;
+  if (replayed_ == nullptr) error = cudaEventCreateWithFlags(&replayed_, cudaEventDisableTiming);
+  if (error == cudaSuccess) error = cudaEventRecord(replayed_, used_);
+  if (error == cudaSuccess) return;
+  cudaGetLastError();
+  count_wait();
+  ensure(cudaStreamSynchronize(used_), op);
 }
 
 // The last replay may be using what the graph holds: it is waited for.
@@ -252,6 +277,8 @@ void Graph::reset() {
     cudaGraphExecDestroy(exec_);
   }
   exec_ = nullptr;
+  if (replayed_ != nullptr) cudaEventDestroy(replayed_);
+  replayed_ = nullptr;
   if (redraw_ != nullptr) cudaFree(redraw_);
   redraw_ = nullptr;
   cudaGetLastError();

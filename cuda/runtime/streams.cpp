@@ -10,6 +10,7 @@
 #include "cuda/memory/allocator.h"
 #include "cuda/runtime/device.h"
 #include "cuda/runtime/faults.h"
+#include "cuda/runtime/quiet_guard.h"
 #include "tensor/runtime/backend.h"
 
 namespace moonlet::cuda {
@@ -170,12 +171,9 @@ void* CudaStreams::new_event(int device, bool timing, bool blocking) {
 }
 
 void CudaStreams::free_event(void* event, int device) noexcept {
-  int before = 0;
+  const QuietDeviceGuard guard(device);
   // A device that was lost has no events any more.
-  if (cudaGetDevice(&before) != cudaSuccess || cudaSetDevice(device) != cudaSuccess ||
-      cudaEventDestroy(static_cast<cudaEvent_t>(event)) != cudaSuccess)
-    cudaGetLastError();
-  if (cudaSetDevice(before) != cudaSuccess) cudaGetLastError();
+  if (cudaEventDestroy(static_cast<cudaEvent_t>(event)) != cudaSuccess) cudaGetLastError();
 }
 
 CudaStreams& all() {

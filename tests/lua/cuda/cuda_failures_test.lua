@@ -49,11 +49,115 @@ local FACTORS = [[
   end
 ]]
 
+-- Streams, events and page-locked memory that is given back while copies are under way.
+local STREAMS = [[
+  io.stdout:setvbuf "no"
+  local function train()
+    local s, t = ml.cuda.Stream(), ml.cuda.Stream { priority = -1 }
+    local sum = 0
+    for round = 1, 2 do
+      local host = ml.full({ 3000 }, round * 1.0):pin_memory()
+      local x = ml.cuda.stream(s, function() return host:to("cuda", { non_blocking = true }) end)
+      local again = ml.cuda.stream(t, function() return host:to("cuda", { non_blocking = true }) end)
+      host:free()
+      t:wait_stream(s)
+      x:record_stream(t)
+      local y = ml.cuda.stream(t, function() return x * 2 + again end)
+      local first, last = ml.cuda.Event { enable_timing = true }, ml.cuda.Event { enable_timing = true }
+      first:record(t)
+      last:record(t)
+      x:free()
+      again:free()
+      local back = ml.cuda.stream(t, function() return y:to("cpu", { non_blocking = true }) end)
+      while not t:query() do end
+      last:synchronize()
+      sum = sum + back:sum():item() + math.min(0, first:elapsed_time(last)) + (last:query() and 1 or 0)
+      s:synchronize()
+      back:free()
+      y:free()
+      -- What the cache of pinned blocks has is taken, and given back to the system.
+      local other = ml.full({ 3000 }, 5.0):pin_memory()
+      sum = sum + other:to("cuda", { non_blocking = true }):sum():item()
+      ml.memory.empty_cache()
+    end
+    ml.cuda.synchronize()
+    return ("%.4f"):format(sum)
+  end
+]]
+
+-- Copies between the host and two devices, and of parts.
+local COPIES = [[
+  io.stdout:setvbuf "no"
+  local function train()
+    local x = ml.arange(1, 24):float():view(4, 6)
+    local a = x:cuda()
+    local b = a:to "cuda:1"
+    local c = ml.zeros(6, 4, { device = "cuda:1" }):t()
+    c:copy_(a)
+    c[{ {}, { 2, 3 } }] = b[{ {}, { 4, 5 } }]:to "cuda:0":to "cuda:1"
+    local sum = b:sum():item() + c:cpu():sum():item()
+    a[{ 1, {} }] = x[{ 2, {} }]
+    x[{ {}, 2 }]:copy_(a[{ {}, 3 }])
+    sum = sum + x:sum():item() + a:t():to("cpu", ml.float64):sum():item()
+    ml.cuda.synchronize "cuda:1"
+    return ("%.4f"):format(sum)
+  end
+]]
+
+-- Graphs: captured, replayed, given up, and one that an error ends.
+local GRAPHS = [[
+  io.stdout:setvbuf "no"
+  local function train()
+    ml.manual_seed(5)
+    local x = ml.ones(2, 3, cuda)
+    local g, y = ml.cuda.graph(function() return (x + ml.rand(2, 3, cuda):lt(2)):matmul(x:t()):sum() end)
+    local sum = 0
+    for _ = 1, 2 do
+      g:replay()
+      sum = sum + y:item()
+    end
+    pcall(ml.cuda.graph, function() return x:sum():item() end)
+    local h, z = ml.cuda.graph(function() return x * 3 end, { pool = g:pool() })
+    g:reset()
+    h:replay()
+    sum = sum + z:sum():item()
+    h:reset()
+    ml.memory.empty_cache()
+    return ("%.4f"):format(sum)
+  end
+]]
+
+-- Convolutions by cuDNN, products with a bias by cuBLASLt, and faults that kernels report.
+local LIBRARIES = [[
+  io.stdout:setvbuf "no"
+  ml.backends.cudnn.benchmark = true
+  local function train()
+    pcall(ml.cuda.synchronize)  -- which the other try may have to tell of
+    ml.manual_seed(5)
+    local x = ml.ones(2, 3, 6, 6, { device = "cuda", requires_grad = true })
+    local w = ml.full({ 4, 3, 3, 3 }, 0.5, { device = "cuda", requires_grad = true })
+    local y = ml.nn.functional.conv2d(x, w)
+    y:square():sum():backward()
+    local sum = x.grad:sum():item() + w.grad:sum():item()
+    sum = sum + ml.nn.functional.linear(ml.ones(2, 8, cuda), ml.ones(4, 8, cuda), ml.ones(4, cuda)):sum():item()
+    sum = sum + ml.sort(ml.arange(1, 40):float():cuda()):sum():item() + ml.nonzero(ml.ones(3, cuda)):sum():item()
+    local at = ml.tensor({ 9 }):cuda()
+    for _ = 1, 2 do
+      local lost = ml.ones(3, cuda):index_select(1, at)
+      local good, why = pcall(ml.cuda.synchronize)
+      if good then return "a fault that nobody heard of" end
+      if not why:find "position 9 is out of range" then error(why, 0) end
+    end
+    return ("%.4f"):format(sum)
+  end
+]]
+
 -- Then, what is left. The second try begins anew.
 local TRIES = [[
   local function tried()
     local good, result = pcall(train)
     ml.memory.collect()
+    ml.memory.empty_cache()
     print(good and "loss" or "error", (tostring(result):gsub("\n.*", "")))
     print("live", ml.cuda.live_bytes())
   end
@@ -61,23 +165,30 @@ local TRIES = [[
   tried()
 ]]
 
--- What the script printed: the call that failed, and of both tries what came and what stayed.
-local function run(script, number, kind)
-  local text, ended, code = emulated.output(("MOONLET_EMULATED_FAILING_CALL=%d MOONLET_EMULATED_FAILURE=%s")
-    :format(number, kind), script .. TRIES)
+local SECONDS = 100    -- a process of a second that takes as long hangs
+local TIMED_OUT = 124  -- what `timeout` ends with then
+
+-- What the script printed: the call that failed, of both tries what came and what stayed, and what the
+-- runtime had at the end.
+local function run(script, number, kind, environment)
+  local text, ended, code = emulated.output(("MOONLET_EMULATED_LEFT=1 MOONLET_EMULATED_FAILING_CALL=%d "
+    .. "MOONLET_EMULATED_FAILURE=%s %s timeout %d"):format(number, kind, environment or "", SECONDS), script .. TRIES)
   local out = { text = text, call = text:match "emulated: call %d+, ([^,]+), fails" }
   if ended ~= "exit" or code ~= 0 then
-    error(("call %d (%s, %s): ended by %s %s:\n%s"):format(number, tostring(out.call), kind, ended,
-      code, text), 0)
+    error(("call %d (%s, %s): %s %s:\n%s"):format(number, tostring(out.call), kind,
+      code == TIMED_OUT and "hangs:" or "ended by " .. ended, code, text), 0)
   end
+  local events, pinned, graphs = text:match "left are %d+ streams, (%d+) events, (%d+) pinned blocks, (%d+) graphs"
+  out.left = { events = tonumber(events), pinned = tonumber(pinned), graphs = tonumber(graphs) }
   for what, result in text:gmatch "(%l+)\t([^\n]*)" do
     if what ~= "live" then out[#out + 1] = { what = what, result = result } else out[#out].live = result end
   end
   return out
 end
 
-local function check(script, number, kind, want)
-  local out = run(script, number, kind)
+local function check(script, number, kind, good, environment)
+  local want = good[1].result
+  local out = run(script, number, kind, environment)
   -- Only calls of the first try are looked at: the second shows what it left behind.
   local first = out.text:find "\nlive" or 0
   if not out.call or (out.text:find "emulated: call" or 0) > first then return false end
@@ -96,28 +207,50 @@ local function check(script, number, kind, want)
     local final = kind == "lost" or out.call == "cudaGetDeviceCount"
     if i == 2 and try.what == "error" and not final then fail "the second try fails, too" end
   end
+  if kind ~= "lost" then
+    for what, count in pairs(out.left) do
+      -- One call that destroys something may be the one that fails.
+      if count > good.left[what] + ((out.call:find "Destroy" or out.call:find "Free") and 1 or 0) then
+        fail(("%d %s are left, not %d"):format(count, what, good.left[what]))
+      end
+    end
+  end
   return true
 end
 
-local function walk(script, kind, first, stride)
-  local want = run(script, 1 << 40, kind)[1].result
-  expect.truthy(want:find "^%d+%.%d+$", want)
+local function walk(script, kind, first, stride, environment)
+  local good = run(script, 1 << 40, kind, environment)
+  expect.truthy(good[1].result:find "^%d+%.%d+$", good[1].result)
   local number, failed = first, 0
-  while check(script, number, kind, want) do number, failed = number + stride, failed + 1 end
+  while check(script, number, kind, good, environment) do number, failed = number + stride, failed + 1 end
   expect.truthy(failed * stride >= 100, "calls that failed: " .. failed)
 end
+
+-- Work is queued at random where it matters what waits for what.
+local PATHS = {
+  { name = "streams and pinned memory", script = STREAMS, stride = 7 },
+  { name = "streams as queues", script = STREAMS, stride = 23, environment = "MOONLET_EMULATED_STREAMS=7" },
+  { name = "copies", script = COPIES, stride = 13, environment = "MOONLET_EMULATED_DEVICES=2" },
+  { name = "graphs", script = GRAPHS, stride = 7 },
+  { name = "cuDNN, cuBLASLt and reports", script = LIBRARIES, stride = 17 },
+}
 
 local given = tonumber(os.getenv "MOONLET_FAILING_STRIDE" or "")
 for i, kind in ipairs { "memory", "unknown", "invalid", "lost" } do
   emulated.test(("each call fails with '%s'"):format(kind), function()
     -- The first calls, which set the device up, and then one in a few.
-    local want = run(STEP, 1 << 40, kind)[1].result
-    for number = 1, given and 0 or 24 do expect.truthy(check(STEP, number, kind, want)) end
+    local good = run(STEP, 1 << 40, kind)
+    for number = 1, given and 0 or 24 do expect.truthy(check(STEP, number, kind, good)) end
     walk(STEP, kind, given and 1 or 24 + i, given or 13)
   end)
   emulated.test(("each call of factorizations and transforms fails with '%s'"):format(kind), function()
     walk(FACTORS, kind, given and 1 or 24 + i, given or 13)
   end)
+  for _, path in ipairs(PATHS) do
+    emulated.test(("each call of %s fails with '%s'"):format(path.name, kind), function()
+      walk(path.script, kind, given and 1 or i, given or path.stride, path.environment)
+    end)
+  end
 end
 
 emulated.test("a kind of failure that is not known ends the process with its name", function()

@@ -5,6 +5,7 @@
 package.path = (arg[0]:match "^(.*)/" or ".") .. "/../?.lua;" .. package.path
 local ml = require "moonlet"
 local harness = require "harness"
+local emulated = require "emulated"
 local test, expect = harness.test, harness.expect
 local nn, optim = ml.nn, ml.optim
 local F = nn.functional
@@ -162,6 +163,25 @@ on_device("random numbers are new at each replay, and those of the CPU", functio
     ml.manual_seed(42)
     g:replay()
     expect.truthy((x:cpu() - want[1]):abs():max():item() < 1e-5, name .. " seeded anew")
+  end
+end)
+
+emulated.test("replays in several streams draw what they would in one", function()
+  local script = [[
+    local s, t = ml.cuda.Stream(), ml.cuda.Stream()
+    local sum = ml.zeros(4000, cuda)
+    ml.manual_seed(3)
+    local g = ml.cuda.graph(function() sum:add_(ml.rand(4000, cuda)) end)
+    ml.cuda.synchronize()
+    for i = 1, 6 do ml.cuda.stream(i % 2 == 0 and s or t, function() g:replay() end) end
+    ml.cuda.synchronize()
+    ml.manual_seed(3)
+    local want = ml.zeros(4000)
+    for _ = 1, 6 do want:add_(ml.rand(4000)) end
+    print((sum:cpu() - want):abs():max():item() < 1e-4)
+  ]]
+  for seed = 1, 6 do
+    expect.equal(emulated.output("MOONLET_EMULATED_STREAMS=" .. seed, script), "true\n", seed)
   end
 end)
 

@@ -4,6 +4,7 @@
 package.path = (arg[0]:match "^(.*)/" or ".") .. "/../?.lua;" .. package.path
 local ml = require "moonlet"
 local harness = require "harness"
+local emulated = require "emulated"
 local test, expect = harness.test, harness.expect
 
 local function on_device(name, body)
@@ -82,6 +83,32 @@ on_device("layers with a bias, in every layout that a product may take", functio
       near(what .. ", transposed", layer(x:to "cuda", w:to "cuda":t():contiguous():t(), b:to "cuda"),
         layer(x, w, b), dtype:find "16" and 1e-2 or 1e-5)
     end
+  end
+end)
+
+-- The emulation fails the device where cuBLASLt reads a bias that is aligned worse than it was told.
+on_device("a bias that starts anywhere, after one of the same shape that is aligned", function()
+  for _, dtype in ipairs { "float32", "float16" } do
+    local x, w = ml.randn { 8, 16, dtype = dtype }, ml.randn { 24, 16, dtype = dtype }
+    local all = ml.randn { 40, dtype = dtype }
+    local there = all:to "cuda"
+    for _, first in ipairs { 1, 2, 3, 5, 9, 4 } do
+      local part = { { first, first + 23 } }
+      near(("%s from %d"):format(dtype, first),
+        ml.nn.functional.linear(x:to "cuda", w:to "cuda", there[part]),
+        ml.nn.functional.linear(x, w, all[part]), dtype == "float16" and 1e-2 or 1e-5)
+    end
+  end
+end)
+
+emulated.test("where cuBLASLt has no way a plain product does", function()
+  local script = [[
+    local x, w, b = ml.ones(8, 16, cuda), ml.ones(24, 16, cuda), ml.ones(24, cuda)
+    for _ = 1, 2 do print(ml.nn.functional.linear(x, w, b):sum():item()) end
+  ]]
+  for _, word in ipairs { "refuses", "fails", "works" } do
+    local text = emulated.output("MOONLET_EMULATED_CUBLASLT=" .. word, script)
+    expect.equal(text, "3264.0\n3264.0\n", word)
   end
 end)
 
