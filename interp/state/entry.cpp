@@ -178,7 +178,7 @@ void find(Variables& variables) noexcept {
 }
 
 // For coroutines.
-[[gnu::const, gnu::noinline]] const Variables& this_variables() noexcept {
+[[gnu::noinline]] const Variables& this_variables() noexcept {
   static constinit thread_local Variables variables;
   if (variables.execution == nullptr) [[unlikely]]
     find(variables);
@@ -252,7 +252,6 @@ void keep(CoroutineState& state, const Variables& from) {
   state.cudnn = *from.cudnn;
   state.anomaly = *from.anomaly;
 }
-void keep(CoroutineState& state) { keep(state, this_variables()); }
 
 void install(const CoroutineState& state, const Variables& to) {
   *to.execution = state.execution;
@@ -260,7 +259,6 @@ void install(const CoroutineState& state, const Variables& to) {
   *to.cudnn = state.cudnn;
   *to.anomaly = state.anomaly;
 }
-void install(const CoroutineState& state) { install(state, this_variables()); }
 
 // What compiled functions have put off runs before another interpreter, thread or host may meet it.
 // What fails does so again, or says so, where its tensors are used.
@@ -420,20 +418,22 @@ CoroutineScope::CoroutineScope(lua_State* L, lua_State* co)
   // A limit may be younger than the coroutine.
   if (data_.limits.given.instructions > 0 && lua_gethook(co) == nullptr) set_usual_hook(co);
   CoroutineState& state = coroutine_state(L, co);
-  keep(*resumer_);
+  const Variables& variables = this_variables();
+  keep(*resumer_, variables);
   modes_.emplace(state.modes);  // on top of the resumer's, where there is room
   ModeEntry* const modes = execution.modes;
   data_.current = &state;
-  install(state);
+  install(state, variables);
   execution.modes = modes;
   end_dropped(data_);
 }
 
 CoroutineScope::~CoroutineScope() {
   modes_.reset();
-  keep(*data_.current);
+  const Variables& variables = this_variables();
+  keep(*data_.current, variables);
   data_.current = resumer_;
-  install(*resumer_);
+  install(*resumer_, variables);
   end_dropped(data_);
 }
 
