@@ -112,8 +112,7 @@ struct Thread {
   int times = 0;
   bool blocked = false;
 };
-// The same in all of a function, which asks once.
-[[gnu::const, gnu::noinline]] Thread& this_thread() noexcept {
+[[gnu::noinline]] Thread& this_thread() noexcept {
   static constinit thread_local Thread thread;
   if (!thread.is_known) [[unlikely]] {
     thread.small_stack = stack_is_small();
