@@ -117,6 +117,18 @@ function core.write_shared(write, x, narrowed, ...)
   return x
 end
 
+--- An error that names the function and the argument where a value is not of a type: one of Lua's,
+--- "tensor" or "LongStorage".
+function core.expect(value, kind, argument, name)
+  local ok = type(value) == kind
+  if kind == "tensor" then ok = core.is_tensor(value) end
+  if kind == "LongStorage" then ok = class.typename(value) == "torch.LongStorage" end
+  if not ok then
+    fail("torch.%s: argument '%s' must be a %s, got %s", name, argument, kind, class.type(value))
+  end
+  return value
+end
+
 --- A number as an element of the class holds it.
 function core.number(mt, value) return types.number(value, mt.__dtype) end
 

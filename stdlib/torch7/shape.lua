@@ -226,6 +226,7 @@ function Tensor.expand(...)
 end
 
 function Tensor.expandAs(a, b, c)
+  core.expect(c or b, "tensor", "template", "expandAs")
   if c then return Tensor.expand(a, b, c:size()) end
   return Tensor.expand(a, b:size())
 end
@@ -268,6 +269,7 @@ function Tensor.view(...)
 end
 
 function Tensor.viewAs(a, b, c)
+  core.expect(c or b, "tensor", "template", "viewAs")
   if c then return Tensor.view(a, b, c:size()) end
   return Tensor.view(a, b:size())
 end
@@ -292,6 +294,8 @@ end
 
 function Tensor.split(...)
   local out, x, size, dim = with_list(...)
+  core.expect(core.expect(x, "tensor", "x", "split") and size, "number", "size", "split")
+  if size < 1 then fail("torch.split: a size of at least 1 is expected, got %s", size) end
   dim = dim or 1
   local all_of = x:size(dim)
   for first = 1, all_of, size do
@@ -302,6 +306,8 @@ end
 
 function Tensor.chunk(...)
   local out, x, count, dim = with_list(...)
+  core.expect(core.expect(x, "tensor", "x", "chunk") and count, "number", "count", "chunk")
+  if count < 1 then fail("torch.chunk: a count of at least 1 is expected, got %s", count) end
   dim = dim or 1
   return Tensor.split(out, x, math.ceil(x:size(dim) / count), dim)
 end

@@ -21,6 +21,7 @@ function Storage:size() return methods.size(self) end
 Storage.__len__ = Storage.size
 
 function Storage:fill(value)
+  if type(value) ~= "number" then fail("fill: a number is expected, got %s", class.type(value)) end
   return methods.fill(self, types.number(value, self.__dtype))
 end
 
@@ -110,12 +111,18 @@ end
 -- A storage of n elements; of a table; the part of another from position `at`; a mapped file.
 local function new(mt, first, at, size, ...)
   if first == nil or type(first) == "number" then
+    if first and not math.tointeger(first) then
+      fail("%s: a whole number is expected, got %s", mt.__typename, first)
+    end
     return classes.storage(ml.Storage(math.tointeger(first or 0), mt.__options), mt)
   elseif type(first) == "table" then
     return from_table(mt, first)
   elseif type(first) == "string" then
     return mapped(mt, first, at, size, ...)
   elseif getmetatable(first) == mt then
+    if at and not math.tointeger(at) or size and not math.tointeger(size) then
+      fail("%s: whole numbers are expected for a part of a storage", mt.__typename)
+    end
     local offset = (at or 1) - 1
     local length = size or #first - offset
     if offset < 0 or offset > #first or length < 0 or offset + length > #first then

@@ -243,6 +243,7 @@ function Tensor:isSameSizeAs(other)
 end
 
 function Tensor:isSize(sizes)
+  core.expect(sizes, "LongStorage", "sizes", "isSize")
   local own = core.sizes(self)
   if #own ~= #sizes then return false end
   for i, size in ipairs(own) do
@@ -268,6 +269,7 @@ function Tensor:resize(first, ...)
 end
 
 function Tensor:resizeAs(other)
+  core.expect(other, "tensor", "other", "resizeAs")
   if classes.same_shape(self, other) then return self end
   return core.resize(self, core.sizes(other))
 end
@@ -288,6 +290,8 @@ end
 
 function Tensor:narrow(dim, first, size)
   dim = core.dimension(self, dim, "narrow")
+  core.expect(first, "number", "first", "narrow")
+  core.expect(size, "number", "size", "narrow")
   local whole, length = math.tointeger(first), math.tointeger(size)
   local all = methods.size(self, dim)
   if not whole or not length or whole < 1 or length < 1 or whole + length - 1 > all then
@@ -332,6 +336,7 @@ function Tensor:t()
 end
 
 function Tensor:unfold(dim, size, step)
+  core.expect(size, "number", "size", "unfold")
   return methods.unfold(self, core.dimension(self, dim, "unfold"), math.tointeger(size),
     math.tointeger(step or 1))
 end
@@ -373,7 +378,10 @@ function Tensor:type(name)
   return out
 end
 
-function Tensor:typeAs(other) return self:type(other:type()) end
+function Tensor:typeAs(other)
+  core.expect(other, "tensor", "other", "typeAs")
+  return self:type(other:type())
+end
 function Tensor:real() return self:type(namespace.getdefaulttensortype()) end
 
 for _, name in ipairs(types.NAMES) do
@@ -384,15 +392,19 @@ end
 
 local function result_for(mt, value, old)
   if value == nil then return old end
+  if type(value) ~= "number" then fail("torch.apply: f must give a number, got %s", type(value)) end
   return core.number(mt, value)
 end
 
 function Tensor:apply(f)
+  core.expect(f, "function", "f", "apply")
   local mt = getmetatable(self)
   return methods.apply_(self, function(v) return result_for(mt, f(v), v) end)
 end
 
 function Tensor:map(other, f)
+  core.expect(other, "tensor", "other", "map")
+  core.expect(f, "function", "f", "map")
   local mt = getmetatable(self)
   return methods.map_(self, core.like(self, other, "map"), function(v, w)
     return result_for(mt, f(v, w), v)
@@ -400,6 +412,9 @@ function Tensor:map(other, f)
 end
 
 function Tensor:map2(a, b, f)
+  core.expect(a, "tensor", "a", "map2")
+  core.expect(b, "tensor", "b", "map2")
+  core.expect(f, "function", "f", "map2")
   local mt = getmetatable(self)
   return methods.map2_(self, core.like(self, a, "map2"), core.like(self, b, "map2"),
     function(v, w, u) return result_for(mt, f(v, w, u), v) end)

@@ -76,6 +76,17 @@ test("wrong keys", function()
   expect.equal(x.nothing, nil)
 end)
 
+test("wrong arguments of methods", function()
+  local x = torch.Tensor(2, 3)
+  expect.error(function() x:apply(1) end, "torch.apply: argument 'f' must be a function, got number")
+  expect.error(function() x:apply(function() return {} end) end, "f must give a number, got table")
+  expect.error(function() x:isSize { 2, 3 } end, "must be a LongStorage, got table")
+  expect.error(function() x:resizeAs(2) end, "argument 'other' must be a tensor, got number")
+  expect.error(function() x:narrow(1, "a", 1) end, "argument 'first' must be a number, got string")
+  expect.error(function() x:split(0) end, "a size of at least 1 is expected, got 0")
+  expect.error(function() torch.LongStorage(1.5) end, "a whole number is expected, got 1.5")
+end)
+
 test("integers wrap as in C", function()
   local x = torch.ByteTensor(2)
   x[1], x[2] = 257, 3.9
