@@ -9,13 +9,15 @@ wasm_root=${MOONLET_WASM_ROOT:-${XDG_CACHE_HOME:-$HOME/.cache}/moonlet/wasm}
 # What names files of this checkout.
 wasm_own=$wasm_root/checkouts/$(pwd | tr / _)
 wasm_mirror=${MOONLET_DEBIAN_MIRROR:-http://deb.debian.org}
-wasm_packages='emscripten nodejs libhwy-dev nlohmann-json3-dev libstb-dev'
+wasm_packages='emscripten node-acorn libhwy-dev nlohmann-json3-dev libstb-dev'
 
 wasm_get_packages() {
   ! { command -v em++ && command -v node && [ -d /usr/include/hwy ] &&
-    [ -d /usr/include/nlohmann ] && [ -d /usr/include/stb ]; } >/dev/null 2>&1 || return 0
+    [ -d /usr/share/nodejs/acorn ] && [ -d /usr/include/nlohmann ] && [ -d /usr/include/stb ]
+  } >/dev/null 2>&1 || return 0
   as_root=
   [ "$(id -u)" = 0 ] || as_root=sudo
+  command -v node >/dev/null || wasm_packages="$wasm_packages nodejs"
   echo "Installing them with apt-get: $wasm_packages"
   # shellcheck disable=SC2086
   { $as_root apt-get update -qq && $as_root env DEBIAN_FRONTEND=noninteractive \
@@ -104,7 +106,8 @@ case " \$* " in
     exec $(command -v ccache || true) clang++-14 $flags -include-pch $wasm_own/common.pch \
       -Xclang -fno-pch-timestamp -Wno-unused-command-line-argument "\$@" -fno-PIC ;;
 esac
-exec em++ -fwasm-exceptions -msimd128 -isystem $wasm_root/include "\$@"
+# A node that is not Debian's does not look where Debian has acorn, which em++ needs to link.
+NODE_PATH=/usr/share/nodejs exec em++ -fwasm-exceptions -msimd128 -isystem $wasm_root/include "\$@"
 EOF
   chmod +x "$wasm_own/em++"
 }
