@@ -272,7 +272,7 @@ test("links between the documents lead somewhere", function()
     "docs/embedding/programs.md", "docs/embedding/limits.md", "docs/embedding/threads.md",
     "docs/embedding/own_states.md", "docs/embedding/native_ops.md", "docs/embedding/extensions.md",
     "docs/embedding/beside_sol2.md",
-    "docs/programs.md", "docs/ops.md", "docs/shipping.md", "docs/platforms.md",
+    "docs/programs.md", "docs/ops.md", "docs/shipping.md", "docs/platforms.md", "docs/browser.md",
     "docs/architecture.md", "docs/op-table.md",
     "docs/glossary.md" }
   for page in read(source .. "/docs/architecture.md"):gmatch "%]%((architecture/[^)#]+%.md)%)" do

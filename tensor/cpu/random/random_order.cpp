@@ -118,8 +118,8 @@ void random_order(const Tensor& given, Tensor& y) {
   const int64_t mean = (n >> bits) + 1;
   const int64_t room =
       bits == 0 ? n : mean + static_cast<int64_t>(8 * std::sqrt(static_cast<double>(mean)));
-  const auto items =
-      std::make_unique_for_overwrite<uint64_t[]>(static_cast<size_t>(buckets * room));
+  // Not set to zeros; emscripten's C++ library has no make_unique_for_overwrite.
+  const std::unique_ptr<uint64_t[]> items(new uint64_t[static_cast<size_t>(buckets * room)]);
   std::vector<int64_t> counts(static_cast<size_t>(buckets), 0);
   bool spread = true;
   run_blocks(0, n, kStopBlock, [&](int64_t begin, int64_t end) {
