@@ -43,6 +43,15 @@ expect "$work/out/ops.log" "^[1-9][0-9]* passed, 0 failed"
 (cd / && MOONLET_EMULATED_DEVICES=0 "$work/bundle/gpu_check" "$work/none") >"$work/table" 2>"$work/errors" && failed=1
 expect "$work/errors" "gpu_check: no CUDA device: "
 
+# A machine whose glibc is too old is told so, as is who names no Python.
+mkdir "$work/old"
+printf '#!/bin/sh\necho glibc 2.31\n' >"$work/old/getconf"
+chmod +x "$work/old/getconf"
+PATH=$work/old:$PATH "$work/bundle/gpu_check" "$work/none" >"$work/table" 2>"$work/errors" && failed=1
+expect "$work/errors" "gpu_check: this machine has glibc 2.31, the bundle needs 2.3[56]"
+"$work/bundle/gpu_check" --python >"$work/table" 2>"$work/errors" && failed=1
+expect "$work/errors" "gpu_check: --python needs a program"
+
 sh "$1/scripts/gpu_bundle.sh" "$work/nothing" "$work/other" >"$work/made" 2>&1
 expect "$work/made" "gpu_bundle: no .*build it first"
 exit "$failed"
