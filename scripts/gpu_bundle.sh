@@ -1,6 +1,7 @@
 #!/bin/sh
 # scripts/gpu_bundle.sh: makes a folder that checks a GPU on a machine without a compiler: a driver,
-# CUDA's libraries and glibc 2.35 are all that it needs. Run gpu_check in it there.
+# CUDA's libraries and glibc are all that it needs. Run gpu_check in it there. It says which glibc:
+# 2.36, or 2.35 of a build with -Dpacked_relocations=false.
 # usage: sh scripts/gpu_bundle.sh [BUILD_FOLDER [TARGET_FOLDER]]; build, gpu-bundle unless given
 set -eu
 cd "$(dirname "$0")/.."
@@ -35,21 +36,26 @@ ldd "$build/moonlet" "$plugin" | awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | s
     esac
   done
 
-# All that goes along must run with the glibc that the bundle promises.
+# The glibc that all that goes along needs. Packed relocations are no function of glibc: 2.36 brought
+# the loader that reads them.
+newest=35
 for file in "$work"/bin/* "$work"/carried/*; do
-  newest=$(objdump -T "$file" | grep -o 'GLIBC_2\.[0-9]*' | sort -t . -k 2 -n | tail -n 1)
-  if [ "${newest#GLIBC_2.}" -gt 35 ]; then
-    echo "gpu_bundle: $(basename "$file") needs $newest; the bundle is for GLIBC_2.35" >&2
+  for needed in $(objdump -p "$file" | sed -n 's/.* GLIBC_2\.\([0-9]*\).*/\1/p; s/.* GLIBC_ABI_DT_RELR.*/36/p'); do
+    [ "$needed" -le "$newest" ] || newest=$needed
+  done
+  if [ "$newest" -gt 36 ]; then
+    echo "gpu_bundle: $(basename "$file") needs glibc 2.$newest; the bundle is for 2.36 at most" >&2
     exit 1
   fi
 done
+echo "2.$newest" >"$work/glibc"
 
 cp scripts/gpu_check/*.lua scripts/gpu_check/*.py "$work/check/"
 for test in cuda cuda_kernels cuda_sorted cuda_graph cuda_graphed cuda_layers cuda_linalg cuda_fft \
   cuda_conv cuda_attention cuda_loops; do
   cp "tests/lua/cuda/${test}_test.lua" "$work/tests/lua/cuda/"
 done
-cp tests/lua/harness.lua tests/lua/device_checks.lua tests/lua/test_device.lua tests/lua/op_*.lua \
+cp tests/lua/harness.lua tests/lua/emulated.lua tests/lua/device_checks.lua tests/lua/test_device.lua tests/lua/op_*.lua \
   "$work/tests/lua/"
 cp tests/lua/ops/op_test.lua "$work/tests/lua/ops/"
 cp "$build/tests/op_cases.lua" "$work/tests/"
@@ -65,4 +71,4 @@ if [ "$size" -gt "$most" ]; then
   echo "gpu_bundle: $size bytes, at most $most are wanted: build with fewer of -Dgpu_archs" >&2
   exit 1
 fi
-echo "$target: $((size / 1024 / 1024)) MiB; copy it to the machine and run ./gpu_check there"
+echo "$target: $((size / 1024 / 1024)) MiB; copy it to the machine and run ./gpu_check there (glibc 2.$newest)"

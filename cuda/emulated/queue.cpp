@@ -52,6 +52,8 @@ class Queues {
   void run_all(int device);
   void drop_all(int device);
   void forget(cudaStream_t stream);
+  /// By work, which holds the lock, as all that draws does.
+  std::uint64_t draw_in_work(std::uint64_t below) { return draw(below); }
 
  private:
   std::uint64_t draw(std::uint64_t below) {
@@ -259,6 +261,11 @@ void run_all(int device) {
 
 void drop_all(int device) {
   if (Queues* q = queues()) q->drop_all(device);
+}
+
+std::size_t draw_below(std::size_t below) {
+  Queues* const q = queues();
+  return q ? static_cast<std::size_t>(q->draw_in_work(below)) : 0;
 }
 
 void forget(cudaStream_t stream) {

@@ -4,8 +4,10 @@
 // wait shows as a wrong answer for some seed. Without it work runs when it is issued.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "cuda_runtime_api.h"
 
@@ -24,6 +26,24 @@ WorkRef enqueue(cudaStream_t stream, std::function<void()> run);
 
 /// Makes what is put into `stream` from now on run after `work`, which may be null.
 void enqueue_wait(cudaStream_t stream, const WorkRef& work);
+
+/// A position in a capture: what comes after the last work of a stream that is captured.
+struct Capture;
+struct CapturePosition {
+  std::shared_ptr<Capture> capture;
+  std::vector<std::size_t> after;  // pieces of the graph
+};
+
+/// Where a stream that is captured is in its capture; no capture for others.
+CapturePosition position_of(cudaStream_t stream);
+
+/// Lets a stream wait for a position, by which it joins the capture. With no capture in it, for
+/// what was recorded outside: what a stream that is captured cannot wait for.
+cudaError_t wait_for_position(cudaStream_t stream, const CapturePosition& position);
+
+/// The host asks for the moment of an event that is a position in a capture: it has none, and the
+/// capture ends in an error. Returns that of the call.
+cudaError_t ask_of_position(const CapturePosition& position);
 
 /// Whether a stream is being captured (graph.cpp), or one of a device.
 bool is_captured(cudaStream_t stream);
@@ -56,6 +76,9 @@ void drop_all(int device);
 
 /// Forgets a stream, which has no work left.
 void forget(cudaStream_t stream);
+
+/// A number below `below` from the seed of the streams; 0 where work runs when it is issued.
+std::size_t draw_below(std::size_t below);
 
 /// Offered by streams.cpp: whether the stream ignores the legacy default stream, and its device; by
 /// runtime.cpp: makes a device current without a look at its state.

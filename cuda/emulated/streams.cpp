@@ -18,7 +18,8 @@ struct CUevent_st {
   int device;
   bool timed, recorded;
   std::shared_ptr<Clock::time_point> at;
-  moonlet::emulated::WorkRef work;  // the last record
+  moonlet::emulated::WorkRef work;                // the last record
+  moonlet::emulated::CapturePosition position{};  // where that was a part of a capture
 };
 
 using namespace moonlet::emulated;
@@ -101,6 +102,18 @@ constexpr Text kTexts[] = {
     {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
     {cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",
      "operation not permitted when stream is capturing"},
+    {static_cast<cudaError_t>(902), "cudaErrorStreamCaptureMerge",
+     "operation would result in a merge of separate capture sequences"},
+    {static_cast<cudaError_t>(903), "cudaErrorStreamCaptureUnmatched",
+     "capture was not ended in the same stream as it began"},
+    {static_cast<cudaError_t>(904), "cudaErrorStreamCaptureUnjoined",
+     "capturing stream has unjoined work"},
+    {static_cast<cudaError_t>(905), "cudaErrorStreamCaptureIsolation",
+     "dependency created on uncaptured work in another stream"},
+    {static_cast<cudaError_t>(906), "cudaErrorStreamCaptureImplicit",
+     "operation would make the legacy stream depend on a capturing blocking stream"},
+    {static_cast<cudaError_t>(907), "cudaErrorCapturedEvent",
+     "operation not permitted on an event last recorded in a capturing stream"},
     {cudaErrorStreamCaptureInvalidated, "cudaErrorStreamCaptureInvalidated",
      "operation failed due to a previous error during capture"},
     {cudaErrorIllegalState, "cudaErrorIllegalState",
@@ -184,9 +197,11 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags) {
   if (flags) return report(cudaErrorInvalidValue);
-  if (is_captured(stream)) return report(break_capture(stream));
   const bool alive = live(stream) && live(event);
-  if (alive) enqueue_wait(stream, event->work);
+  if (!alive) return finished(alive);
+  if (is_captured(stream) || event->position.capture)
+    return report(wait_for_position(stream, event->position));
+  enqueue_wait(stream, event->work);
   return finished(alive);
 }
 
@@ -225,22 +240,33 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  if (is_captured(stream)) return report(break_capture(stream));
   if (const cudaError_t error = finished(live(event) && live(stream))) return error;
   if (device_of(stream) != event->device) return report(cudaErrorInvalidResourceHandle);
-  event->recorded = true;
+  event->position = position_of(stream);
+  event->recorded = !event->position.capture;
+  if (event->position.capture) return cudaSuccess;
   event->at = std::make_shared<Clock::time_point>();
   event->work = enqueue(stream, [at = event->at] { *at = Clock::now(); });
   return cudaSuccess;
 }
 
+namespace {
+/// An event that is a position in a capture tells nothing, and who asks breaks that.
+cudaError_t captured_event(cudaEvent_t event) {
+  if (!live(event) || !event->position.capture) return cudaSuccess;
+  return report(ask_of_position(event->position));
+}
+}  // namespace
+
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (const cudaError_t error = captured_event(event)) return error;
   const bool alive = live(event);
   if (alive) run_until(event->work);
   return finished(alive);
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (const cudaError_t error = captured_event(event)) return error;
   if (!live(event)) return finished(false);
   const bool ready = look_at(event->work);
   const cudaError_t error = finished(true);

@@ -4,6 +4,7 @@
 #include "cuda/memory/pinned.h"
 #include "cuda/runtime/capability.h"
 #include "cuda/runtime/device.h"
+#include "cuda/runtime/fork.h"
 #include "tensor/runtime/backend.h"
 
 namespace moonlet::cuda {
@@ -28,7 +29,7 @@ void* CachingAllocator::allocate(size_t bytes, Device device, void** context) {
   if (bytes > (size_t{1} << 62))
     throw OutOfMemory(text("cuda: out of memory: ", bytes, " bytes expected on ", device));
   const DeviceGuard guard(device.index, "cuda");
-  DeviceMemory::Block* block = memory.allocate(bytes, current_stream(device.index));
+  DeviceMemory::Block* block = memory.allocate(bytes, memory_stream(current_stream(device.index)));
   *context = block;
   return block->data;
 }

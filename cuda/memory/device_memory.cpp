@@ -231,6 +231,7 @@ void DeviceMemory::deallocate(Block* block) noexcept {
   counters_.allocated_bytes.change(block->small, -count(block->size));
   if (block->size >= memory_settings().max_split_size) counters_.oversize_allocations.change(-1);
   if (held_.count(block->stream) == 0) hide(block->data, block->size);
+  if (is_put_off(*block)) return put_off_.push_back(block);
   if (block->uses.empty() || note_events(block)) give_back(block);
 }
 

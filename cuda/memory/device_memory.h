@@ -87,6 +87,8 @@ class DeviceMemory {
   void give_back(Block* block);
   size_t join(Block* block, Block* neighbour);
   bool note_events(Block* block);
+  bool is_put_off(const Block& block) const;
+  void note_put_off();
   cudaEvent_t new_event();
   void collect_passed();
   void wait_for_events();
@@ -107,6 +109,7 @@ class DeviceMemory {
   FreeBlocks small_, large_;
   std::unordered_map<const void*, Block*> active_;  // by where they begin
   std::map<cudaStream_t, std::deque<Waiting>> waiting_;
+  std::vector<Block*> put_off_;  // freed while a stream that uses them was captured
   std::set<cudaStream_t> held_;
   std::vector<cudaEvent_t> events_;  // made and not in use
   MemoryCounters counters_;

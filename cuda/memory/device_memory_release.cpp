@@ -4,6 +4,7 @@
 
 #include "cuda/memory/device_memory.h"
 #include "cuda/memory/poison.h"
+#include "cuda/runtime/capture.h"
 #include "cuda/runtime/device.h"
 #include "cuda/runtime/quiet_guard.h"
 
@@ -47,6 +48,23 @@ bool DeviceMemory::note_events(Block* block) {
   return block->events == 0;
 }
 
+// Whether a stream that uses the block is being captured: an event there would be a part of the
+// graph, and the work before it is not under way.
+bool DeviceMemory::is_put_off(const Block& block) const {
+  return std::any_of(block.uses.begin(), block.uses.end(), is_captured);
+}
+
+// Notes the events of blocks whose captures have ended.
+void DeviceMemory::note_put_off() {
+  std::vector<Block*> all;
+  all.swap(put_off_);
+  for (Block* block : all)
+    if (is_put_off(*block))
+      put_off_.push_back(block);
+    else if (note_events(block))
+      give_back(block);
+}
+
 void DeviceMemory::passed(const Waiting& waiting) {
   events_.push_back(waiting.first);
   if (--waiting.second->events == 0) give_back(waiting.second);
@@ -54,6 +72,7 @@ void DeviceMemory::passed(const Waiting& waiting) {
 
 // Frees the blocks whose events have passed. What fails is not known to have passed.
 void DeviceMemory::collect_passed() {
+  if (!put_off_.empty()) note_put_off();
   for (auto it = waiting_.begin(); it != waiting_.end();) {
     std::deque<Waiting>& list = it->second;
     while (!list.empty()) {
@@ -69,6 +88,7 @@ void DeviceMemory::collect_passed() {
 }
 
 void DeviceMemory::wait_for_events() {
+  if (!put_off_.empty()) note_put_off();
   if (waiting_.empty()) return;
   ++counters_.num_sync_all_streams;
   for (const auto& [stream, list] : waiting_)

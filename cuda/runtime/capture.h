@@ -11,8 +11,6 @@ namespace moonlet::cuda {
 
 // The graph that records the work of a stream, or null.
 DeviceGraph* capture_of(cudaStream_t stream) noexcept;
-void begin_capture(cudaStream_t stream, DeviceGraph& graph);
-void end_capture(cudaStream_t stream) noexcept;
 
 // Whether work in a stream is recorded.
 bool is_captured(cudaStream_t stream) noexcept;

@@ -13,6 +13,7 @@
 #include "cuda/memory/allocator.h"
 #include "cuda/runtime/capture.h"
 #include "cuda/runtime/faults.h"
+#include "cuda/runtime/fork.h"
 #include "cuda/runtime/streams.h"
 
 namespace moonlet::cuda {
@@ -136,7 +137,8 @@ void wait_for(cudaStream_t stream, int device, const char* op) {
 
 void wait_for_device(int device, const char* op) {
   const DeviceGuard guard(device, op);
-  refuse_in_capture(current_stream(device), op, "what waits for the device");
+  check(!is_captured_on(device), op,
+        ": what waits for the device cannot be captured in a CUDA graph");
   count_wait();
   ensure(cudaDeviceSynchronize(), op);
   throw_reported(device, op);

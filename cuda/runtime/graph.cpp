@@ -13,6 +13,7 @@
 #include "cuda/memory/allocator.h"
 #include "cuda/memory/pinned.h"
 #include "cuda/runtime/faults.h"
+#include "cuda/runtime/fork.h"
 #include "cuda/runtime/streams.h"
 #include "tensor/runtime/execution.h"
 #include "tensor/runtime/random_generator.h"
@@ -26,9 +27,12 @@ struct Pool {
   int64_t id;
   int device;
   cudaStream_t stream = nullptr;
+  // Of streams that join captures, those that stand for them in the allocator.
+  std::map<cudaStream_t, cudaStream_t> forks;
 
   Pool(int64_t number, int index);
   ~Pool();
+  cudaStream_t fork(cudaStream_t stream);
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 };
@@ -54,7 +58,9 @@ FreeStreams& free_streams() {
   return it;
 }
 
-Pool::Pool(int64_t number, int index) : id(number), device(index) {
+// One that no pool uses, whose memory is held from now on.
+cudaStream_t take_stream(int device, const char* op) {
+  cudaStream_t stream = nullptr;
   {
     const std::lock_guard lock(free_streams().mutex);
     const auto found = free_streams().list.find(device);
@@ -63,16 +69,35 @@ Pool::Pool(int64_t number, int index) : id(number), device(index) {
       free_streams().list.erase(found);
     }
   }
-  const DeviceGuard guard(device, "capture_begin");
-  if (stream == nullptr)
-    ensure(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "capture_begin");
+  const DeviceGuard guard(device, op);
+  if (stream == nullptr) ensure(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), op);
   caching_allocator().hold(device, stream, true);
+  return stream;
 }
 
-Pool::~Pool() {
+void give_stream_back(int device, cudaStream_t stream) {
   caching_allocator().hold(device, stream, false);
   const std::lock_guard lock(free_streams().mutex);
   free_streams().list.emplace(device, stream);
+}
+
+Pool::Pool(int64_t number, int index)
+    : id(number), device(index), stream(take_stream(index, "capture_begin")) {}
+
+Pool::~Pool() {
+  give_stream_back(device, stream);
+  for (const auto& [joined, memory] : forks) give_stream_back(device, memory);
+}
+
+cudaStream_t Pool::fork(cudaStream_t joining) {
+  const auto [found, made] = forks.try_emplace(joining);
+  if (made) try {
+      found->second = take_stream(device, "wait");
+    } catch (...) {
+      forks.erase(found);
+      throw;
+    }
+  return found->second;
 }
 
 std::shared_ptr<Pool> pool_of(int64_t id, int device) {
@@ -107,6 +132,13 @@ class Graph : public DeviceGraph {
   int64_t pool() override {
     check(pool_ != nullptr, "pool: the graph holds no capture");
     return pool_->id;
+  }
+
+  // Work of another stream is a part of the capture from now on.
+  void join(cudaStream_t stream, int device) {
+    check(device == pool_->device, "wait: a stream of cuda:", device,
+          " cannot join the capture of a CUDA graph on cuda:", pool_->device);
+    add_to_capture(stream, device, pool_->fork(stream), *this);
   }
 
   // Bytes that replays copy from.
@@ -159,7 +191,7 @@ void Graph::begin(int device, int64_t pool) {
   generator_ = &default_generator();
   start_ = seen_ = generator_->state();
   guard_.emplace(streams().external(pool_->stream, device));
-  begin_capture(pool_->stream, *this);
+  add_to_capture(pool_->stream, device, pool_->stream, *this);
   capturing_ = true;
   const cudaError_t error = cudaStreamBeginCapture(pool_->stream, cudaStreamCaptureModeRelaxed);
   if (error == cudaSuccess) return;
@@ -169,7 +201,7 @@ void Graph::begin(int device, int64_t pool) {
 
 // Work goes where it went before.
 void Graph::unregister() noexcept {
-  end_capture(pool_->stream);
+  end_capture(*this);
   guard_.reset();
   capturing_ = false;
 }
@@ -308,6 +340,10 @@ namespace {
 // Only graphs of this file capture.
 Graph* graph_of(cudaStream_t stream) noexcept { return static_cast<Graph*>(capture_of(stream)); }
 }  // namespace
+
+void join_capture(cudaStream_t stream, int device, DeviceGraph& graph) {
+  static_cast<Graph&>(graph).join(stream, device);
+}
 
 void upload(const Call& call, void* to, const void* from, size_t bytes) {
   if (bytes == 0) return;

@@ -10,6 +10,7 @@
 #include "cuda/memory/allocator.h"
 #include "cuda/runtime/device.h"
 #include "cuda/runtime/faults.h"
+#include "cuda/runtime/fork.h"
 #include "cuda/runtime/quiet_guard.h"
 #include "tensor/runtime/backend.h"
 
@@ -46,6 +47,7 @@ class CudaStreams final : public Streams {
   std::pair<int, int> priority_range() override;
   bool query(DeviceStream stream) override {
     const DeviceGuard guard(stream.device, "query");
+    refuse_in_capture(stream_of(stream), "query", "whether a stream has done its work");
     return ready(cudaStreamQuery(stream_of(stream)));
   }
   void synchronize(DeviceStream stream) override {
@@ -57,23 +59,30 @@ class CudaStreams final : public Streams {
   void record(void* event, DeviceStream stream) override {
     const DeviceGuard guard(stream.device, "record");
     ensure(cudaEventRecord(static_cast<cudaEvent_t>(event), stream_of(stream)), "record");
+    note_recorded(static_cast<cudaEvent_t>(event), stream_of(stream));
   }
   void wait(void* event, DeviceStream stream) override {
     const DeviceGuard guard(stream.device, "wait");
-    ensure(cudaStreamWaitEvent(stream_of(stream), static_cast<cudaEvent_t>(event), 0), "wait");
+    const cudaEvent_t awaited = static_cast<cudaEvent_t>(event);
+    if (DeviceGraph* graph = joined_by(awaited, stream_of(stream), "wait"))
+      join_capture(stream_of(stream), stream.device, *graph);
+    ensure(cudaStreamWaitEvent(stream_of(stream), awaited, 0), "wait");
   }
   bool query_event(void* event, int device) override {
     const DeviceGuard guard(device, "query");
+    refuse_captured(static_cast<cudaEvent_t>(event), "query");
     return ready(cudaEventQuery(static_cast<cudaEvent_t>(event)));
   }
   void synchronize_event(void* event, int device) override {
     const DeviceGuard guard(device, "synchronize");
+    refuse_captured(static_cast<cudaEvent_t>(event), "synchronize");
     count_wait();
     ensure(cudaEventSynchronize(static_cast<cudaEvent_t>(event)), "synchronize");
     throw_reported(device, "synchronize");
   }
   float elapsed(void* from, void* to, int device) override {
     const DeviceGuard guard(device, "elapsed_time");
+    for (void* event : {from, to}) refuse_captured(static_cast<cudaEvent_t>(event), "elapsed_time");
     float out = 0;
     ensure(cudaEventElapsedTime(&out, static_cast<cudaEvent_t>(from), static_cast<cudaEvent_t>(to)),
            "elapsed_time");
@@ -172,6 +181,7 @@ void* CudaStreams::new_event(int device, bool timing, bool blocking) {
 
 void CudaStreams::free_event(void* event, int device) noexcept {
   const QuietDeviceGuard guard(device);
+  forget_event(static_cast<cudaEvent_t>(event));
   // A device that was lost has no events any more.
   if (cudaEventDestroy(static_cast<cudaEvent_t>(event)) != cudaSuccess) cudaGetLastError();
 }

@@ -35,7 +35,8 @@ local read_begin = signature "CUDAGraph:capture_begin(int>=1? pool=nil, int>=0? 
 
 --- Begins to record what the script has a device do, instead of doing it. What waits for the
 --- device, and copies between it and the host, are errors meanwhile. Tensors made meanwhile have
---- memory of the graph's own or of `pool`.
+--- memory of the graph's own or of `pool`. A stream that waits for the current one is recorded
+--- too, until the end, before which the current one must wait for it.
 --- > g = ml.cuda.CUDAGraph()  -- needs cuda
 --- > g:capture_begin()
 --- > y = ml.ones(2, { device = "cuda" })

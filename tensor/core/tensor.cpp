@@ -8,6 +8,7 @@
 #include "tensor/core/set.h"
 #include "tensor/memory/budget.h"
 #include "tensor/memory/free_list.h"
+#include "tensor/program/reclaim.h"
 #include "tensor/runtime/batched.h"
 #include "tensor/runtime/interrupt.h"
 
@@ -64,7 +65,7 @@ void TensorImpl::destroy(TensorImpl* impl) noexcept {
 }
 
 namespace {
-Storage* storage_for(size_t bytes, Device device, const char* op) {
+Storage* try_storage(size_t bytes, Device device, const char* op) {
   try {
     return Storage::allocate(bytes, device);
   } catch (const memory::BudgetExceeded& e) {
@@ -72,6 +73,17 @@ Storage* storage_for(size_t bytes, Device device, const char* op) {
   } catch (const OutOfMemory& e) {
     throw OutOfMemory(text(op, ": ", e.what()));
   }
+}
+
+// Where what runs cannot be run again as a whole, as a backward pass, memory is reclaimed here.
+Storage* storage_for(size_t bytes, Device device, const char* op) {
+  try {
+    return try_storage(bytes, device, op);
+  } catch (const OutOfMemory&) {
+    if (program::current_reclaimer() == nullptr) throw;
+  }
+  program::current_reclaimer()->reclaim();
+  return try_storage(bytes, device, op);
 }
 
 // A tensor on new memory, without its strides.

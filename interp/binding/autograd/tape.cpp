@@ -9,6 +9,7 @@
 #include "interp/binding/autograd/held.h"
 #include "interp/binding/autograd/hooks.h"
 #include "interp/binding/uses_tape.h"
+#include "tensor/program/reclaim.h"
 
 namespace moonlet::binding {
 namespace {
@@ -26,6 +27,17 @@ bool flag(ArgReader& args, int i, bool otherwise) {
   return args.has(i) ? args.boolean(i) : otherwise;
 }
 
+// A pass that runs out of memory has the garbage of scripts collected, as ops have. It cannot run
+// again as a whole: what it has been through is gone, and leaves have gradients.
+class CollectsGarbage final : public program::Reclaimer {
+ public:
+  explicit CollectsGarbage(lua_State* L) : L_(L) {}
+  void reclaim() override { gc::collect(L_); }
+
+ private:
+  lua_State* const L_;
+};
+
 // The collector stands still while a backward runs, and what the forward pass left behind would add
 // to its peak. So what it will allocate, as much as the one before did, is paid for first.
 template <class F>
@@ -36,6 +48,7 @@ void run_paid_ahead(lua_State* L, F&& run) {
   gc::pay_between_passes(L, ahead);
   {
     const BackwardScope scope(L);
+    const CollectsGarbage where_memory_is_short(L);
     run();
   }
   const int64_t end = thread_allocated_bytes();

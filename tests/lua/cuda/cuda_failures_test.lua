@@ -117,7 +117,15 @@ local GRAPHS = [[
       sum = sum + y:item()
     end
     pcall(ml.cuda.graph, function() return x:sum():item() end)
-    local h, z = ml.cuda.graph(function() return x * 3 end, { pool = g:pool() })
+    local side = ml.cuda.Stream()
+    local h, z = ml.cuda.graph(function()
+      local s = ml.cuda.current_stream()
+      side:wait_stream(s)
+      local y = ml.cuda.stream(side, function() return x * 2 + 0 end)
+      s:wait_stream(side)
+      y:record_stream(s)
+      return x + y
+    end, { pool = g:pool() })
     g:reset()
     h:replay()
     sum = sum + z:sum():item()

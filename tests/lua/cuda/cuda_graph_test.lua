@@ -233,6 +233,151 @@ on_device("what cannot be recorded is an error that says so, and all goes on", f
   expect.equal(y:tolist(), { 2.0, 2.0, 2.0, 2.0 })
 end)
 
+-- A capture in which a stream joins; `%s` is done in that.
+local FORKED = [[
+  local t = ml.cuda.Stream()
+  local x = ml.ones(3000, cuda)
+  ml.cuda.synchronize()
+  local side
+  local g, y = ml.cuda.graph(function()
+    local s = ml.cuda.current_stream()
+    local a = x * 2
+    t:wait_stream(s)
+    local b
+    ml.cuda.stream(t, function() %s end)
+    local c = a + 1
+    s:wait_stream(t)
+    return b + c
+  end)
+]]
+
+emulated.test("streams that join a capture work in its memory, in the order of their waits", function()
+  local script = FORKED:format [[
+    local p = a * 3
+    local q = p + 1
+    p:free()
+    b = q * 1
+    q:free()
+  ]] .. [[
+    local others = {}
+    -- What comes after in that stream gets other memory than the graph's.
+    ml.cuda.stream(t, function() for i = 1, 8 do others[i] = ml.full({ 3000 }, -1.0, cuda) end end)
+    for i = 1, 3 do
+      g:replay()
+      ml.cuda.synchronize()
+      print(y:min():item(), y:max():item())
+      for _, other in ipairs(others) do assert(other:max():item() == -1, "not the other's memory") end
+      x:fill_(i + 1)
+    end
+    g:reset()
+    ml.memory.empty_cache()
+    print(ml.cuda.stream(t, function() return (x * 2):max():item() end))
+  ]]
+  for seed = 0, 4 do
+    expect.equal(emulated.output("MOONLET_EMULATED_STREAMS=" .. seed, script),
+      "10.0\t10.0\n18.0\t18.0\n26.0\t26.0\n8.0\n", seed)
+  end
+end)
+
+emulated.test("a stream that joins draws new numbers at each replay and keeps what the host gave", function()
+  local script = FORKED:format [[
+    side = ml.rand(5, cuda)
+    local loss = ml.nn.functional.ctc_loss(ml.ones(5, 2, 4, cuda):log_softmax(3), targets, { 5, 4 }, { 2, 1 },
+      { reduction = "sum" })
+    b = a * 0 + loss
+  ]]
+  local text = emulated.output("MOONLET_EMULATED_LEFT=1",
+    "local targets = ml.tensor({ { 2, 3 }, { 4, 2 } }):cuda()\n" .. "ml.manual_seed(4)\n" .. script .. [[
+    local want = ml.nn.functional.ctc_loss(ml.ones(5, 2, 4):log_softmax(3), targets:cpu(), { 5, 4 }, { 2, 1 },
+      { reduction = "sum" }):item()
+    ml.manual_seed(4)
+    local numbers = { ml.rand(5), ml.rand(5) }
+    ml.manual_seed(4)
+    for i = 1, 2 do
+      g:replay()
+      local junk = ml.ones(4096):pin_memory():fill_(7)
+      print(math.abs(y:max():item() - 3 - want) < 1e-4, (side:cpu() - numbers[i]):abs():max():item() < 1e-6)
+    end
+  ]])
+  expect.equal(text:match "^true\ttrue\ntrue\ttrue\n" ~= nil, true, text)
+end)
+
+on_device("a block that another stream of the capture uses is freed in it", function()
+  local t = ml.cuda.Stream()
+  local x = ml.ones(1000, CUDA)
+  local g, y = ml.cuda.graph(function()
+    local s = ml.cuda.current_stream()
+    local a = x * 2
+    t:wait_stream(s)
+    local b = ml.cuda.stream(t, function() return a + 1 end)
+    a:record_stream(t)
+    a:free()
+    local c = x * 50
+    s:wait_stream(t)
+    b:record_stream(s)
+    local d = b + c
+    b:free()
+    return d
+  end)
+  -- One that was made before, and is used in the capture's stream.
+  local before = ml.cuda.stream(t, function() return ml.ones(1000, CUDA) end)
+  ml.cuda.synchronize()
+  local h, z = ml.cuda.graph(function()
+    expect.equal((before + 1).shape[1], 1000)
+    before:record_stream(ml.cuda.current_stream())
+    before:free()
+    return x + 1
+  end)
+  g:replay()
+  h:replay()
+  expect.equal({ y:min():item(), y:max():item(), z:max():item() }, { 53.0, 53.0, 2.0 })
+  g:reset()
+  h:reset()
+  y:free()
+  z:free()
+  ml.memory.empty_cache()
+end)
+
+on_device("questions about streams and events in a capture are errors that leave it whole", function()
+  local t, outside = ml.cuda.Stream(), ml.cuda.Event { enable_timing = true }
+  outside:record(t)
+  local x = ml.ones(5, CUDA)
+  local inside
+  local g, y = ml.cuda.graph(function()
+    local s = ml.cuda.current_stream()
+    inside = ml.cuda.Event { enable_timing = true }
+    inside:record(s)
+    for _, case in ipairs {
+      { function() s:query() end, "query: whether a stream has done its work cannot be captured" },
+      { function() s:synchronize() end, "synchronize: .* cannot be captured" },
+      { function() ml.cuda.stream(t, ml.cuda.synchronize) end, "synchronize: .* cannot be captured" },
+      { function() inside:query() end, "query: the event was recorded in the capture of a CUDA graph" },
+      { function() inside:synchronize() end, "synchronize: the event was recorded in the capture" },
+      { function() outside:elapsed_time(inside) end, "the event was recorded in the capture of a CUDA graph" },
+      { function() s:wait_event(outside) end, "wait: a stream that is captured .* recorded outside" },
+      { function() ml.cuda.default_stream():wait_event(inside) end, "wait: the default stream cannot join" },
+    } do
+      expect.error(case[1], case[2])
+    end
+    outside:synchronize()
+    return x + 1
+  end)
+  g:replay()
+  expect.equal(y:tolist(), { 2.0, 2.0, 2.0, 2.0, 2.0 })
+  expect.error(function() t:wait_event(inside) end, "wait: the event was recorded in a capture .* that has ended")
+  inside:record(t)
+  inside:synchronize()
+  -- A stream that is not waited for ends the capture in an error, and works on.
+  expect.error(function()
+    ml.cuda.graph(function()
+      t:wait_stream(ml.cuda.current_stream())
+      ml.cuda.stream(t, function() return x * 3 end)
+    end)
+  end, "capture_end: .*unjoined work")
+  expect.equal(ml.cuda.stream(t, function() return (x * 3):sum():item() end), 15.0)
+  t:synchronize()
+end)
+
 on_device("what a replay finds wrong with values is told at the next wait", function()
   if (os.getenv "MOONLET_CUDA_SYNC" or "0") ~= "0" then harness.skip "every kernel is waited for" end
   local x, at = ml.arange(1, 4):float():cuda(), ml.tensor({ 2 }):cuda()

@@ -298,4 +298,20 @@ test("segments that were not used for long go when a share of the memory is take
   expect.equal((output("MOONLET_EMULATED_MEMORY=100", script)), "60\n")
 end)
 
+emulated.test("a backward that runs out of memory has garbage collected, as ops have", function()
+  local text = emulated.output("MOONLET_EMULATED_MEMORY=64", [[
+    collectgarbage "stop"
+    local x = ml.ones { 4 << 20, device = "cuda", requires_grad = true }
+    local y = (x * x):sum()
+    do local lost = ml.ones(7 << 20, cuda) end
+    y:backward()
+    print(x.grad:sum():item())
+    x.grad, y = nil, nil
+    collectgarbage()
+    do local lost = ml.ones(7 << 20, cuda) end
+    print(ml.grad((x * x):sum(), x):sum():item())
+  ]])
+  expect.equal(text, "8388608.0\n8388608.0\n")
+end)
+
 harness.run()
