@@ -16,7 +16,7 @@ local function fail(format, ...) error(format:format(...), 3) end
 -- Operators of a class are methods with the name in underscores, `__add__`, so that they can be
 -- inherited.
 local OPERATORS = { "tostring", "add", "sub", "mul", "div", "mod", "pow", "unm", "concat", "len",
-  "eq", "lt", "le", "call", "idiv" }
+  "eq", "lt", "le", "idiv" }
 
 local function operator(name)
   local method = "__" .. name .. "__"
@@ -50,6 +50,14 @@ for _, name in ipairs(OPERATORS) do
     if f then return f(a, b) end
     return plain(a, b)
   end or general
+end
+
+-- A call passes on how many arguments there were.
+function operators.__call(self, ...)
+  local mt = getmetatable(self)
+  local f = is_class[mt] and mt.__call__
+  if f then return f(self, ...) end
+  error(("%s has no call operator"):format(class.typename(self) or type(self)), 2)
 end
 
 -- What `object.key` finds in a class that has an `__index__`, which says with a second result
@@ -163,6 +171,7 @@ function class.newmetatable(name, parent, new, factory, module)
     local container, last = position_of(name, module)
     constructors[mt] = constructor_table(mt, new)
     rawset(container, last, constructors[mt])
+    if rawget(mt, "new") == nil then rawset(mt, "new", new) end
   end
   return mt
 end

@@ -78,11 +78,9 @@ function THNN.names()
   return out
 end
 
--- Two of nn's files ask LuaJIT's ffi for torch's generator, which the functions here do not need.
+-- Some of nn's files want LuaJIT's ffi.
 if not package.preload.ffi then
-  package.preload.ffi = function()
-    return { typeof = function() return function(value) return { [0] = value } end end }
-  end
+  package.preload.ffi = function() return require "moonlet.torch7.ffi" end
 end
 
 return THNN
