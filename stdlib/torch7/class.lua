@@ -52,11 +52,14 @@ for _, name in ipairs(OPERATORS) do
   end or general
 end
 
--- A call passes on how many arguments there were.
+local function all(...) return ... end
+
+-- A call passes on how many arguments there were. It is no tail call: nngraph looks for the line of
+-- the script as many levels up as there are in Torch7.
 function operators.__call(self, ...)
   local mt = getmetatable(self)
   local f = is_class[mt] and mt.__call__
-  if f then return f(self, ...) end
+  if f then return all(f(self, ...)) end
   error(("%s has no call operator"):format(class.typename(self) or type(self)), 2)
 end
 
@@ -131,7 +134,7 @@ local function constructor_table(mt, new)
   return setmetatable(constructor, {
     __index = mt,
     __newindex = mt,
-    __call = function(_, ...) return new(...) end,
+    __call = function(_, ...) return (new(...)) end,  -- no tail call, as above
     __typename = mt.__typename,
     __metatable = mt,
     __tostring = function() return mt.__typename end,
