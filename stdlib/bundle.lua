@@ -169,6 +169,9 @@ local function is_built_in(name)
   return name == "moonlet" or name:find "^moonlet%." or package.loaded[name] ~= nil
 end
 
+-- Those that every interpreter has where a script has none of the name.
+local FOUND_LAST = { torch = true, paths = true, sys = true, xlua = true, cutorch = true }
+
 function Gathered:add_module(name, where, optional)
   if is_built_in(name) or self.seen[name] then return end
   self.seen[name] = true
@@ -182,7 +185,7 @@ function Gathered:add_module(name, where, optional)
   if library then
     warn_of("%s: module '%s' is in C, which a bundle does not hold: %s has to be there where it "
       .. "runs", where, name, library)
-  elseif not optional then
+  elseif not optional and not FOUND_LAST[name] then
     fail("%s: module '%s' is not found; expected it below '%s'", where, name, self.folder)
   end
 end

@@ -94,7 +94,7 @@ end
 package.preload["nn.THNN"] = function() return require "moonlet.torch7.thnn" end
 
 -- Packages that come with Torch7, where the script's path has none.
-local OWN = { paths = true, sys = true, xlua = true, moses = true, nn = true,
+local OWN = { paths = true, sys = true, xlua = true, cutorch = true, moses = true, nn = true,
   optim = true }
 table.insert(package.searchers, function(name)
   if OWN[name] then return function() return require("moonlet.torch7." .. name) end end

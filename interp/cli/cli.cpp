@@ -27,6 +27,7 @@ constexpr const char* kUsage =
     "usage: moonlet [options] [script [args]]\n"
     "       moonlet doc [NAME | --search WORD]\n"
     "       moonlet bundle script [files] -o app   (see moonlet bundle --help)\n"
+    "       moonlet convert model.t7 model.safetensors\n"
     "  -e stat        execute string 'stat'\n"
     "  -i             enter interactive mode after executing 'script'\n"
     "  -l mod         require library 'mod' into global 'mod'\n"
@@ -293,6 +294,7 @@ bool run_command(lua_State* L, const char* module, int argc, char** argv) {
 const char* command_module(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "doc") == 0) return "moonlet.help";
   if (argc > 1 && std::strcmp(argv[1], "bundle") == 0) return "moonlet.bundle";
+  if (argc > 1 && std::strcmp(argv[1], "convert") == 0) return "moonlet.convert";
   return nullptr;
 }
 

@@ -184,7 +184,7 @@ end)
 define("pow", "r t=r n|r n t=r|n n", {
   function(_, r, x, exponent) return apply(r, "pow", x, exponent) end,
   function(mt, r, base, x)
-    return into(r, M.pow(core.wrap(ml.full({}, base, { dtype = mt.__dtype }), mt), x))
+    return into(r, M.pow(core.wrap(ml.full({}, base, mt.__options), mt), x))
   end,
   function(_, base, exponent) return base ^ exponent end,
 }, { classes = floating })
@@ -219,16 +219,19 @@ end
 
 -- --- filling ------------------------------------------------------------------------------------
 
-define("fill", "r n", function(mt, r, value) return M.fill_(r, number(mt, value)) end,
+-- All positions of an expanded tensor get one number.
+local function fill(x, value) return core.write_shared(M.fill_, x, function() end, value) end
+
+define("fill", "r n", function(mt, r, value) return fill(r, number(mt, value)) end,
   { own = function(mt, general)
-    local fill, is_float = M.fill_, core.is_floating(mt)
+    local is_float = core.is_floating(mt)
     return function(x, value, ...)
       if is_float and type(value) == "number" then return fill(x, value) end
       return general(x, value, ...)
     end
   end })
-define("zero", "r", function(_, r) return M.zero_(r) end,
-  { own = function() return M.zero_ end })
+local function zero(x) return fill(x, 0) end
+define("zero", "r", function(_, r) return zero(r) end, { own = function() return zero end })
 
 -- --- operators ----------------------------------------------------------------------------------
 
@@ -243,32 +246,34 @@ end
 
 local function product(a, b)
   local first, second = tensors_of(a, b, "*")
-  if not first then return namespace.mul(b, a) end
-  if not second then return namespace.mul(a, b) end
+  if not first then return M.mul(b, number(getmetatable(b), a)) end
+  if not second then return M.mul(a, number(getmetatable(a), b)) end
   local left, right = core.dim(a), core.dim(b)
   if left == 1 and right == 1 then return a:dot(b) end
-  if left == 2 and right == 1 then return namespace.mv(a, b) end
-  if left == 2 and right == 2 then return namespace.mm(a, b) end
+  if left == 2 and right == 1 then return M.mv(a, b) end
+  if left == 2 and right == 2 then return M.mm(a, b) end
   core.fail("*: the product of a %dD and a %dD tensor is not defined", left, right)
 end
 
 local function sum(a, b)
-  local first = tensors_of(a, b, "+")
-  if not first then a, b = b, a end
-  return namespace.add(a, b)
+  local first, second = tensors_of(a, b, "+")
+  if not first then a, b, second = b, a, false end
+  if second then return M.add(a, like(a, b, "add")) end
+  return M.add(a, number(getmetatable(a), b))
 end
 
 local function difference(a, b)
   local first, second = tensors_of(a, b, "-")
-  if not second then return namespace.add(a, -b) end
-  if not first then return namespace.add(M.neg(b), a) end
-  return namespace.add(a, -1, b)
+  if not second then return M.sub(a, number(getmetatable(a), b)) end
+  if not first then return M.add(M.neg(b), number(getmetatable(b), a)) end
+  return M.sub(a, like(a, b, "csub"))
 end
 
 local function quotient(a, b)
   local first, second = tensors_of(a, b, "/")
   if not first then core.fail "/: a number is divided by a tensor; use torch.cinv" end
-  return second and namespace.cdiv(a, b) or namespace.div(a, b)
+  return second and namespace.cdiv(a, b) or divide(getmetatable(a), nil, a,
+    number(getmetatable(a), b))
 end
 
 local function modulus(a, b)

@@ -12,9 +12,9 @@ local calls = {}
 local KINDS = {
   r = { "result", function(v, mt) return getmetatable(v) == mt end },
   t = { "tensor", function(v, mt) return getmetatable(v) == mt end },
-  i = { "LongTensor", function(v) return class.typename(v) == "torch.LongTensor" end },
-  I = { "IntTensor", function(v) return class.typename(v) == "torch.IntTensor" end },
-  B = { "ByteTensor", function(v) return class.typename(v) == "torch.ByteTensor" end },
+  i = { "LongTensor", function(v, mt) return getmetatable(v) == mt.__family.int64 end },
+  I = { "IntTensor", function(v, mt) return getmetatable(v) == mt.__family.int32 end },
+  B = { "ByteTensor", function(v, mt) return getmetatable(v) == mt.__family.uint8 end },
   T = { "tensor of any type", function(v)
     local mt = getmetatable(v)
     return type(v) == "userdata" and type(mt) == "table" and mt.__is_tensor
@@ -48,7 +48,11 @@ end
 
 local function form_of(text, is_method)
   local out = {}
-  for word in text:gmatch "%S+" do out[#out + 1] = argument(word, is_method) end
+  for word in text:gmatch "%S+" do
+    out[#out + 1] = argument(word, is_method)
+    out.has_sizes = out.has_sizes or out[#out].sizes
+  end
+  out.result_may_miss = out[1].kind == "r" and out[1].default == ABSENT
   return out
 end
 
@@ -121,8 +125,23 @@ local function refuse(name, forms, args)
     args.n == 0 and "none" or described(args)), 0)
 end
 
--- Runs the first form that fits.
+-- Whether so many arguments are all those of a form from its argument `from` on, one for each.
+local function fits_whole(form, from, count, mt, a, b, c, d)
+  if #form + 1 - from ~= count or count > 4 or form.has_sizes then return false end
+  local k1, k2, k3, k4 = form[from], form[from + 1], form[from + 2], form[from + 3]
+  return (not k1 or a ~= nil and k1.fits(a, mt)) and (not k2 or b ~= nil and k2.fits(b, mt))
+    and (not k3 or c ~= nil and k3.fits(c, mt)) and (not k4 or d ~= nil and k4.fits(d, mt))
+end
+
+-- Runs the first form that fits. The most common calls, with all arguments of the first form or
+-- all but a result, are found without tables.
 local function run(name, forms, f, mt, ...)
+  local count = select("#", ...)
+  local first = forms[1]
+  if fits_whole(first, 1, count, mt, ...) then return f[1](mt, ...) end
+  if first.result_may_miss and fits_whole(first, 2, count, mt, ...) then
+    return f[1](mt, nil, ...)
+  end
   local args = table.pack(...)
   for _, form in ipairs(forms) do
     local out = {}

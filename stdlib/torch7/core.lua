@@ -12,20 +12,24 @@ local core = {}
 
 core.methods = methods
 
--- The metatables by dtype. Results of native ops with a tensor as first argument are of these.
+-- The metatables of tensors on the CPU by dtype, and of those on CUDA devices by "cuda:" and the
+-- dtype. Results of native ops with a tensor as first argument are of these.
 core.metatables = {}
+
+-- The constructors of those on CUDA devices, which the package cutorch shows to scripts.
+core.cuda_constructors = {}
 
 local function fail(format, ...) error(format:format(...), 0) end
 core.fail = fail
 
 --- A tensor without elements, which Torch7 says has no dimensions.
 function core.empty(mt)
-  return classes.tensor(ml.empty({ 0 }, { dtype = mt.__dtype }), mt)
+  return classes.tensor(ml.empty({ 0 }, mt.__options), mt)
 end
 
 --- A tensor of a class with these sizes, filled with zeros.
 function core.zeros(mt, sizes)
-  return classes.tensor(ml.zeros(sizes, { dtype = mt.__dtype }), mt)
+  return classes.tensor(ml.zeros(sizes, mt.__options), mt)
 end
 
 --- A native tensor as one of the class, on the same memory.
@@ -95,6 +99,36 @@ function core.dimension(x, dim, name)
   return whole
 end
 
+-- Writes to x by write(x, ...). Elements of an expanded tensor that share a position are written
+-- once: `narrowed` gives the arguments for a part of the tensor that has the last of them.
+function core.write_shared(write, x, narrowed, ...)
+  local ok, problem = pcall(write, x, ...)
+  if ok then return x end
+  local part, arguments, found = x, { ... }, false
+  for d, step in ipairs(classes.strides(x)) do
+    local size = methods.size(x, d)
+    if step == 0 and size > 1 then
+      part, found = methods.narrow(part, d, size, 1), true
+      narrowed(arguments, d, size)
+    end
+  end
+  if not found then error(problem, 0) end
+  write(part, table.unpack(arguments))
+  return x
+end
+
+--- An error that names the function and the argument where a value is not of a type: one of Lua's,
+--- "tensor" or "LongStorage".
+function core.expect(value, kind, argument, name)
+  local ok = type(value) == kind
+  if kind == "tensor" then ok = core.is_tensor(value) end
+  if kind == "LongStorage" then ok = class.typename(value) == "torch.LongStorage" end
+  if not ok then
+    fail("torch.%s: argument '%s' must be a %s, got %s", name, argument, kind, class.type(value))
+  end
+  return value
+end
+
 --- A number as an element of the class holds it.
 function core.number(mt, value) return types.number(value, mt.__dtype) end
 
@@ -113,25 +147,45 @@ end
 
 function core.is_floating(mt) return types.is_floating(mt.__dtype) end
 
-local function register(name, construct)
+local function register(prefix, element, construct, family)
   local mt
+  local on_cuda = prefix ~= ""
   local function make(...) return construct(mt, ...) end
-  mt = class.newmetatable("torch." .. name .. "Tensor", nil, make, make, namespace)
-  mt.__dtype, mt.__element, mt.__is_tensor, mt.torch = types.DTYPES[name], name, true, {}
+  local name = "torch." .. prefix .. (on_cuda and element == "Float" and "" or element) .. "Tensor"
+  mt = class.newmetatable(name, nil, make, make, on_cuda and core.cuda_constructors or namespace)
+  local dtype = types.DTYPES[element]
+  mt.__dtype, mt.__element, mt.__is_tensor, mt.torch = dtype, element, true, {}
+  mt.__key = (on_cuda and "cuda:" or "") .. dtype
+  mt.__options = { dtype = dtype, device = on_cuda and "cuda" or "cpu" }
+  mt.__family = family
   mt.__eq = nil
   mt.new = make
-  core.metatables[mt.__dtype] = mt
+  family[dtype] = mt
+  core.metatables[mt.__key] = mt
   return mt
 end
 
 --- Makes the classes. `construct(mt, ...)` makes a tensor; `index` and `newindex` get the keys that
 --- are no positions.
 function core.register(construct, index, newindex)
-  local family = {}
-  for _, name in ipairs(types.NAMES) do
-    local mt = register(name, construct)
-    classes.register(mt, family, mt.__dtype, index, newindex)
+  for _, prefix in ipairs { "", "Cuda" } do
+    local by_dtype, family = {}, {}
+    for _, element in ipairs(types.NAMES) do
+      local mt = register(prefix, element, construct, family)
+      classes.register(mt, by_dtype, mt.__dtype, index, newindex)
+    end
   end
+end
+
+--- The metatables of tensors of these elements on all devices.
+function core.of(...)
+  local out = {}
+  for key, mt in pairs(core.metatables) do
+    for _, dtype in ipairs { ... } do
+      if mt.__dtype == dtype then out[key] = mt end
+    end
+  end
+  return out
 end
 
 return core

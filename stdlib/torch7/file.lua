@@ -122,6 +122,9 @@ end
 -- The bytes of `count` elements, fewer at the end of the file.
 local function element_bytes(self, name, count)
   local width = width_of(self, name)
+  if count < 0 or count > math.maxinteger // width then
+    error(("read%s: %d is no number of elements"):format(name, count), 0)
+  end
   local bytes = open_stream(self, false):read(count * width)
   local whole = #bytes // width
   if whole < count then

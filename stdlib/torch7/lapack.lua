@@ -6,9 +6,9 @@ local core = require "moonlet.torch7.core"
 local ml = require "moonlet"
 
 local M, into, fail = core.methods, core.into, core.fail
-local all, classes = core.metatables, ml._classes
+local classes = ml._classes
 local linalg = ml.linalg
-local real = { float32 = all.float32, float64 = all.float64 }
+local real = core.of("float32", "float64")
 
 local function define(name, spec, f)
   calls.define(real, name, spec, f, { function_only = true })
@@ -173,7 +173,7 @@ local function pivoted_cholesky(mt, r, p, a, side, tolerance)
   check_option(side, "UL", "pstrf")
   local lower, order = pivoted(core.wrap(core.native(a), mt), tolerance)
   local factor = side == "L" and lower or M.transpose(lower, 1, 2)
-  return columns(r, factor, mt), into(p, all.int32.new(order))
+  return columns(r, factor, mt), into(p, mt.__family.int32.new(order))
 end
 define("pstrf", "r I t s=U n=-1|t s=U n=-1", {
   pivoted_cholesky, function(mt, ...) return pivoted_cholesky(mt, nil, nil, ...) end,

@@ -172,7 +172,7 @@ if home then add_tree(home .. "/torch/install/share/lua/5.1") end
 for folder in (os.getenv "TORCH7_PATH" or ""):gmatch "[^:]+" do add_tree(folder) end
 
 -- These need libraries in C that an installation has for another Lua.
-for _, name in ipairs { "torch", "paths", "sys" } do
+for _, name in ipairs { "torch", "paths", "sys", "cutorch" } do
   package.preload[name] = function() return require("moonlet.torch7." .. name) end
 end
 package.preload.torch = function() return torch end

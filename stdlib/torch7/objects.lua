@@ -299,7 +299,7 @@ function Tensor:read(file)
   local offset = file:readLong() - 1
   local storage = file:readObject()
   if storage == nil or rank == 0 then return end
-  if not storages.is(storage) or getmetatable(storage).__dtype ~= self.__dtype then
+  if not storages.is(storage) or getmetatable(storage).__key ~= self.__key then
     error("a tensor is damaged", 0)
   end
   M.set_(self, storage, offset, sizes, strides)

@@ -11,8 +11,7 @@ local M, into, fail = core.methods, core.into, core.fail
 local all = core.metatables
 local bytes, longs = all.uint8, all.int64
 
-local floating = {}
-for _, dtype in ipairs { "float32", "float64" } do floating[dtype] = all[dtype] end
+local floating = core.of("float32", "float64")
 
 -- --- generators ---------------------------------------------------------------------------------
 
@@ -99,7 +98,8 @@ end
 -- Draws of floats for a tensor of integers.
 local function filled(mt, r, method, generator, ...)
   if core.is_floating(mt) then return fill(r, method, generator, ...) end
-  local drawn = ml.zeros(ml._classes.sizes(r), { dtype = "float64" })
+  local drawn = ml.zeros(ml._classes.sizes(r), { dtype = "float64",
+    device = mt.__options.device })
   return M.copy_(r, fill(drawn, method, generator, ...))
 end
 
@@ -147,7 +147,8 @@ calls.define(all, "bernoulli", "g? n=0.5|r g? n=0.5|r g? T", {
   function(_, generator, p) return draw("uniform_", generator, 0, 1) < p and 1 or 0 end,
   function(mt, r, generator, p)
     if M.numel(r) == 0 then return r end
-    return bernoulli(mt, r, generator, ml.full(ml._classes.sizes(r), p, { dtype = "float64" }))
+    return bernoulli(mt, r, generator, ml.full(ml._classes.sizes(r), p,
+      { dtype = "float64", device = mt.__options.device }))
   end,
   bernoulli,
 }, { inplace = true })
@@ -157,7 +158,7 @@ local function whole(mt, r, generator, a, b)
   if b < a then fail("torch.random: the upper bound %s is below the lower one %s", b, a) end
   if M.numel(r) == 0 then return r end
   local low, high = math.tointeger(a), math.tointeger(b)
-  local wide = ml.zeros(ml._classes.sizes(r), { dtype = "int64" })
+  local wide = ml.zeros(ml._classes.sizes(r), { dtype = "int64", device = mt.__options.device })
   return M.copy_(r, core.as(fill(wide, "random_", generator, low, high), mt))
 end
 
@@ -187,14 +188,14 @@ end, { inplace = true })
 
 calls.define(all, "randperm", "r g? n", function(mt, r, generator, count)
   local order = ml.randperm { math.tointeger(count), generator = native_of(generator) }
-  return into(r, core.as(order, mt))
+  return into(r, core.as(M.to(order, mt.__options.device), mt))
 end, { inplace = true })
 
 calls.define(floating, "multinomial", "i? g? t n b=false", function(_, i, generator, p, count,
   again)
   local drawn = M.multinomial { p, math.tointeger(count), again,
     generator = native_of(generator) }
-  return into(i, core.as(drawn, longs))
+  return into(i, core.as(drawn, getmetatable(p).__family.int64))
 end)
 
 -- --- the alias method ---------------------------------------------------------------------------

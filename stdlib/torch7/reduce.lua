@@ -7,10 +7,8 @@ local namespace = require "moonlet.torch7.namespace"
 
 local M, like, into, number = core.methods, core.like, core.into, core.number
 local all = core.metatables
-local longs, bytes = all.int64, all.uint8
 
-local floating = {}
-for _, dtype in ipairs { "float16", "float32", "float64" } do floating[dtype] = all[dtype] end
+local floating = core.of("float16", "float32", "float64")
 
 local function define(name, spec, f, kinds)
   kinds = kinds or {}
@@ -88,7 +86,8 @@ define("equal", "t t", function(_, x, y)
 end)
 
 for _, name in ipairs { "all", "any" } do
-  define(name, "t", function(_, x) return core.item(M[name](x)) ~= 0 end, { classes = { bytes } })
+  define(name, "t", function(_, x) return core.item(M[name](x)) ~= 0 end,
+    { classes = core.of "uint8" })
 end
 
 define("cross", "r? t t n=0", function(_, r, x, y, dim)
@@ -147,14 +146,16 @@ define("mode", "r? i? t n?", function(_, r, i, x, dim)
   return pair(r, i, M.mode(x, last_dim(x, dim, "mode"), true))
 end)
 
-define("nonzero", "i? t", function(_, i, x)
-  return into(i, core.as(M.nonzero(x), longs))
+define("nonzero", "i? t", function(mt, i, x)
+  return into(i, core.as(M.nonzero(x), mt.__family.int64))
 end)
 
 -- --- comparisons --------------------------------------------------------------------------------
 
 for _, name in ipairs { "lt", "gt", "le", "ge", "eq", "ne" } do
-  local function compare(x, y) return core.as(M[name](x, y), bytes) end
+  local function compare(x, y)
+    return core.as(M[name](x, y), getmetatable(x).__family.uint8)
+  end
   local function with_number(_, r, x, value) return into(r, compare(x, value)) end
   local function with_tensor(_, r, x, y) return into(r, compare(x, like(x, y, name))) end
   define(name, "B? t n|r t n|B? t t|r t t", { with_number, with_number, with_tensor, with_tensor })

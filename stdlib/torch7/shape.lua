@@ -12,8 +12,7 @@ local tensors = require "moonlet.torch7.tensor"
 local M, like, into, number, fail = core.methods, core.like, core.into, core.number, core.fail
 local all, classes = core.metatables, ml._classes
 
-local floating = {}
-for _, dtype in ipairs { "float16", "float32", "float64" } do floating[dtype] = all[dtype] end
+local floating = core.of("float16", "float32", "float64")
 
 local function define(name, spec, f, kinds)
   kinds = kinds or {}
@@ -21,12 +20,14 @@ local function define(name, spec, f, kinds)
 end
 
 -- A native tensor as a result in the class.
-local function result(r, mt, native) return into(r, core.as(native, mt)) end
+local function result(r, mt, native)
+  return into(r, core.as(M.to(native, mt.__options.device), mt))
+end
 
 -- Writes the elements into r as it is where it has as many; else it is resized.
 local function fill_in_order(r, mt, native)
   if r and M.numel(r) == M.numel(native) and M.numel(native) > 0 then
-    return M.copy_(r, M.reshape(core.as(native, mt), classes.sizes(r)))
+    return M.copy_(r, M.reshape(native, classes.sizes(r)))
   end
   return result(r, mt, native)
 end
@@ -41,7 +42,7 @@ for name, value in pairs { zeros = 0, ones = 1 } do
 end
 
 define("eye", "r n n?", function(mt, r, rows, columns)
-  return result(r, mt, ml.eye(rows, columns or rows, { dtype = mt.__dtype }))
+  return result(r, mt, ml.eye(rows, columns or rows, mt.__options))
 end, { inplace = true })
 
 -- All of first, first + step, ... up to last.
@@ -225,6 +226,7 @@ function Tensor.expand(...)
 end
 
 function Tensor.expandAs(a, b, c)
+  core.expect(c or b, "tensor", "template", "expandAs")
   if c then return Tensor.expand(a, b, c:size()) end
   return Tensor.expand(a, b:size())
 end
@@ -267,6 +269,7 @@ function Tensor.view(...)
 end
 
 function Tensor.viewAs(a, b, c)
+  core.expect(c or b, "tensor", "template", "viewAs")
   if c then return Tensor.view(a, b, c:size()) end
   return Tensor.view(a, b:size())
 end
@@ -291,6 +294,8 @@ end
 
 function Tensor.split(...)
   local out, x, size, dim = with_list(...)
+  core.expect(core.expect(x, "tensor", "x", "split") and size, "number", "size", "split")
+  if size < 1 then fail("torch.split: a size of at least 1 is expected, got %s", size) end
   dim = dim or 1
   local all_of = x:size(dim)
   for first = 1, all_of, size do
@@ -301,6 +306,8 @@ end
 
 function Tensor.chunk(...)
   local out, x, count, dim = with_list(...)
+  core.expect(core.expect(x, "tensor", "x", "chunk") and count, "number", "count", "chunk")
+  if count < 1 then fail("torch.chunk: a count of at least 1 is expected, got %s", count) end
   dim = dim or 1
   return Tensor.split(out, x, math.ceil(x:size(dim) / count), dim)
 end

@@ -10,7 +10,7 @@ local methods = ml._storage_methods
 
 local storage = {}
 
--- The metatable by dtype.
+-- The metatables by key: the dtype, or "cuda:" and the dtype.
 local metatables = {}
 
 local function fail(format, ...) error(format:format(...), 3) end
@@ -21,6 +21,7 @@ function Storage:size() return methods.size(self) end
 Storage.__len__ = Storage.size
 
 function Storage:fill(value)
+  if type(value) ~= "number" then fail("fill: a number is expected, got %s", class.type(value)) end
   return methods.fill(self, types.number(value, self.__dtype))
 end
 
@@ -55,15 +56,22 @@ function Storage:string(text)
   return self
 end
 
+-- Files hold elements of the CPU.
+local function on_cpu(self)
+  if self.__options.device == "cpu" then return self end
+  return metatables[self.__dtype].new(#self):copy(self)
+end
+
 function Storage:write(file)
   file:writeLong(#self)
-  file["write" .. self.__element](file, self)
+  file["write" .. self.__element](file, on_cpu(self))
 end
 
 function Storage:read(file)
   local size = file:readLong()
-  methods.resize(self, size)
-  file["read" .. self.__element](file, self)
+  local elements = file["read" .. self.__element](file, size)
+  methods.resize(self, #elements)
+  methods.copy(self, elements)
 end
 
 for _, name in ipairs(types.NAMES) do
@@ -78,14 +86,14 @@ end
 
 -- The native tensor of all elements.
 function storage.tensor(s)
-  return ml.empty({ 0 }, { dtype = s.__dtype }):set_(s)
+  return ml.empty({ 0 }, s.__options):set_(s)
 end
 
---- A storage of that dtype's class on the memory of a native storage or tensor.
-function storage.wrap(memory, dtype) return classes.storage(memory, metatables[dtype]) end
+--- A storage of the class with that key on the memory of a native storage or tensor.
+function storage.wrap(memory, key) return classes.storage(memory, metatables[key]) end
 
 local function from_table(mt, items)
-  local made = ml.Storage(#items, { dtype = mt.__dtype })
+  local made = ml.Storage(#items, mt.__options)
   local out = classes.storage(made, mt)
   for i, item in ipairs(items) do
     if type(item) ~= "number" then fail("element at index %d is not a number", i) end
@@ -103,12 +111,18 @@ end
 -- A storage of n elements; of a table; the part of another from position `at`; a mapped file.
 local function new(mt, first, at, size, ...)
   if first == nil or type(first) == "number" then
-    return classes.storage(ml.Storage(math.tointeger(first or 0), { dtype = mt.__dtype }), mt)
+    if first and not math.tointeger(first) then
+      fail("%s: a whole number is expected, got %s", mt.__typename, first)
+    end
+    return classes.storage(ml.Storage(math.tointeger(first or 0), mt.__options), mt)
   elseif type(first) == "table" then
     return from_table(mt, first)
   elseif type(first) == "string" then
     return mapped(mt, first, at, size, ...)
   elseif getmetatable(first) == mt then
+    if at and not math.tointeger(at) or size and not math.tointeger(size) then
+      fail("%s: whole numbers are expected for a part of a storage", mt.__typename)
+    end
     local offset = (at or 1) - 1
     local length = size or #first - offset
     if offset < 0 or offset > #first or length < 0 or offset + length > #first then
@@ -120,26 +134,39 @@ local function new(mt, first, at, size, ...)
   fail("%s: a size, a table, a storage or a file's name is expected", mt.__typename)
 end
 
-for _, name in ipairs(types.NAMES) do
+-- The constructors of those on CUDA devices, which the package cutorch shows to scripts.
+storage.cuda_constructors = {}
+
+local function register(prefix, element)
   local mt
+  local on_cuda = prefix ~= ""
   local function make(...) return new(mt, ...) end
-  mt = class.newmetatable("torch." .. name .. "Storage", nil, make, make,
-    require "moonlet.torch7.namespace")
+  local name = "torch." .. prefix .. (on_cuda and element == "Float" and "" or element)
+    .. "Storage"
+  mt = class.newmetatable(name, nil, make, make,
+    on_cuda and storage.cuda_constructors or require "moonlet.torch7.namespace")
   for key, f in pairs(Storage) do mt[key] = f end
-  mt.__dtype, mt.__element, mt.__is_storage = types.DTYPES[name], name, true
+  mt.__dtype, mt.__element, mt.__is_storage = types.DTYPES[element], element, true
+  mt.__key = (on_cuda and "cuda:" or "") .. mt.__dtype
+  mt.__options = { dtype = mt.__dtype, device = on_cuda and "cuda" or "cpu" }
   mt.__width = ml.zeros({ 1 }, { dtype = mt.__dtype }).itemsize
   mt.new, mt.__len = make, Storage.size
   mt.__eq = function(a, b)
     return storage.is(a) and storage.is(b) and classes.id(a) == classes.id(b)
   end
   classes.register_storage(mt)
-  metatables[mt.__dtype] = mt
+  metatables[mt.__key] = mt
+end
+
+for _, element in ipairs(types.NAMES) do
+  register("", element)
+  register("Cuda", element)
 end
 
 storage.Storage = Storage
 storage.metatables = metatables
 
 --- A torch.LongStorage of these numbers.
-function storage.longs(numbers) return from_table(metatables.int64, numbers) end
+function storage.longs(numbers) return classes.longs(numbers, metatables.int64) end
 
 return storage

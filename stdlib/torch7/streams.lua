@@ -8,11 +8,21 @@ local streams = {}
 local Handle = {}
 Handle.__index = Handle
 
+-- So many bytes are read at once: Lua reserves as many as are asked for, whatever the file has.
+local BLOCK = 1 << 20
+
 function Handle:read(count)
   if count == 0 then return "" end
   if self.last == "write" then self.handle:seek("cur", 0) end
   self.last = "read"
-  return self.handle:read(count) or ""
+  if count <= BLOCK then return self.handle:read(count) or "" end
+  local parts = {}
+  while count > 0 do
+    local part = self.handle:read(math.min(count, BLOCK))
+    if not part then break end
+    parts[#parts + 1], count = part, count - #part
+  end
+  return table.concat(parts)
 end
 
 function Handle:write(text)

@@ -42,7 +42,7 @@ end
 local function from_table(mt, items)
   if next(items) == nil then return core.empty(mt) end
   check_items(items, mt.__typename)
-  return core.wrap(ml.tensor(converted(items, mt.__dtype), { dtype = mt.__dtype }), mt)
+  return core.wrap(ml.tensor(converted(items, mt.__dtype), mt.__options), mt)
 end
 
 -- Sets x to `sizes` elements of a storage from a 1-based position on; the storage grows.
@@ -96,7 +96,7 @@ local function set_storage(x, storage, offset, ...)
 end
 
 local function is_storage_of(mt, value)
-  return storages.is(value) and getmetatable(value).__dtype == mt.__dtype
+  return storages.is(value) and getmetatable(value).__key == mt.__key
 end
 
 local function sizes_given(first, ...)
@@ -131,7 +131,10 @@ end
 
 -- --- x[key] -----------------------------------------------------------------------------------
 
-local function is_mask(key) return class.typename(key) == "torch.ByteTensor" end
+local function is_mask(key)
+  local mt = core.is_tensor(key) and getmetatable(key)
+  return mt and mt.__dtype == "uint8"
+end
 
 local function narrowed(x, dim, range)
   if #range == 0 then return x end
@@ -177,6 +180,9 @@ local function index(x, key)
   end
   if is_mask(key) then return x:maskedSelect(key) end
   if is_longs(key) then return index(x, key:totable()) end
+  if core.is_tensor(key) then
+    fail("index: a ByteTensor is expected as a mask, got %s", class.typename(key))
+  end
   return getmetatable(x)[key]
 end
 
@@ -229,14 +235,15 @@ function Tensor:stride(dim)
 end
 
 function Tensor:storageOffset() return methods.storage_offset(self) + 1 end
-function Tensor:storage() return storages.wrap(self, self.__dtype) end
-function Tensor:elementSize() return storages.metatables[self.__dtype].__width end
+function Tensor:storage() return storages.wrap(self, self.__key) end
+function Tensor:elementSize() return storages.metatables[self.__key].__width end
 function Tensor:isContiguous() return methods.is_contiguous(self) end
 function Tensor:isSameSizeAs(other)
   return methods.numel(self) == 0 and methods.numel(other) == 0 or classes.same_shape(self, other)
 end
 
 function Tensor:isSize(sizes)
+  core.expect(sizes, "LongStorage", "sizes", "isSize")
   local own = core.sizes(self)
   if #own ~= #sizes then return false end
   for i, size in ipairs(own) do
@@ -262,6 +269,7 @@ function Tensor:resize(first, ...)
 end
 
 function Tensor:resizeAs(other)
+  core.expect(other, "tensor", "other", "resizeAs")
   if classes.same_shape(self, other) then return self end
   return core.resize(self, core.sizes(other))
 end
@@ -269,7 +277,7 @@ end
 function Tensor:set(first, ...)
   local mt = getmetatable(self)
   if first == nil then
-    return methods.set_(self, ml.Storage(0, { dtype = mt.__dtype }), 0, { 0 })
+    return methods.set_(self, ml.Storage(0, mt.__options), 0, { 0 })
   elseif getmetatable(first) == mt then
     return set_geometry(self, first:storage(), methods.storage_offset(first) + 1,
       core.sizes(first), classes.strides(first))
@@ -277,11 +285,13 @@ function Tensor:set(first, ...)
     return set_storage(self, first, ...)
   end
   local sizes, strides = sizes_given(first, ...)
-  return set_geometry(self, storages.metatables[mt.__dtype].new(), 1, sizes, strides)
+  return set_geometry(self, storages.metatables[mt.__key].new(), 1, sizes, strides)
 end
 
 function Tensor:narrow(dim, first, size)
   dim = core.dimension(self, dim, "narrow")
+  core.expect(first, "number", "first", "narrow")
+  core.expect(size, "number", "size", "narrow")
   local whole, length = math.tointeger(first), math.tointeger(size)
   local all = methods.size(self, dim)
   if not whole or not length or whole < 1 or length < 1 or whole + length - 1 > all then
@@ -326,6 +336,7 @@ function Tensor:t()
 end
 
 function Tensor:unfold(dim, size, step)
+  core.expect(size, "number", "size", "unfold")
   return methods.unfold(self, core.dimension(self, dim, "unfold"), math.tointeger(size),
     math.tointeger(step or 1))
 end
@@ -337,7 +348,9 @@ function Tensor:copy(source)
   if not core.is_tensor(source) and not ml.is_tensor(source) then
     fail("torch.copy: a tensor is expected, got %s", class.type(source))
   end
-  return methods.copy_(self, core.like(self, source, "copy"))
+  return core.write_shared(methods.copy_, self, function(arguments, dim, size)
+    arguments[1] = methods.narrow(arguments[1], dim, size, 1)
+  end, core.like(self, source, "copy"))
 end
 
 function Tensor:clone() return methods.contiguous(methods.clone(self)) end
@@ -365,7 +378,10 @@ function Tensor:type(name)
   return out
 end
 
-function Tensor:typeAs(other) return self:type(other:type()) end
+function Tensor:typeAs(other)
+  core.expect(other, "tensor", "other", "typeAs")
+  return self:type(other:type())
+end
 function Tensor:real() return self:type(namespace.getdefaulttensortype()) end
 
 for _, name in ipairs(types.NAMES) do
@@ -376,15 +392,19 @@ end
 
 local function result_for(mt, value, old)
   if value == nil then return old end
+  if type(value) ~= "number" then fail("torch.apply: f must give a number, got %s", type(value)) end
   return core.number(mt, value)
 end
 
 function Tensor:apply(f)
+  core.expect(f, "function", "f", "apply")
   local mt = getmetatable(self)
   return methods.apply_(self, function(v) return result_for(mt, f(v), v) end)
 end
 
 function Tensor:map(other, f)
+  core.expect(other, "tensor", "other", "map")
+  core.expect(f, "function", "f", "map")
   local mt = getmetatable(self)
   return methods.map_(self, core.like(self, other, "map"), function(v, w)
     return result_for(mt, f(v, w), v)
@@ -392,6 +412,9 @@ function Tensor:map(other, f)
 end
 
 function Tensor:map2(a, b, f)
+  core.expect(a, "tensor", "a", "map2")
+  core.expect(b, "tensor", "b", "map2")
+  core.expect(f, "function", "f", "map2")
   local mt = getmetatable(self)
   return methods.map2_(self, core.like(self, a, "map2"), core.like(self, b, "map2"),
     function(v, w, u) return result_for(mt, f(v, w, u), v) end)
@@ -408,7 +431,8 @@ tensor.contiguous_strides = contiguous_strides
 
 --- A tensor of Torch7's on the memory of a native one.
 function tensor.from(native)
-  local mt = ml.is_tensor(native) and core.metatables[native.dtype]
+  local mt = ml.is_tensor(native)
+    and core.metatables[(native.is_cuda and "cuda:" or "") .. native.dtype]
   if not mt then fail "torch.from: a native tensor of one of Torch7's types is expected" end
   return core.wrap(native, mt)
 end

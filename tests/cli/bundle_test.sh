@@ -170,6 +170,9 @@ cd ../src || exit 1
 echo 'require "no.such"' >bad.lua
 check 'a missing module' 1 '' "*bundle: bad.lua:1: module 'no.such' is not found*" \
   "$moonlet" bundle bad.lua -o ../away/x
+echo 'print(require("torch").ones(2):sum())' >torch7.lua
+check 'a module that is found last' 0 '' '' "$moonlet" bundle torch7.lua -o ../away/torch7
+check 'it is there' 0 2.0 '' ../away/torch7
 printf 'local name = "near"\nreturn require(name)\n' >computed.lua
 check 'a computed name' 0 '' "bundle: computed.lua:2: which module*--module" \
   "$moonlet" bundle computed.lua -o ../away/computed

@@ -77,11 +77,6 @@ int push_element(lua_State* L, const Tensor& x, const Dims& positions) {
 }
 
 int l_index(lua_State* L) {
-  if (lua_type(L, 2) == LUA_TSTRING) {
-    lua_settop(L, 2);
-    lua_gettable(L, kMethods);
-    return 1;
-  }
   const Tensor& x = check_tensor(L, 1, "index");
   Dims positions;
   if (!read_positions(L, x, 2, positions)) {
@@ -93,6 +88,14 @@ int l_index(lua_State* L) {
   }
   if (positions.size() == x.dim()) return push_element(L, x, positions);
   return push_result(L, part_at(x, positions));
+}
+
+// Names, which most keys are, need none of what the guard does.
+int l_index_or_method(lua_State* L) {
+  if (lua_type(L, 2) != LUA_TSTRING) return op_guard<l_index>(L);
+  lua_settop(L, 2);
+  lua_gettable(L, kMethods);
+  return 1;
 }
 
 // A number as C converts it to an integer of T's width: the fraction goes, what is too large wraps.
@@ -184,7 +187,7 @@ int l_register(lua_State* L) {
   copy_finalizers(L, lua_gettop(L), 1);
   lua_pushvalue(L, 1);
   lua_pushvalue(L, 4);
-  lua_pushcclosure(L, op_guard<l_index>, 2);
+  lua_pushcclosure(L, l_index_or_method, 2);
   lua_setfield(L, 1, "__index");
   lua_pushvalue(L, 1);
   lua_pushvalue(L, 5);
@@ -241,6 +244,25 @@ int l_storage(lua_State* L) {
   lua_insert(L, -2);
   lua_setmetatable(L, -2);
   if (!lua_isnoneornil(L, 2)) set_class(L, &kStorageClass, "storage");
+  return 1;
+}
+
+// longs(list, metatable): a storage of that class with the integers of a list.
+int l_longs(lua_State* L) {
+  luaL_checktype(L, 1, LUA_TTABLE);
+  const auto count = static_cast<int64_t>(lua_rawlen(L, 1));
+  TypedStorage storage(count, {DType::Int64, Device{}});
+  auto* const elements = static_cast<int64_t*>(storage.data());
+  for (int64_t i = 0; i < count; ++i) {
+    lua_rawgeti(L, 1, i + 1);
+    elements[i] = luaL_checkinteger(L, -1);
+    lua_pop(L, 1);
+  }
+  lua_rawgeti(L, LUA_REGISTRYINDEX, binding_state(L).storage_metatable_ref);
+  new (lua_newuserdatauv(L, sizeof(TypedStorage), 0)) TypedStorage(std::move(storage));
+  lua_insert(L, -2);
+  lua_setmetatable(L, -2);
+  set_class(L, &kStorageClass, "longs");
   return 1;
 }
 
@@ -310,14 +332,17 @@ int l_number(lua_State* L) {
 
 }  // namespace
 
-bool push_class_of_results(lua_State* L, DType dtype) {
+void replace_by_class(lua_State* L, DType dtype) {
   const int top = lua_gettop(L);
-  if (top == 0 || marked_cell(L, 1) == nullptr || lua_getmetatable(L, 1) == 0) return false;
+  if (top < 2 || marked_cell(L, 1) == nullptr || lua_getmetatable(L, 1) == 0) return;
+  if (lua_rawequal(L, -1, top)) {
+    lua_settop(L, top);
+    return;
+  }
   const bool found = lua_rawgetp(L, -1, &kFamily) == LUA_TTABLE &&
                      lua_rawgeti(L, -1, static_cast<lua_Integer>(dtype) + 1) == LUA_TTABLE;
-  if (found) lua_replace(L, top + 1);
-  lua_settop(L, found ? top + 1 : top);
-  return found;
+  if (found) lua_replace(L, top);
+  lua_settop(L, top);
 }
 
 bool is_storage_class(lua_State* L, int index) {
@@ -331,6 +356,7 @@ void register_tensor_classes(lua_State* L) {
                                         {"register_storage", guard<l_register_storage>},
                                         {"tensor", op_guard<l_tensor>},
                                         {"storage", op_guard<l_storage>},
+                                        {"longs", op_guard<l_longs>},
                                         {"part", op_guard<l_part>},
                                         {"take", op_guard<l_take>},
                                         {"id", guard<l_id>},

@@ -11,10 +11,9 @@ namespace moonlet::binding {
 // Whether any interpreter of this process has registered a class; what is asked on hot paths.
 extern std::atomic<bool> tensor_classes_exist;
 
-// Pushes the metatable that a result of `dtype` has: that of its class for the dtype when the
-// running function's first argument is a tensor of a registered class. False, and nothing is
-// pushed, for all others.
-bool push_class_of_results(lua_State* L, DType dtype);
+// For the metatable of native tensors on top of the stack: puts that in its place which a result
+// of `dtype` has, when the running function's first argument is a tensor of a registered class.
+void replace_by_class(lua_State* L, DType dtype);
 
 // Whether the table at a stack index is the metatable of a registered class of storages.
 bool is_storage_class(lua_State* L, int index);

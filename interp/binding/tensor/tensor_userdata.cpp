@@ -154,9 +154,9 @@ void push_tensor(lua_State* L, Tensor tensor) {
   luaL_checkstack(L, 4, "too many results");
   void* const memory = lua_newuserdatauv(L, sizeof(TensorCell), 0);
   auto* const cell = new (memory) TensorCell{std::move(tensor)};
-  const bool of_class = binding::tensor_classes_exist.load(std::memory_order_relaxed) &&
-                        binding::push_class_of_results(L, cell->tensor.dtype());
-  if (!of_class) lua_rawgeti(L, LUA_REGISTRYINDEX, state.metatable_ref);
+  lua_rawgeti(L, LUA_REGISTRYINDEX, state.metatable_ref);
+  if (binding::tensor_classes_exist.load(std::memory_order_relaxed)) [[unlikely]]
+    binding::replace_by_class(L, cell->tensor.dtype());
   lua_setmetatable(L, -2);
   if (may_close(L)) [[unlikely]]
     note_late(L, cell);

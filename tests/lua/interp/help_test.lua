@@ -82,8 +82,9 @@ local function walk(name, value)
   end
 end
 
--- What serves other modules, and is no part of the interface.
-local inner = { bundle = true, columns = true, functions = true, hooks = true, init = true,
+-- What serves other modules or the command line, or is Torch7's, and is no part of the interface.
+local inner = { bundle = true, columns = true, convert = true, torch7 = true,
+  functions = true, hooks = true, init = true,
   modes = true, options = true, profiler = true, record_ops = true,
   program = true, repl = true, serialize = true, signature = true, terminal = true }
 local modules = { "autograd", "amp", "func", "utils", "nn", "optim", "data", "distributions", "args",

@@ -129,6 +129,42 @@ test("unknown classes and damaged files", function()
   end, "set_")
 end)
 
+test("large elements in blocks", function()
+  with_file(function(name)
+    local x = torch.range(1, 300000)
+    torch.save(name, x)
+    expect.equal(torch.load(name):equal(x), true)
+  end)
+end)
+
+-- Changed files are read, or refused with an error, by both readers.
+test("changed files", function()
+  local state = 7
+  local function draw(n)
+    state = (state * 1103515245 + 12345) % 2147483648
+    return state // 65536 % n + 1
+  end
+  local original = {}
+  for _, mode in ipairs { "binary", "ascii" } do original[mode] = torch.serialize(sample(), mode) end
+  local refused = 0
+  for round = 1, 600 do
+    local mode = round % 2 == 0 and "binary" or "ascii"
+    local bytes = original[mode]
+    for _ = 1, draw(3) do
+      local at = draw(#bytes)
+      local put = ({ "\0", "\255", "9", "-", string.char(draw(256) - 1) })[draw(5)]
+      bytes = bytes:sub(1, at - 1) .. put .. bytes:sub(at + 1)
+    end
+    local ok, problem = pcall(torch.deserialize, bytes, mode)
+    if not ok then
+      refused = refused + 1
+      expect.equal(type(problem), "string")
+    end
+    pcall(ml.load_string, bytes)
+  end
+  expect.truthy(refused > 100, refused)
+end)
+
 test("each writes its own where nothing is referenced", function()
   local f = torch.MemoryFile():binary()
   f:referenced(false)
