@@ -1,4 +1,5 @@
--- stdlib/torch7/ffi.lua: LuaJIT's module ffi as far as Torch7's packages get without it: declarations
+-- stdlib/torch7/ffi.lua: LuaJIT's module ffi as far as Torch7's packages get without it:
+-- declarations
 -- are taken in, and no library can be loaded, which packages test for.
 
 local ffi = { os = package.config:sub(1, 1) == "\\" and "Windows" or "Linux", C = {} }

@@ -1,4 +1,5 @@
--- stdlib/torch7/optim.lua: the module `optim` of Torch7 for scripts whose path has no other: functions
+-- stdlib/torch7/optim.lua: the module `optim` of Torch7 for scripts whose path has no other:
+-- functions
 -- that change a vector of parameters in place by f(x), which gives a loss and its gradient.
 
 local optim = {}

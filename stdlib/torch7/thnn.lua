@@ -1,5 +1,6 @@
 -- stdlib/torch7/thnn.lua: the module `nn.THNN` of Torch7's nn: the functions behind its layers and
--- criteria, `X_updateOutput` and their like, each family loaded when one of its names is first used.
+-- criteria, `X_updateOutput` and their like, each family loaded when one of its names is first
+-- used.
 
 local core = require "moonlet.torch7.core"
 

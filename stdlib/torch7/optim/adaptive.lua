@@ -1,4 +1,5 @@
--- stdlib/torch7/optim/adaptive.lua: steps with a rate for each parameter by what its gradients were:
+-- stdlib/torch7/optim/adaptive.lua: steps with a rate for each parameter by what its gradients
+-- were:
 -- adagrad, rmsprop, adadelta, adam and adamax.
 
 local adaptive = {}

@@ -4,7 +4,8 @@ local torch = require "moonlet.torch7"
 
 local checkgrad = {}
 
---- How far the gradient that opfunc gives is from that by differences, relative to both; and the two.
+--- How far the gradient that opfunc gives is from that by differences, relative to both; and the
+--- two.
 function checkgrad.checkgrad(opfunc, x, step)
   step = step or 1e-6
   local _, g = opfunc(x)

@@ -9,7 +9,8 @@ ConfusionMatrix.__index = ConfusionMatrix
 --- `classes`: how many there are, or a list of their names.
 local function new(_, classes, names)
   if type(classes) == "table" then names, classes = classes, #classes end
-  if not classes then error("ConfusionMatrix: a number of classes or their names is expected", 2) end
+  if not classes then error("ConfusionMatrix: a number of classes or their names is expected",
+    2) end
   local self = setmetatable({ nclasses = classes }, ConfusionMatrix)
   self.classes = names or {}
   for i = 1, classes do self.classes[i] = self.classes[i] or i end

@@ -1,5 +1,7 @@
--- stdlib/torch7/optim/gradient.lua: steps along the gradient: sgd, nag, asgd and rprop. Each is called
--- as f(opfunc, x, config, state): options are read from config, what is kept from step to step is in
+-- stdlib/torch7/optim/gradient.lua: steps along the gradient: sgd, nag, asgd and rprop. Each is
+-- called
+-- as f(opfunc, x, config, state): options are read from config, what is kept from step to step is
+-- in
 -- state, which is config where it is left out.
 
 local torch = require "moonlet.torch7"

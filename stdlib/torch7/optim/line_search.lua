@@ -1,26 +1,27 @@
--- stdlib/torch7/optim/line_search.lua: methods for losses that do not change from call to call: lbfgs
+-- stdlib/torch7/optim/line_search.lua: methods for losses that do not change from call to call:
+-- lbfgs
 -- and cg, and a search along a line that they can use.
 
 local line_search = {}
 
--- --- a search along a line ------------------------------------------------------------------------
+-- --- a search along a line -----------------------------------------------------------------------
 
--- Where the cubic through two values and slopes is least, kept inside [low, high].
+-- Where the cubic through two values and gradients is least, kept inside [low, high].
 local function least_of_cubic(p, q, low, high)
   if p.t > q.t then p, q = q, p end
-  local d1 = p.slope + q.slope - 3 * (p.f - q.f) / (p.t - q.t)
-  local square = d1 * d1 - p.slope * q.slope
+  local d1 = p.grad + q.grad - 3 * (p.f - q.f) / (p.t - q.t)
+  local square = d1 * d1 - p.grad * q.grad
   if not (square >= 0) then return (low + high) / 2 end
   local d2 = math.sqrt(square)
-  local at = q.t - (q.t - p.t) * (q.slope + d2 - d1) / (q.slope - p.slope + 2 * d2)
+  local at = q.t - (q.t - p.t) * (q.grad + d2 - d1) / (q.grad - p.grad + 2 * d2)
   if at ~= at then return (low + high) / 2 end
   return math.min(math.max(at, low), high)
 end
 
 --- A step that satisfies the strong Wolfe conditions: f(x + t * d) is enough less than f(x) and the
---- slope enough flatter.
+--- grad enough flatter.
 ---@return number loss, tensor gradient, tensor x, number t, integer evaluations
-function line_search.lswolfe(opfunc, x, t, d, f, g, slope, options)
+function line_search.lswolfe(opfunc, x, t, d, f, g, grad, options)
   options = options or {}
   local c1, c2 = options.c1 or 1e-4, options.c2 or 0.9
   local most, tolerance = options.maxIter or 20, options.tolX or 1e-9
@@ -30,20 +31,20 @@ function line_search.lswolfe(opfunc, x, t, d, f, g, slope, options)
     local point = x:clone():add(step, d)
     local loss, gradient = opfunc(point)
     gradient = gradient:clone()
-    return { t = step, f = loss, g = gradient, x = point, slope = gradient:dot(d) }
+    return { t = step, f = loss, g = gradient, x = point, grad = gradient:dot(d) }
   end
-  local start = { t = 0, f = f, g = g:clone(), x = x:clone(), slope = slope }
+  local start = { t = 0, f = f, g = g:clone(), x = x:clone(), grad = grad }
   local low, high, before, now = nil, nil, start, at(t)
   local done
   -- Longer steps until a pair of them has a good one between them.
   for _ = 1, most do
-    if now.f > f + c1 * now.t * slope or (before ~= start and now.f >= before.f) then
+    if now.f > f + c1 * now.t * grad or (before ~= start and now.f >= before.f) then
       low, high = before, now
       break
-    elseif math.abs(now.slope) <= -c2 * slope then
+    elseif math.abs(now.grad) <= -c2 * grad then
       done = now
       break
-    elseif now.slope >= 0 then
+    elseif now.grad >= 0 then
       low, high = now, before
       break
     end
@@ -56,14 +57,14 @@ function line_search.lswolfe(opfunc, x, t, d, f, g, slope, options)
     if last - first < tolerance then break end
     local margin = 0.1 * (last - first)
     local middle = at(least_of_cubic(low, high, first + margin, last - margin))
-    if middle.f > f + c1 * middle.t * slope or middle.f >= low.f then
+    if middle.f > f + c1 * middle.t * grad or middle.f >= low.f then
       high = middle
     else
-      if math.abs(middle.slope) <= -c2 * slope then
+      if math.abs(middle.grad) <= -c2 * grad then
         done = middle
         break
       end
-      if middle.slope * (high.t - low.t) >= 0 then high = low end
+      if middle.grad * (high.t - low.t) >= 0 then high = low end
       low = middle
     end
   end
@@ -71,7 +72,7 @@ function line_search.lswolfe(opfunc, x, t, d, f, g, slope, options)
   return best.f, best.g, best.x, best.t, evaluations
 end
 
--- --- lbfgs ----------------------------------------------------------------------------------------
+-- --- lbfgs ---------------------------------------------------------------------------------------
 
 -- The direction by the steps and changes of gradient that are kept, newest last.
 local function direction(g, steps, changes, scale)
@@ -120,13 +121,13 @@ function line_search.lbfgs(opfunc, x, config, state)
   for i = 1, most do
     state.nIter = (state.nIter or 0) + 1
     local d = direction(g, state.old_stps, state.old_dirs, state.Hdiag)
-    local slope = g:dot(d)
-    if slope > -tolerance_x then break end
+    local grad = g:dot(d)
+    if grad > -tolerance_x then break end
     local t = state.nIter == 1 and math.min(1, 1 / g:clone():abs():sum()) * rate or rate
     local f_before, g_before, count = f, g, 1
     if search then
       local to
-      f, g, to, t, count = search(opfunc, x, t, d, f, g, slope, config.lineSearchOptions)
+      f, g, to, t, count = search(opfunc, x, t, d, f, g, grad, config.lineSearchOptions)
       x:copy(to)
     else
       x:add(t, d)
@@ -146,7 +147,7 @@ function line_search.lbfgs(opfunc, x, config, state)
   return x, losses, evaluations
 end
 
--- --- conjugate gradients ----------------------------------------------------------------------------
+-- --- conjugate gradients -------------------------------------------------------------------------
 
 --- Conjugate gradients (Polak and Ribiere) with a search along each direction.
 function line_search.cg(opfunc, x, config, state)
@@ -158,11 +159,11 @@ function line_search.cg(opfunc, x, config, state)
   g = g:clone()
   local losses, evaluations = { f }, 1
   local d = g:clone():mul(-1)
-  local slope = -g:dot(g)
-  local t = (config.red or 1) / (1 - slope)
+  local grad = -g:dot(g)
+  local t = (config.red or 1) / (1 - grad)
   for _ = 1, most do
-    if slope > -1e-20 or evaluations >= most_evaluations then break end
-    local f_new, g_new, to, length, count = line_search.lswolfe(opfunc, x, t, d, f, g, slope,
+    if grad > -1e-20 or evaluations >= most_evaluations then break end
+    local f_new, g_new, to, length, count = line_search.lswolfe(opfunc, x, t, d, f, g, grad,
       { c1 = config.rho or 0.01, c2 = config.sig or 0.5, maxIter = config.max or 20 })
     evaluations = evaluations + count
     if f_new >= f then break end
@@ -170,13 +171,13 @@ function line_search.cg(opfunc, x, config, state)
     losses[#losses + 1] = f_new
     local beta = math.max(0, (g_new:dot(g_new) - g_new:dot(g)) / g:dot(g))
     d:mul(beta):add(-1, g_new)
-    local slope_before = slope
-    slope = g_new:dot(d)
-    if slope > 0 then
+    local grad_before = grad
+    grad = g_new:dot(d)
+    if grad > 0 then
       d:copy(g_new):mul(-1)
-      slope = -g_new:dot(g_new)
+      grad = -g_new:dot(g_new)
     end
-    t = math.min(100, slope_before / (slope - 2.2e-308)) * length
+    t = math.min(100, grad_before / (grad - 2.2e-308)) * length
     f, g = f_new, g_new
   end
   return x, losses, evaluations

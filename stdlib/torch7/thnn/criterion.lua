@@ -3,7 +3,8 @@
 
 local base = require "moonlet.torch7.thnn.base"
 
-local M, I, give, like, number, share = base.M, base.I, base.give, base.like, base.number, base.share
+local M, I, give, like, number, share = base.M, base.I, base.give, base.like, base.number,
+  base.share
 
 local out = {}
 
@@ -72,7 +73,7 @@ out.L1Cost_updateGradInput = function(input, _, gradInput)
   return give(gradInput, M.sign(input))
 end
 
--- --- of classes -----------------------------------------------------------------------------------
+-- --- of classes ----------------------------------------------------------------------------------
 
 -- The reduction "sum" of the core's op, whose mean has no value without a weight.
 local SUM = 2

@@ -1,4 +1,5 @@
--- tests/lua/torch7/nn_optim_test.lua: `require "optim"` without upstream's: steps by their formulas, that
+-- tests/lua/torch7/nn_optim_test.lua: `require "optim"` without upstream's: steps by their
+-- formulas, that
 -- the minimum of Rosenbrock's function is found, ConfusionMatrix and Logger.
 
 package.path = (arg[0]:match("^(.*)/") or ".") .. "/../?.lua;" .. package.path
@@ -68,7 +69,8 @@ end)
 
 test("one step is that of the formula", function()
   local function f(_) return 1, torch.Tensor { 0.5, -2 } end
-  local function after(name, config, x) return optim[name](f, x or torch.Tensor { 1, 1 }, config) end
+  local function after(name, config, x) return optim[name](f, x or torch.Tensor { 1, 1 },
+    config) end
   checks.close(after("sgd", { learningRate = 0.1, weightDecay = 0.01 })[1], 1 - 0.1 * (0.5 + 0.01))
   local state = { learningRate = 0.1, learningRateDecay = 1 }
   local x = torch.Tensor { 1, 1 }
@@ -96,7 +98,8 @@ test("state can be kept apart from the options", function()
 end)
 
 test("options that do not fit are refused", function()
-  expect.error(function() optim.sgd(rosenbrock, torch.zeros(2), { nesterov = true }) end, "nesterov")
+  expect.error(function() optim.sgd(rosenbrock, torch.zeros(2), { nesterov = true }) end,
+      "nesterov")
   expect.error(function() optim.nag(rosenbrock, torch.zeros(2), { momentum = 0 }) end, "momentum")
 end)
 
@@ -104,7 +107,8 @@ test("checkgrad", function()
   local distance, g, by_differences = optim.checkgrad(rosenbrock, torch.Tensor { 0.3, -0.7 })
   expect.equal(distance < 1e-7, true)
   checks.close(g[1], by_differences[1], 1e-5)
-  local wrong = optim.checkgrad(function(x) return x:sum(), torch.Tensor { 1, 2 } end, torch.zeros(2))
+  local wrong = optim.checkgrad(function(x) return x:sum(), torch.Tensor { 1, 2 } end,
+      torch.zeros(2))
   expect.equal(wrong > 0.1, true)
 end)
 
@@ -126,7 +130,8 @@ test("ConfusionMatrix", function()
   expect.equal(text:find "dog" ~= nil, true)
   matrix:zero()
   expect.equal(matrix.mat:sum(), 0)
-  expect.error(function() matrix:batchAdd(torch.LongTensor { 1 }, torch.LongTensor { 1, 2 }) end, "2 and 1")
+  expect.error(function() matrix:batchAdd(torch.LongTensor { 1 }, torch.LongTensor { 1, 2 }) end,
+      "2 and 1")
 end)
 
 test("Logger writes names and lines", function()

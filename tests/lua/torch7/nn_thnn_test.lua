@@ -1,4 +1,5 @@
--- tests/lua/torch7/nn_thnn_test.lua: THNN's functions that no layer of our own nn calls: gradients by
+-- tests/lua/torch7/nn_thnn_test.lua: THNN's functions that no layer of our own nn calls: gradients
+-- by
 -- finite differences, values where they are easily said.
 
 package.path = (arg[0]:match("^(.*)/") or ".") .. "/../?.lua;" .. package.path
@@ -13,7 +14,8 @@ local kernels = THNN.kernels["torch.DoubleTensor"]
 
 torch.manualSeed(11)
 
--- A layer of functions: `forward` and `back` are what follows (input, output) and (input, gradOutput,
+-- A layer of functions: `forward` and `back` are what follows (input, output) and (input,
+-- gradOutput,
 -- gradInput) in a call, `accumulate` what follows (input, gradOutput). "y" stands for the output.
 local function layer(name, forward, back, accumulate, parameters, gradients)
   local self = { output = torch.Tensor(), gradInput = torch.Tensor() }
@@ -59,15 +61,18 @@ end
 
 simple("GatedLinear", "GatedLinear", torch.randn(2, 6), p(2))
 simple("ELU of the output", "ELU", torch.randn(3, 4), p(0.8, false), p("y", 0.8, false))
-simple("SpatialAdaptiveAveragePooling", "SpatialAdaptiveAveragePooling", torch.randn(2, 3, 5, 6), p(2, 3), p())
+simple("SpatialAdaptiveAveragePooling", "SpatialAdaptiveAveragePooling", torch.randn(2, 3, 5, 6),
+  p(2, 3), p())
 simple("SpatialReflectionPadding", "SpatialReflectionPadding", torch.randn(2, 4, 5), p(1, 2, 3, 0))
-simple("SpatialReplicationPadding", "SpatialReplicationPadding", torch.randn(1, 2, 4, 5), p(1, -2, 3, 0))
+simple("SpatialReplicationPadding", "SpatialReplicationPadding", torch.randn(1, 2, 4, 5), p(1, -2,
+  3, 0))
 simple("VolumetricReplicationPadding", "VolumetricReplicationPadding", torch.randn(2, 3, 2, 3),
   p(1, 2, 0, 1, 2, 1))
 simple("VolumetricUpSamplingNearest", "VolumetricUpSamplingNearest", torch.randn(2, 2, 1, 3), p(2))
 simple("VolumetricAveragePooling", "VolumetricAveragePooling", torch.randn(2, 4, 5, 6),
   p(2, 3, 2, 1, 2, 2, 1, 1, 0, true, false))
-simple("VolumetricAveragePooling, padding counts", "VolumetricAveragePooling", torch.randn(1, 2, 4, 5, 6),
+simple("VolumetricAveragePooling, padding counts", "VolumetricAveragePooling", torch.randn(1, 2, 4,
+  5, 6),
   p(2, 3, 2, 2, 2, 2, 1, 1, 1, false, true))
 
 -- These give their functions other arguments in the way back.
@@ -91,11 +96,14 @@ end
 
 with_order("FeatureLPPooling", "FeatureLPPooling", torch.rand(2, 7):add(0.2), p(3, 3, 2, true),
   function(f, input, g, gradInput, y, ...) return f(g, input, y, gradInput, ...) end)
-with_order("FeatureLPPooling, no batch", "FeatureLPPooling", torch.rand(7, 2):add(0.2), p(2, 2, 1, false),
+with_order("FeatureLPPooling, no batch", "FeatureLPPooling", torch.rand(7, 2):add(0.2), p(2, 2, 1,
+  false),
   function(f, input, g, gradInput, y, ...) return f(g, input, y, gradInput, ...) end)
-with_order("SpatialUpSamplingBilinear", "SpatialUpSamplingBilinear", torch.randn(1, 2, 3, 4), p(5, 7),
+with_order("SpatialUpSamplingBilinear", "SpatialUpSamplingBilinear", torch.randn(1, 2, 3, 4), p(5,
+  7),
   function(f, _, g, gradInput) return f(g, gradInput, 1, 2, 3, 4, 5, 7) end)
-with_order("VolumetricUpSamplingTrilinear", "VolumetricUpSamplingTrilinear", torch.randn(1, 2, 2, 3, 2),
+with_order("VolumetricUpSamplingTrilinear", "VolumetricUpSamplingTrilinear", torch.randn(1, 2, 2, 3,
+  2),
   p(3, 5, 4), function(f, _, g, gradInput) return f(g, gradInput, 1, 2, 2, 3, 2, 3, 5, 4) end)
 
 -- --- with indices -----------------------------------------------------------------------------
@@ -114,14 +122,16 @@ end
 
 indexed("SpatialDilatedMaxPooling", "SpatialDilatedMaxPooling", torch.randn(1, 2, 7, 6), p(),
   p(2, 3, 1, 2, 1, 1, 2, 1, true))
-indexed("SpatialAdaptiveMaxPooling", "SpatialAdaptiveMaxPooling", torch.randn(2, 5, 6), p(), p(2, 3))
+indexed("SpatialAdaptiveMaxPooling", "SpatialAdaptiveMaxPooling", torch.randn(2, 5, 6), p(), p(2,
+  3))
 indexed("VolumetricMaxPooling", "VolumetricMaxPooling", torch.randn(1, 2, 4, 5, 4), p(),
   p(2, 2, 3, 2, 1, 2, 1, 0, 1, false))
 indexed("VolumetricDilatedMaxPooling", "VolumetricDilatedMaxPooling", torch.randn(2, 4, 5, 4), p(),
   p(2, 2, 2, 1, 1, 2, 0, 0, 0, 2, 1, 1, false))
 indexed("TemporalMaxPooling", "TemporalMaxPooling", torch.randn(2, 7, 3), p(), p(3, 2))
 indexed("TemporalMaxPooling of one", "TemporalMaxPooling", torch.randn(7, 3), p(), p(2, 2))
-indexed("SpatialFractionalMaxPooling", "SpatialFractionalMaxPooling", torch.randn(2, 7, 8), p(4, 3, 2, 2),
+indexed("SpatialFractionalMaxPooling", "SpatialFractionalMaxPooling", torch.randn(2, 7, 8), p(4, 3,
+  2, 2),
   p(torch.rand(1, 2, 2)), function(at) return p(4, 3, 2, 2, at) end)
 indexed("VolumetricFractionalMaxPooling", "VolumetricFractionalMaxPooling", torch.randn(1, 7, 8, 6),
   p(3, 4, 3, 2, 2, 2), p(torch.rand(1, 1, 3)), function(at) return p(3, 4, 3, 2, 2, 2, at) end)
@@ -152,7 +162,8 @@ local function weighted(title, name, input, weight_sizes, bias_sizes, buffers, w
     local w, gw = with_weights(table.unpack(weight_sizes))
     local b, gb = nil, nil
     if bias_sizes then b, gb = with_weights(table.unpack(bias_sizes)) end
-    local forward, back, accumulate = { w, b, n = 2 + buffers }, { w, n = 1 + (back_buffers or buffers) },
+    local forward, back, accumulate = { w, b, n = 2 + buffers }, { w,
+      n = 1 + (back_buffers or buffers) },
       { gw, gb, n = 2 + buffers }
     for i = 1, window.n do
       for _, list in ipairs { forward, back, accumulate } do list[list.n + i] = window[i] end
@@ -162,29 +173,38 @@ local function weighted(title, name, input, weight_sizes, bias_sizes, buffers, w
   end)
 end
 
-weighted("SpatialDilatedConvolution", "SpatialDilatedConvolution", torch.randn(2, 3, 6, 7), { 2, 3, 2, 3 },
+weighted("SpatialDilatedConvolution", "SpatialDilatedConvolution", torch.randn(2, 3, 6, 7), { 2, 3,
+  2, 3 },
   { 2 }, 2, p(3, 2, 1, 2, 1, 0, 2, 1), 1)
 weighted("SpatialFullDilatedConvolution", "SpatialFullDilatedConvolution", torch.randn(2, 3, 3, 4),
   { 3, 2, 2, 3 }, { 2 }, 2, p(3, 2, 2, 1, 1, 0, 1, 2, 1, 0), 1)
-weighted("SpatialDepthWiseConvolution", "SpatialDepthWiseConvolution", torch.randn(2, 3, 5, 6), { 2, 3, 2, 3 },
+weighted("SpatialDepthWiseConvolution", "SpatialDepthWiseConvolution", torch.randn(2, 3, 5, 6), { 2,
+  3, 2, 3 },
   { 2, 3 }, 2, p(3, 2, 1, 2, 1, 0))
-weighted("SpatialConvolutionMM, flat weight", "SpatialConvolutionMM", torch.randn(3, 5, 5), { 2, 27 }, { 2 }, 2,
+weighted("SpatialConvolutionMM, flat weight", "SpatialConvolutionMM", torch.randn(3, 5, 5), { 2,
+  27 }, { 2 }, 2,
   p(3, 3, 1, 1, 1, 1))
-weighted("SpatialConvolutionLocal", "SpatialConvolutionLocal", torch.randn(2, 3, 5, 6), { 4, 3, 2, 3, 2, 3 },
+weighted("SpatialConvolutionLocal", "SpatialConvolutionLocal", torch.randn(2, 3, 5, 6), { 4, 3, 2,
+  3, 2, 3 },
   { 2, 4, 3 }, 2, p(3, 2, 2, 1, 1, 0, 6, 5, 3, 4))
-weighted("VolumetricConvolution", "VolumetricConvolution", torch.randn(2, 4, 5, 4), { 3, 2, 2, 3, 2 }, { 3 }, 2,
+weighted("VolumetricConvolution", "VolumetricConvolution", torch.randn(2, 4, 5, 4), { 3, 2, 2, 3,
+  2 }, { 3 }, 2,
   p(1, 2, 1, 1, 0, 1), 1)
-weighted("VolumetricConvolutionMM", "VolumetricConvolutionMM", torch.randn(1, 2, 4, 5, 4), { 3, 24 }, nil, 1,
+weighted("VolumetricConvolutionMM", "VolumetricConvolutionMM", torch.randn(1, 2, 4, 5, 4), { 3,
+  24 }, nil, 1,
   p(2, 2, 3, 1, 2, 1, 1, 0, 1), 2)
 weighted("VolumetricDilatedConvolution", "VolumetricDilatedConvolution", torch.randn(2, 4, 5, 6),
   { 2, 2, 2, 2, 2 }, { 2 }, 2, p(2, 2, 2, 1, 1, 1, 0, 1, 0, 2, 1, 2), 1)
 weighted("VolumetricFullConvolution", "VolumetricFullConvolution", torch.randn(1, 2, 2, 3, 2),
   { 2, 3, 2, 3, 2 }, { 3 }, 2, p(1, 2, 2, 0, 1, 0, 0, 1, 1))
-weighted("TemporalRowConvolution", "TemporalRowConvolution", torch.randn(2, 6, 3), { 3, 1, 2 }, { 3 }, 2,
+weighted("TemporalRowConvolution", "TemporalRowConvolution", torch.randn(2, 6, 3), { 3, 1, 2 },
+  { 3 }, 2,
   p(2, 2, 1, false))
-weighted("TemporalRowConvolution, features first", "TemporalRowConvolution", torch.randn(3, 6), { 3, 1, 3 },
+weighted("TemporalRowConvolution, features first", "TemporalRowConvolution", torch.randn(3, 6), { 3,
+  1, 3 },
   { 3 }, 2, p(3, 1, 0, true))
-weighted("SpatialSubSampling", "SpatialSubSampling", torch.randn(2, 3, 5, 6), { 3 }, { 3 }, 0, p(2, 3, 2, 1))
+weighted("SpatialSubSampling", "SpatialSubSampling", torch.randn(2, 3, 5, 6), { 3 }, { 3 }, 0, p(2,
+  3, 2, 1))
 
 test("TemporalSubSampling: gradients", function()
   local w, gw = with_weights(3)
@@ -199,12 +219,13 @@ test("SpatialConvolutionMap and its transposed form: gradients", function()
   local b, gb = with_weights(4)
   for name, input in pairs { SpatialConvolutionMap = torch.randn(2, 3, 4, 5),
     SpatialFullConvolutionMap = torch.randn(3, 4, 5) } do
-    checks.layer(name, layer(name, p(w, b, connections, 3, 4, 2, 1), p(w, b, connections, 3, 4, 2, 1),
+    checks.layer(name, layer(name, p(w, b, connections, 3, 4, 2, 1), p(w, b, connections, 3, 4, 2,
+      1),
       p(gw, gb, connections, 3, 4, 2, 1), { w, b }, { gw, gb }), input)
   end
 end)
 
-test("PReLU: gradients, with one slope and one for each plane", function()
+test("PReLU: gradients, with one quotient and one for each plane", function()
   for _, case in ipairs { { 0, 1, torch.randn(2, 3) }, { 3, 3, torch.randn(2, 3, 2, 2) },
     { 3, 3, torch.randn(2, 3) }, { 3, 3, torch.randn(3) } } do
     local planes, count, input = table.unpack(case)
@@ -219,14 +240,14 @@ test("PReLU: gradients, with one slope and one for each plane", function()
   end
 end)
 
-test("RReLU: slopes between bounds in training, their mean in evaluation", function()
+test("RReLU: gradients between bounds in training, their mean in evaluation", function()
   local x, y, noise, g = torch.randn(400), torch.Tensor(), torch.Tensor(), torch.Tensor()
   kernels.RReLU_updateOutput(x, y, noise, 0.1, 0.3, true, false)
-  local slope = torch.cdiv(y, x)
-  expect.equal(slope[x:lt(0)]:min() >= 0.1 and slope[x:lt(0)]:max() <= 0.3, true)
-  checks.close(slope[x:gt(0)]:min(), 1)
+  local quotient = torch.cdiv(y, x)
+  expect.equal(quotient[x:lt(0)]:min() >= 0.1 and quotient[x:lt(0)]:max() <= 0.3, true)
+  checks.close(quotient[x:gt(0)]:min(), 1)
   kernels.RReLU_updateGradInput(x, torch.ones(400), g, noise, 0.1, 0.3, true, false)
-  checks.close((g - slope):abs():max(), 0, 1e-9)
+  checks.close((g - quotient):abs():max(), 0, 1e-9)
   kernels.RReLU_updateOutput(x, y, noise, 0.1, 0.3, false, false)
   checks.close(torch.cdiv(y, x)[x:lt(0)]:mean(), 0.2, 1e-9)
 end)
@@ -280,11 +301,13 @@ test("IndexLinear: as a product, and values normalized by the largest of their k
   local w, b = torch.randn(5, 2), torch.randn(2)
   local keys, values = torch.LongTensor { 2, 5, 2 }, torch.Tensor { 0.5, -1, 2 }
   local sizes, y = torch.LongTensor { 2, 1 }, torch.Tensor()
-  kernels.IndexLinear_updateOutput(keys, -1, values, sizes, sizes:cumsum(), y, w, b, torch.Tensor(), 1)
+  kernels.IndexLinear_updateOutput(keys, -1, values, sizes, sizes:cumsum(), y, w, b, torch.Tensor(),
+    1)
   local dense = torch.Tensor { { 0, 0.5, 0, 0, -1 }, { 0, 2, 0, 0, 0 } }
   checks.close((y - torch.mm(dense, w):add(b:view(1, 2):expand(2, 2))):abs():max(), 0)
   local g, gw, gb = torch.randn(2, 2), torch.Tensor(), torch.zeros(2)
-  kernels.IndexLinear_accGradParameters(keys, -1, values, sizes, sizes, g, gw, gb, w, b, torch.Tensor(), 0, 1)
+  kernels.IndexLinear_accGradParameters(keys, -1, values, sizes, sizes, g, gw, gb, w, b,
+    torch.Tensor(), 0, 1)
   checks.close((gw[3] - g[2] * 2):abs():max(), 0)
   local before = w:clone()
   kernels.IndexLinear_updateParameters(gw, gb, w, b, keys, sizes, -1, 0, 0.1)
@@ -292,10 +315,12 @@ test("IndexLinear: as a product, and values normalized by the largest of their k
   local wide = torch.zeros(5, 6)
   wide:narrow(2, 5, 2):fill(1)
   local normalized = torch.Tensor()
-  kernels.IndexLinear_updateOutput(keys, -1, values, sizes, sizes, y, wide, torch.zeros(2), normalized, 1)
+  kernels.IndexLinear_updateOutput(keys, -1, values, sizes, sizes, y, wide, torch.zeros(2),
+    normalized, 1)
   expect.equal(normalized:totable(), { 1.0, -1.0, 1.0 })
   expect.equal(wide[2][1], 2.0)
-  kernels.IndexLinear_updateOutput(keys, -1, values, sizes, sizes, y, wide, torch.zeros(2), normalized, 0)
+  kernels.IndexLinear_updateOutput(keys, -1, values, sizes, sizes, y, wide, torch.zeros(2),
+    normalized, 0)
   expect.equal(normalized:totable(), { 0.25, -1.0, 1.0 })
 end)
 
@@ -314,8 +339,10 @@ test("functions by name and type; names that are none", function()
   expect.equal(torch.FloatTensor().THNN.Abs_updateOutput ~= nil, true)
   expect.equal(torch.LongTensor().THNN, nil)
   expect.equal(kernels.Nothing_updateOutput, nil)
-  expect.error(function() THNN.runKernel("Nothing_updateOutput", "torch.FloatTensor") end, "no function")
-  expect.error(function() THNN.runKernel("Abs_updateOutput", "torch.LongTensor") end, "no functions")
+  expect.error(function() THNN.runKernel("Nothing_updateOutput", "torch.FloatTensor") end,
+      "no function")
+  expect.error(function() THNN.runKernel("Abs_updateOutput", "torch.LongTensor") end,
+      "no functions")
   expect.equal(#THNN.names() > 60, true)
   for _, name in ipairs(THNN.names()) do
     local f = kernels[name .. "_updateOutput"] or kernels[name .. "_accGradParameters"]
@@ -325,11 +352,14 @@ end)
 
 test("errors name the function and what was expected", function()
   local y = torch.Tensor()
-  expect.error(function() kernels.SpatialMaxPooling_updateOutput(torch.randn(4), y, torch.LongTensor(), 2, 2, 2, 2) end,
+  expect.error(function() kernels.SpatialMaxPooling_updateOutput(torch.randn(4), y,
+    torch.LongTensor(), 2, 2, 2, 2) end,
     "SpatialMaxPooling: a tensor of 3 or 4 dimensions is expected, got 1")
-  expect.error(function() kernels.TemporalConvolution_updateOutput(torch.randn(2, 3), y, nil, nil, 4, 1, 3) end,
+  expect.error(function() kernels.TemporalConvolution_updateOutput(torch.randn(2, 3), y, nil, nil,
+    4, 1, 3) end,
     "at least 4 frames")
-  expect.error(function() kernels.SpatialReflectionPadding_updateOutput(torch.randn(1, 3, 3), y, 3, 0, 0, 0) end,
+  expect.error(function() kernels.SpatialReflectionPadding_updateOutput(torch.randn(1, 3, 3), y, 3,
+    0, 0, 0) end,
     "padding less than the size 3")
   expect.error(function() kernels.GatedLinear_updateOutput(torch.randn(3), y, 1) end, "even")
 end)
