@@ -211,8 +211,8 @@ Unsqueeze.updateGradInput = back_to_input
 -- With `counted` dimensions of one input, those of a batch come before.
 local function reduced_dimension(self, input)
   local d = from_end(self.dimension, input:dim())
-  if self.nInputDims and input:dim() > self.nInputDims then d = d + input:dim() - self.nInputDims end
-  return d
+  local extra = self.nInputDims and input:dim() - self.nInputDims or 0
+  return d + math.max(extra, 0)
 end
 
 local function kept(x, d)

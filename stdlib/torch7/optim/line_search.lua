@@ -11,7 +11,7 @@ local function least_of_cubic(p, q, low, high)
   if p.t > q.t then p, q = q, p end
   local d1 = p.grad + q.grad - 3 * (p.f - q.f) / (p.t - q.t)
   local square = d1 * d1 - p.grad * q.grad
-  if not (square >= 0) then return (low + high) / 2 end
+  if square < 0 or square ~= square then return (low + high) / 2 end
   local d2 = math.sqrt(square)
   local at = q.t - (q.t - p.t) * (q.grad + d2 - d1) / (q.grad - p.grad + 2 * d2)
   if at ~= at then return (low + high) / 2 end
@@ -150,9 +150,8 @@ end
 -- --- conjugate gradients -------------------------------------------------------------------------
 
 --- Conjugate gradients (Polak and Ribiere) with a search along each direction.
-function line_search.cg(opfunc, x, config, state)
+function line_search.cg(opfunc, x, config)
   config = config or {}
-  state = state or config
   local most = config.maxIter or 20
   local most_evaluations = config.maxEval or most * 1.25
   local f, g = opfunc(x)

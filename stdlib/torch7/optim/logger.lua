@@ -34,7 +34,9 @@ function Logger:setNames(names)
   return self
 end
 
-local function shown(value) return type(value) == "number" and ("%.4e"):format(value) or tostring(value) end
+local function shown(value)
+  return type(value) == "number" and ("%.4e"):format(value) or tostring(value)
+end
 
 --- Adds a line: values by name, or a list in the order of the names.
 function Logger:add(values)

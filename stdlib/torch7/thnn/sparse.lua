@@ -203,18 +203,16 @@ local function step_keys(weight, outputs, at, gradients, of_bias, rate, decay)
 end
 
 out.IndexLinear_updateParameters = function(gradWeight, gradBias, weight, bias, keys, _, offset,
-  decay,
-    rate)
+    decay, rate)
   local outputs = M.size(bias, 1)
   M.add_(bias, gradBias, -rate)
   local at = M.add(keys, base.whole(offset) + 1)
-  local width = M.size(gradWeight, 2)
   if M.size(weight, 2) == outputs and (decay or 0) == 0 then
     return M.index_add_(weight, 1, at, M.reshape(gradWeight, { -1, outputs }), -rate)
   end
   local extra = M.size(weight, 2) > outputs
   local g = M.reshape(gradWeight, { M.size(keys, 1), -1 })
-  width = M.size(g, 2)
+  local width = M.size(g, 2)
   return step_keys(weight, outputs, at, M.narrow(g, 2, width - outputs + 1, outputs),
     extra and M.narrow(g, 2, 1, outputs), rate, decay or 0)
 end

@@ -50,8 +50,7 @@ test("lbfgs and cg find the minimum in a few calls", function()
   for name, config in pairs { lbfgs = { maxIter = 100, learningRate = 0.1, maxEval = 400 },
     cg = { maxIter = 60, maxEval = 400 } } do
     if name == "lbfgs" then config.lineSearch = optim.lswolfe end
-    local x, losses = torch.zeros(2), nil
-    x, losses = optim[name](rosenbrock, x, config)
+    local x, losses = optim[name](rosenbrock, torch.zeros(2), config)
     checks.close(x[1], 1, 1e-3, name)
     checks.close(x[2], 1, 1e-3, name)
     for i = 2, #losses do expect.equal(losses[i] <= losses[i - 1], true, name) end

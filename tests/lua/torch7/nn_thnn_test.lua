@@ -18,34 +18,34 @@ torch.manualSeed(11)
 -- gradOutput,
 -- gradInput) in a call, `accumulate` what follows (input, gradOutput). "y" stands for the output.
 local function layer(name, forward, back, accumulate, parameters, gradients)
-  local self = { output = torch.Tensor(), gradInput = torch.Tensor() }
+  local made = { output = torch.Tensor(), gradInput = torch.Tensor() }
   local function filled(list)
     local out = table.pack(table.unpack(list, 1, list.n))
     for i = 1, out.n do
-      if out[i] == "y" then out[i] = self.output end
+      if out[i] == "y" then out[i] = made.output end
     end
     return table.unpack(out, 1, out.n)
   end
-  function self:forward(input)
+  function made:forward(input)
     kernels[name .. "_updateOutput"](input, self.output, filled(forward))
     return self.output
   end
-  function self:accGradParameters(input, g, scale)
+  function made:accGradParameters(input, g, scale)
     if not accumulate then return end
     local list = table.pack(table.unpack(accumulate, 1, accumulate.n))
     list[list.n + 1] = scale
     kernels[name .. "_accGradParameters"](input, g, table.unpack(list, 1, list.n + 1))
   end
-  function self:backward(input, g)
+  function made:backward(input, g)
     kernels[name .. "_updateGradInput"](input, g, self.gradInput, filled(back))
     self:accGradParameters(input, g, 1)
     return self.gradInput
   end
-  function self:zeroGradParameters()
+  function made:zeroGradParameters()
     for _, g in ipairs(gradients or {}) do g:zero() end
   end
-  function self:parameters() return parameters or {}, gradients or {} end
-  return self
+  function made:parameters() return parameters or {}, gradients or {} end
+  return made
 end
 
 local p = table.pack
