@@ -16,7 +16,7 @@ local function fail(format, ...) error(format:format(...), 3) end
 -- Operators of a class are methods with the name in underscores, `__add__`, so that they can be
 -- inherited.
 local OPERATORS = { "tostring", "add", "sub", "mul", "div", "mod", "pow", "unm", "concat", "len",
-  "eq", "lt", "le", "call", "idiv" }
+  "eq", "lt", "le", "idiv" }
 
 local function operator(name)
   local method = "__" .. name .. "__"
@@ -50,6 +50,17 @@ for _, name in ipairs(OPERATORS) do
     if f then return f(a, b) end
     return plain(a, b)
   end or general
+end
+
+local function all(...) return ... end
+
+-- A call passes on how many arguments there were. It is no tail call: nngraph looks for the line of
+-- the script as many levels up as there are in Torch7.
+function operators.__call(self, ...)
+  local mt = getmetatable(self)
+  local f = is_class[mt] and mt.__call__
+  if f then return all(f(self, ...)) end
+  error(("%s has no call operator"):format(class.typename(self) or type(self)), 2)
 end
 
 -- What `object.key` finds in a class that has an `__index__`, which says with a second result
@@ -123,7 +134,7 @@ local function constructor_table(mt, new)
   return setmetatable(constructor, {
     __index = mt,
     __newindex = mt,
-    __call = function(_, ...) return new(...) end,
+    __call = function(_, ...) return (new(...)) end,  -- no tail call, as above
     __typename = mt.__typename,
     __metatable = mt,
     __tostring = function() return mt.__typename end,
@@ -163,6 +174,7 @@ function class.newmetatable(name, parent, new, factory, module)
     local container, last = position_of(name, module)
     constructors[mt] = constructor_table(mt, new)
     rawset(container, last, constructors[mt])
+    if rawget(mt, "new") == nil then rawset(mt, "new", new) end
   end
   return mt
 end

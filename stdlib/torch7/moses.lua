@@ -1,4 +1,5 @@
--- stdlib/torch7/moses.lua: what Torch7's nn uses of the package moses, for scripts whose path has none.
+-- stdlib/torch7/moses.lua: what Torch7's nn uses of the package moses, for scripts whose path has
+-- none.
 
 local moses = {}
 

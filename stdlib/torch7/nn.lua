@@ -1,4 +1,5 @@
--- stdlib/torch7/nn.lua: the module `nn` of Torch7 for scripts whose path has no other: the layers and
+-- stdlib/torch7/nn.lua: the module `nn` of Torch7 for scripts whose path has no other: the layers
+-- and
 -- criteria that most scripts use, with state and gradients under the names of Torch7's.
 
 require "moonlet.torch7"

@@ -1,5 +1,6 @@
 -- stdlib/torch7/thnn.lua: the module `nn.THNN` of Torch7's nn: the functions behind its layers and
--- criteria, `X_updateOutput` and their like, each family loaded when one of its names is first used.
+-- criteria, `X_updateOutput` and their like, each family loaded when one of its names is first
+-- used.
 
 local core = require "moonlet.torch7.core"
 
@@ -78,11 +79,9 @@ function THNN.names()
   return out
 end
 
--- Two of nn's files ask LuaJIT's ffi for torch's generator, which the functions here do not need.
+-- Some of nn's files want LuaJIT's ffi.
 if not package.preload.ffi then
-  package.preload.ffi = function()
-    return { typeof = function() return function(value) return { [0] = value } end end }
-  end
+  package.preload.ffi = function() return require "moonlet.torch7.ffi" end
 end
 
 return THNN

@@ -1,4 +1,5 @@
--- stdlib/torch7/nn/container.lua: modules that hold modules: in a row, side by side on one input, or
+-- stdlib/torch7/nn/container.lua: modules that hold modules: in a row, side by side on one input,
+-- or
 -- each on its own.
 
 local nn = _G.nn
@@ -72,7 +73,7 @@ Container.__tostring__ = function(self)
   return table.concat(lines, "\n")
 end
 
--- --- in a row -------------------------------------------------------------------------------------
+-- --- in a row ------------------------------------------------------------------------------------
 
 local Sequential = torch.class("nn.Sequential", "nn.Container")
 
@@ -132,7 +133,7 @@ function Sequential:backward(input, gradOutput, scale)
   return self.gradInput
 end
 
--- --- side by side ---------------------------------------------------------------------------------
+-- --- side by side --------------------------------------------------------------------------------
 
 -- Adds what came back from modules that had the same input.
 local function add_up(sum, x)

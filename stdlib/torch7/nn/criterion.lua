@@ -104,7 +104,7 @@ define("MultiMarginCriterion", function(self, p, weights, margin)
   self.p, self.weights, self.margin = p or 1, weights, margin or 1
 end, function(self) return self.p, self.weights, self.margin end, classes)
 
--- --- of others ------------------------------------------------------------------------------------
+-- --- of others -----------------------------------------------------------------------------------
 
 local CrossEntropyCriterion, parent = torch.class("nn.CrossEntropyCriterion", "nn.Criterion")
 

@@ -5,7 +5,8 @@ local torch = require "moonlet.torch7"
 
 local kernels = THNN.kernels["torch.DoubleTensor"]
 
--- A layer by THNN's functions `name`. `fields` are those given to its constructor, with their values
+-- A layer by THNN's functions `name`. `fields` are those given to its constructor, with their
+-- values
 -- where they are left out; `of_output` says that the gradient reads the output.
 local function define(name, fields, of_output, kernel)
   kernel = kernel or name
@@ -69,7 +70,8 @@ function ReLU6:__init(inplace) hard_tanh.__init(self, 0, 6, inplace or false) en
 
 -- --- by torch's own functions -----------------------------------------------------------------
 
--- forward(self, output, input) and backward(self, gradInput, input, gradOutput) change what they get.
+-- forward(self, output, input) and backward(self, gradInput, input, gradOutput) change what they
+-- get.
 local function simple(name, fields, forward, backward)
   local class, parent = torch.class("nn." .. name, "nn.Module")
   function class:__init(...)
@@ -103,7 +105,7 @@ simple("SoftSign", {}, function(_, y, x) y:abs(x):add(1):cinv():cmul(x) end,
 simple("GradientReversal", { "lambda" }, function(_, y, x) y:copy(x) end,
   function(self, g, _, grad) g:mul(grad, -(self.lambda or 1)) end)
 
--- --- drops ----------------------------------------------------------------------------------------
+-- --- drops ---------------------------------------------------------------------------------------
 
 local Dropout, module = torch.class("nn.Dropout", "nn.Module")
 

@@ -6,7 +6,7 @@ local torch = require "moonlet.torch7"
 
 local kernels = THNN.kernels["torch.DoubleTensor"]
 
--- --- convolutions ---------------------------------------------------------------------------------
+-- --- convolutions --------------------------------------------------------------------------------
 
 local SpatialConvolution, parent = torch.class("nn.SpatialConvolution", "nn.Module")
 
@@ -47,13 +47,15 @@ end
 
 function SpatialConvolution:updateGradInput(input, gradOutput)
   if not self.gradInput then return nil end
-  kernels.SpatialConvolutionMM_updateGradInput(input, gradOutput, self.gradInput, self.weight, nil, nil,
+  kernels.SpatialConvolutionMM_updateGradInput(input, gradOutput, self.gradInput, self.weight, nil,
+    nil,
     window(self))
   return self.gradInput
 end
 
 function SpatialConvolution:accGradParameters(input, gradOutput, scale)
-  kernels.SpatialConvolutionMM_accGradParameters(input, gradOutput, self.gradWeight, self.gradBias, nil,
+  kernels.SpatialConvolutionMM_accGradParameters(input, gradOutput, self.gradWeight, self.gradBias,
+    nil,
     nil, self.kW, self.kH, self.dW, self.dH, self.padW, self.padH, scale or 1)
 end
 
@@ -81,13 +83,15 @@ end
 
 function SpatialFullConvolution:updateGradInput(input, gradOutput)
   if not self.gradInput then return nil end
-  kernels.SpatialFullConvolution_updateGradInput(input, gradOutput, self.gradInput, self.weight, nil,
+  kernels.SpatialFullConvolution_updateGradInput(input, gradOutput, self.gradInput, self.weight,
+    nil,
     self.kW, self.kH, self.dW, self.dH, self.padW, self.padH, self.adjW, self.adjH)
   return self.gradInput
 end
 
 function SpatialFullConvolution:accGradParameters(input, gradOutput, scale)
-  kernels.SpatialFullConvolution_accGradParameters(input, gradOutput, self.gradWeight, self.gradBias,
+  kernels.SpatialFullConvolution_accGradParameters(input, gradOutput, self.gradWeight,
+    self.gradBias,
     nil, nil, self.kW, self.kH, self.dW, self.dH, self.padW, self.padH, self.adjW, self.adjH,
     scale or 1)
 end
@@ -97,7 +101,8 @@ local TemporalConvolution, module = torch.class("nn.TemporalConvolution", "nn.Mo
 function TemporalConvolution:__init(inputs, outputs, kW, dW)
   module.__init(self)
   self.inputFrameSize, self.outputFrameSize, self.kW, self.dW = inputs, outputs, kW, dW or 1
-  self.weight, self.gradWeight = torch.Tensor(outputs, inputs * kW), torch.zeros(outputs, inputs * kW)
+  self.weight, self.gradWeight = torch.Tensor(outputs, inputs * kW), torch.zeros(outputs,
+    inputs * kW)
   self.bias, self.gradBias = torch.Tensor(outputs), torch.zeros(outputs)
   self:reset()
 end
@@ -110,13 +115,15 @@ function TemporalConvolution:reset(deviation)
 end
 
 function TemporalConvolution:updateOutput(input)
-  kernels.TemporalConvolution_updateOutput(input, self.output, self.weight, self.bias, self.kW, self.dW,
+  kernels.TemporalConvolution_updateOutput(input, self.output, self.weight, self.bias, self.kW,
+    self.dW,
     self.inputFrameSize, self.outputFrameSize)
   return self.output
 end
 
 function TemporalConvolution:updateGradInput(input, gradOutput)
-  kernels.TemporalConvolution_updateGradInput(input, gradOutput, self.gradInput, self.weight, self.kW,
+  kernels.TemporalConvolution_updateGradInput(input, gradOutput, self.gradInput, self.weight,
+    self.kW,
     self.dW)
   return self.gradInput
 end
@@ -126,7 +133,7 @@ function TemporalConvolution:accGradParameters(input, gradOutput, scale)
     self.kW, self.dW, scale or 1)
 end
 
--- --- pooling --------------------------------------------------------------------------------------
+-- --- pooling -------------------------------------------------------------------------------------
 
 local SpatialMaxPooling = torch.class("nn.SpatialMaxPooling", "nn.Module")
 
@@ -146,7 +153,8 @@ end
 SpatialMaxPooling.ceil, SpatialMaxPooling.floor = set_ceil(true), set_ceil(false)
 
 function SpatialMaxPooling:updateOutput(input)
-  kernels.SpatialMaxPooling_updateOutput(input, self.output, self.indices, self.kW, self.kH, self.dW,
+  kernels.SpatialMaxPooling_updateOutput(input, self.output, self.indices, self.kW, self.kH,
+    self.dW,
     self.dH, self.padW, self.padH, self.ceil_mode)
   return self.output
 end
@@ -195,7 +203,7 @@ function SpatialAveragePooling:updateGradInput(input, gradOutput)
   return self.gradInput
 end
 
--- --- enlarging and padding ------------------------------------------------------------------------
+-- --- enlarging and padding -----------------------------------------------------------------------
 
 local SpatialUpSamplingNearest = torch.class("nn.SpatialUpSamplingNearest", "nn.Module")
 

@@ -1,4 +1,5 @@
--- stdlib/torch7/nn/layers.lua: layers with weights for vectors, sequences and words: Linear, Add, Mul,
+-- stdlib/torch7/nn/layers.lua: layers with weights for vectors, sequences and words: Linear, Add,
+-- Mul,
 -- CMul, LookupTable and BatchNormalization.
 
 local THNN = require "moonlet.torch7.thnn"
@@ -6,7 +7,7 @@ local torch = require "moonlet.torch7"
 
 local kernels = THNN.kernels["torch.DoubleTensor"]
 
--- --- Linear ---------------------------------------------------------------------------------------
+-- --- Linear --------------------------------------------------------------------------------------
 
 local Linear, parent = torch.class("nn.Linear", "nn.Module")
 
@@ -115,12 +116,13 @@ local function define_each(name, field, forward, grad_input, grad_weight)
   end
 end
 
-define_each("CMul", "weight", function(y, x, w) y:cmul(x, w) end, function(r, g, w) r:cmul(g, w) end,
+define_each("CMul", "weight", function(y, x, w) y:cmul(x, w) end, function(r, g, w) r:cmul(g,
+  w) end,
   function(x, g) return torch.cmul(x, g) end)
 define_each("Add", "bias", function(y, x, w) y:add(x, w) end, function(r, g) r:copy(g) end,
   function(_, g) return g end)
 
--- --- rows of a table ------------------------------------------------------------------------------
+-- --- rows of a table -----------------------------------------------------------------------------
 
 local LookupTable = torch.class("nn.LookupTable", "nn.Module")
 
@@ -177,11 +179,12 @@ function LookupTable:updateGradInput(input)
 end
 
 function LookupTable:accGradParameters(input, gradOutput, scale)
-  kernels.LookupTable_accGradParameters(positions(input), gradOutput, self.gradWeight, self._count, nil,
+  kernels.LookupTable_accGradParameters(positions(input), gradOutput, self.gradWeight, self._count,
+    nil,
     nil, self.shouldScaleGradByFreq, self.paddingValue, scale or 1)
 end
 
--- --- batch normalization --------------------------------------------------------------------------
+-- --- batch normalization -------------------------------------------------------------------------
 
 local BatchNormalization = torch.class("nn.BatchNormalization", "nn.Module")
 
@@ -229,7 +232,8 @@ end
 
 local function back(self, input, gradOutput, scale, gradInput, gradWeight, gradBias)
   check_input(self, input)
-  kernels.BatchNormalization_backward(input, gradOutput, gradInput, gradWeight, gradBias, self.weight,
+  kernels.BatchNormalization_backward(input, gradOutput, gradInput, gradWeight, gradBias,
+    self.weight,
     self.running_mean, self.running_var, self.save_mean, self.save_std, self.train, scale or 1,
     self.eps)
   return self.gradInput

@@ -1,4 +1,5 @@
--- stdlib/torch7/nn/module.lua: nn.Module, what all layers have: forward and backward, parameters and
+-- stdlib/torch7/nn/module.lua: nn.Module, what all layers have: forward and backward, parameters
+-- and
 -- their gradients, copies that share, and conversion to another type.
 
 local nn = _G.nn
@@ -6,7 +7,7 @@ local torch = require "moonlet.torch7"
 
 nn.utils = {}
 
--- --- values in tables -----------------------------------------------------------------------------
+-- --- values in tables ----------------------------------------------------------------------------
 
 local FLOATING = { ["torch.FloatTensor"] = true, ["torch.DoubleTensor"] = true,
   ["torch.HalfTensor"] = true }
@@ -20,7 +21,8 @@ local function converted(x, type_name, cache)
   if not cache[key] then
     cache[key] = storage:type((type_name:gsub("Tensor$", "Storage")))
   end
-  return torch.getmetatable(type_name).new():set(cache[key], x:storageOffset(), x:size(), x:stride())
+  return torch.getmetatable(type_name).new():set(cache[key], x:storageOffset(), x:size(),
+    x:stride())
 end
 
 --- A value with all floating tensors in it of another type: tensors, tables and modules.
@@ -63,7 +65,7 @@ function nn.utils.clear(self, ...)
   return self
 end
 
--- --- the class ------------------------------------------------------------------------------------
+-- --- the class -----------------------------------------------------------------------------------
 
 local Module = torch.class "nn.Module"
 
@@ -211,7 +213,7 @@ end
 
 Module.__tostring__ = function(self) return (self.__typename) end
 
--- --- all parameters as one vector -----------------------------------------------------------------
+-- --- all parameters as one vector ----------------------------------------------------------------
 
 -- The last element of a storage that a tensor shows.
 local function last_of(x)
@@ -269,7 +271,8 @@ end
 
 Module._flatten = flatten
 
---- All parameters and all gradients as two vectors, of which the modules' tensors are parts from then
+--- All parameters and all gradients as two vectors, of which the modules' tensors are parts from
+--- then
 --- on.
 function Module:getParameters()
   local parameters, gradients = self:parameters()

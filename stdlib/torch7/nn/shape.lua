@@ -1,4 +1,5 @@
--- stdlib/torch7/nn/shape.lua: layers that change the shape of a tensor, take a part of it or reduce a
+-- stdlib/torch7/nn/shape.lua: layers that change the shape of a tensor, take a part of it or
+-- reduce a
 -- dimension.
 
 local torch = require "moonlet.torch7"
@@ -20,7 +21,7 @@ function Identity:clearState()
   self.gradInput = torch.isTensor(self.gradInput) and self.gradInput.new() or {}
 end
 
--- --- other shapes ---------------------------------------------------------------------------------
+-- --- other shapes --------------------------------------------------------------------------------
 
 local function sizes_of(first, ...)
   if torch.isStorage(first) then return first:totable() end
@@ -41,7 +42,8 @@ end
 
 local Reshape = torch.class("nn.Reshape", "nn.Module")
 
---- Sizes of one input; the last argument says whether inputs are batches, which is found out where it
+--- Sizes of one input; the last argument says whether inputs are batches, which is found out where
+--- it
 --- is left out.
 function Reshape:__init(...)
   parent.__init(self)
@@ -119,7 +121,7 @@ View.__tostring__ = function(self)
   return ("%s(%s)"):format(self.__typename, table.concat(self.sizes, "x"))
 end
 
--- --- views ----------------------------------------------------------------------------------------
+-- --- views ---------------------------------------------------------------------------------------
 
 -- forward(self, input) gives a view; the gradient goes into the same view of zeros.
 local function view_layer(name, fields, forward)
@@ -204,13 +206,13 @@ function Unsqueeze:updateOutput(input)
 end
 Unsqueeze.updateGradInput = back_to_input
 
--- --- reductions -----------------------------------------------------------------------------------
+-- --- reductions ----------------------------------------------------------------------------------
 
 -- With `counted` dimensions of one input, those of a batch come before.
 local function reduced_dimension(self, input)
   local d = from_end(self.dimension, input:dim())
-  if self.nInputDims and input:dim() > self.nInputDims then d = d + input:dim() - self.nInputDims end
-  return d
+  local extra = self.nInputDims and input:dim() - self.nInputDims or 0
+  return d + math.max(extra, 0)
 end
 
 local function kept(x, d)

@@ -46,7 +46,7 @@ combine("CDivTable", function(y, inputs) y:cdiv(inputs[2]) end, function(i, inpu
   return i == 1 and part or part:cmul(y):mul(-1)
 end)
 
--- --- joining and splitting ------------------------------------------------------------------------
+-- --- joining and splitting -----------------------------------------------------------------------
 
 local JoinTable, module = torch.class("nn.JoinTable", "nn.Module")
 
@@ -98,7 +98,7 @@ function SplitTable:updateGradInput(input, gradOutputs)
   return self.gradInput
 end
 
--- --- parts of tables ------------------------------------------------------------------------------
+-- --- parts of tables -----------------------------------------------------------------------------
 
 -- Zeros of a value's shape.
 local function zeros_like(value)
@@ -170,7 +170,7 @@ function FlattenTable:updateGradInput(input, gradOutputs)
   return self.gradInput
 end
 
--- --- products of two tensors ----------------------------------------------------------------------
+-- --- products of two tensors ---------------------------------------------------------------------
 
 local MM = torch.class("nn.MM", "nn.Module")
 

@@ -1,4 +1,5 @@
--- stdlib/torch7/thnn/activation.lua: THNN's functions of elements, and softmax: a forward formula and
+-- stdlib/torch7/thnn/activation.lua: THNN's functions of elements, and softmax: a forward formula
+-- and
 -- the gradient, of the input or of the result, by the core's gradient ops.
 
 local base = require "moonlet.torch7.thnn.base"
@@ -70,8 +71,8 @@ end
 
 define_in_place("HardTanh", function(x, least, most) return M.hardtanh(x, least, most) end,
   function(g, x, least, most) return I.hardtanh_grad_x(g, x, least, most) end, 2)
-define_in_place("LeakyReLU", function(x, slope) return M.leaky_relu(x, slope) end,
-  function(g, x, slope) return I.leaky_relu_grad_x(g, x, slope) end, 1)
+define_in_place("LeakyReLU", function(x, negval) return M.leaky_relu(x, negval) end,
+  function(g, x, negval) return I.leaky_relu_grad_x(g, x, negval) end, 1)
 define_in_place("Threshold", function(x, threshold, value)
   if threshold == 0 and value == 0 then return M.relu(x) end
   return M.threshold(x, threshold, value)
@@ -87,11 +88,11 @@ out.ELU_updateGradInput = function(input, gradOutput, gradInput, output, alpha, 
   local g = like(input, gradOutput, "ELU")
   if not inplace then return give(gradInput, I.elu_grad_x(g, input, alpha)) end
   -- Of the result y, as the input is gone: y + alpha where it is not positive.
-  local slope = M.masked_fill(M.add(output, alpha), M.gt(output, 0), 1)
-  return in_place(gradOutput, gradInput, M.mul(g, slope))
+  local factor = M.masked_fill(M.add(output, alpha), M.gt(output, 0), 1)
+  return in_place(gradOutput, gradInput, M.mul(g, factor))
 end
 
--- --- softmax --------------------------------------------------------------------------------------
+-- --- softmax -------------------------------------------------------------------------------------
 
 -- The dimension of the classes: the first of vectors and of images without a batch.
 local CLASSES = { 1, 2, 1, 2 }
@@ -111,10 +112,10 @@ for name, op in pairs { SoftMax = "softmax", LogSoftMax = "log_softmax" } do
   end
 end
 
--- --- slopes that are learned or drawn ---------------------------------------------------------
+-- --- weights that are learned or drawn ---------------------------------------------------------
 
 -- The weight in a shape that broadcasts over x, and the dimension of its elements.
-local function slope(x, weight, planes)
+local function weight_over(x, weight, planes)
   if planes == 0 then return M.reshape(weight, { 1 }), nil end
   local dim = dimension(x, "PReLU")
   local shape = {}
@@ -123,17 +124,18 @@ local function slope(x, weight, planes)
 end
 
 out.PReLU_updateOutput = function(input, output, weight, planes)
-  return give(output, I.prelu_by(input, (slope(input, weight, planes))))
+  return give(output, I.prelu_by(input, (weight_over(input, weight, planes))))
 end
 
 out.PReLU_updateGradInput = function(input, gradOutput, gradInput, weight, planes)
   local g = like(input, gradOutput, "PReLU")
-  return give(gradInput, I.prelu_by_grad_x(g, input, (slope(input, weight, planes))))
+  return give(gradInput, I.prelu_by_grad_x(g, input, (weight_over(input, weight, planes))))
 end
 
-out.PReLU_accGradParameters = function(input, gradOutput, _, weight, gradWeight, _, _, planes, scale)
+out.PReLU_accGradParameters = function(input, gradOutput, _, weight, gradWeight, _, _, planes,
+    scale)
   local parts = M.mul_(M.clamp_max(input, 0), like(input, gradOutput, "PReLU"))
-  local _, dim = slope(input, weight, planes)
+  local _, dim = weight_over(input, weight, planes)
   local dims = {}
   for i = 1, M.dim(input) do
     if i ~= dim then dims[#dims + 1] = i end
@@ -155,7 +157,8 @@ out.RReLU_updateOutput = function(input, output, noise, lower, upper, train, inp
   return give(output, y)
 end
 
-out.RReLU_updateGradInput = function(input, gradOutput, gradInput, noise, lower, upper, train, inplace)
+out.RReLU_updateGradInput = function(input, gradOutput, gradInput, noise, lower, upper, train,
+    inplace)
   local g = like(input, gradOutput, "RReLU")
   if train and upper - lower > 1e-6 then
     g = M.mul(g, noise)

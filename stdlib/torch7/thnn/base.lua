@@ -1,4 +1,5 @@
--- stdlib/torch7/thnn/base.lua: what the families of THNN's functions share: results into tensors that
+-- stdlib/torch7/thnn/base.lua: what the families of THNN's functions share: results into tensors
+-- that
 -- are there, batches of one, and numbers as C takes them.
 
 local core = require "moonlet.torch7.core"

@@ -1,5 +1,7 @@
--- stdlib/torch7/thnn/conv.lua: THNN's convolutions of one to three dimensions, dilated, transposed and
--- of single channels, by the core's convolution, its transposed form and the gradient of its weight.
+-- stdlib/torch7/thnn/conv.lua: THNN's convolutions of one to three dimensions, dilated, transposed
+-- and
+-- of single channels, by the core's convolution, its transposed form and the gradient of its
+-- weight.
 
 local base = require "moonlet.torch7.thnn.base"
 
@@ -63,7 +65,7 @@ local function grad_parameters(name, input, gradOutput, gradWeight, gradBias, w,
   if gradBias then accumulate(gradBias, channel_sums(g), scale) end
 end
 
--- --- images ---------------------------------------------------------------------------------------
+-- --- images --------------------------------------------------------------------------------------
 
 out.SpatialConvolutionMM_updateOutput = function(input, output, weight, bias, _, _, kW, kH, dW, dH,
     padW, padH)
@@ -89,19 +91,21 @@ out.SpatialDilatedConvolution_updateOutput = function(input, output, weight, bia
     window(list(dH, dW), list(padH, padW), list(dilationH, dilationW)), list(kH, kW))
 end
 
-out.SpatialDilatedConvolution_updateGradInput = function(input, gradOutput, gradInput, weight, _, kW,
+out.SpatialDilatedConvolution_updateGradInput = function(input, gradOutput, gradInput, weight, _,
+  kW,
     kH, dW, dH, padW, padH, dilationW, dilationH)
   return grad_input("SpatialDilatedConvolution", input, gradOutput, gradInput, weight,
     window(list(dH, dW), list(padH, padW), list(dilationH, dilationW)), list(kH, kW))
 end
 
-out.SpatialDilatedConvolution_accGradParameters = function(input, gradOutput, gradWeight, gradBias, _,
+out.SpatialDilatedConvolution_accGradParameters = function(input, gradOutput, gradWeight, gradBias,
+  _,
     _, kW, kH, dW, dH, padW, padH, dilationW, dilationH, scale)
   return grad_parameters("SpatialDilatedConvolution", input, gradOutput, gradWeight, gradBias,
     window(list(dH, dW), list(padH, padW), list(dilationH, dilationW)), list(kH, kW), scale)
 end
 
--- --- volumes --------------------------------------------------------------------------------------
+-- --- volumes -------------------------------------------------------------------------------------
 
 out.VolumetricConvolution_updateOutput = function(input, output, weight, bias, _, _, dT, dW, dH, pT,
     pW, pH)
@@ -109,13 +113,15 @@ out.VolumetricConvolution_updateOutput = function(input, output, weight, bias, _
     window(list(dT, dH, dW), list(pT, pH, pW)))
 end
 
-out.VolumetricConvolution_updateGradInput = function(input, gradOutput, gradInput, weight, _, dT, dW,
+out.VolumetricConvolution_updateGradInput = function(input, gradOutput, gradInput, weight, _, dT,
+  dW,
     dH, pT, pW, pH)
   return grad_input("VolumetricConvolution", input, gradOutput, gradInput, weight,
     window(list(dT, dH, dW), list(pT, pH, pW)))
 end
 
-out.VolumetricConvolution_accGradParameters = function(input, gradOutput, gradWeight, gradBias, _, _,
+out.VolumetricConvolution_accGradParameters = function(input, gradOutput, gradWeight, gradBias, _,
+  _,
     dT, dW, dH, pT, pW, pH, scale)
   return grad_parameters("VolumetricConvolution", input, gradOutput, gradWeight, gradBias,
     window(list(dT, dH, dW), list(pT, pH, pW)), nil, scale)
@@ -127,7 +133,8 @@ out.VolumetricConvolutionMM_updateOutput = function(input, output, weight, bias,
     window(list(dT, dH, dW), list(pT, pH, pW)), list(kT, kH, kW))
 end
 
-out.VolumetricConvolutionMM_updateGradInput = function(input, gradOutput, gradInput, weight, _, _, kT,
+out.VolumetricConvolutionMM_updateGradInput = function(input, gradOutput, gradInput, weight, _, _,
+  kT,
     kW, kH, dT, dW, dH, pT, pW, pH)
   return grad_input("VolumetricConvolution", input, gradOutput, gradInput, weight,
     window(list(dT, dH, dW), list(pT, pH, pW)), list(kT, kH, kW))
@@ -153,14 +160,15 @@ out.VolumetricDilatedConvolution_updateGradInput = function(input, gradOutput, g
     list(kT, kH, kW))
 end
 
-out.VolumetricDilatedConvolution_accGradParameters = function(input, gradOutput, gradWeight, gradBias,
+out.VolumetricDilatedConvolution_accGradParameters = function(input, gradOutput, gradWeight,
+  gradBias,
     _, _, kT, kW, kH, dT, dW, dH, pT, pW, pH, dilationT, dilationW, dilationH, scale)
   return grad_parameters("VolumetricDilatedConvolution", input, gradOutput, gradWeight, gradBias,
     window(list(dT, dH, dW), list(pT, pH, pW), list(dilationT, dilationH, dilationW)),
     list(kT, kH, kW), scale)
 end
 
--- --- transposed -----------------------------------------------------------------------------------
+-- --- transposed ----------------------------------------------------------------------------------
 
 -- Sizes of the result: `extra` is what is added at the end of each dimension.
 local function full_sizes(x, weight, w, extra)
@@ -178,7 +186,8 @@ end
 
 local function full_forward(name, input, output, weight, bias, w, extra)
   local x, added = base.batch(input, #w.stride + 2, name)
-  local y = I.native_conv_transpose(x, weight, bias, full_sizes(x, weight, w, extra), w.stride, w.pad,
+  local y = I.native_conv_transpose(x, weight, bias, full_sizes(x, weight, w, extra), w.stride,
+    w.pad,
     w.dilation, 1)
   return base.unbatch(output, y, added)
 end
@@ -211,27 +220,32 @@ out.SpatialFullConvolution_updateGradInput = function(_, gradOutput, gradInput, 
     window(list(dH, dW), list(padH, padW)))
 end
 
-out.SpatialFullConvolution_accGradParameters = function(input, gradOutput, gradWeight, gradBias, _, _,
+out.SpatialFullConvolution_accGradParameters = function(input, gradOutput, gradWeight, gradBias, _,
+  _,
     _, _, dW, dH, padW, padH, _, _, scale)
   return full_grad_parameters("SpatialFullConvolution", input, gradOutput, gradWeight, gradBias,
     window(list(dH, dW), list(padH, padW)), scale)
 end
 
-out.SpatialFullDilatedConvolution_updateOutput = function(input, output, weight, bias, _, _, _, _, dW,
+out.SpatialFullDilatedConvolution_updateOutput = function(input, output, weight, bias, _, _, _, _,
+  dW,
     dH, padW, padH, dilationW, dilationH, adjW, adjH)
   return full_forward("SpatialFullDilatedConvolution", input, output, weight, bias,
     window(list(dH, dW), list(padH, padW), list(dilationH, dilationW)), list(adjH, adjW))
 end
 
-out.SpatialFullDilatedConvolution_updateGradInput = function(_, gradOutput, gradInput, weight, _, _, _,
+out.SpatialFullDilatedConvolution_updateGradInput = function(_, gradOutput, gradInput, weight, _, _,
+  _,
     dW, dH, padW, padH, dilationW, dilationH)
   return full_grad_input("SpatialFullDilatedConvolution", gradOutput, gradInput, weight,
     window(list(dH, dW), list(padH, padW), list(dilationH, dilationW)))
 end
 
-out.SpatialFullDilatedConvolution_accGradParameters = function(input, gradOutput, gradWeight, gradBias,
+out.SpatialFullDilatedConvolution_accGradParameters = function(input, gradOutput, gradWeight,
+  gradBias,
     _, _, _, _, dW, dH, padW, padH, dilationW, dilationH, _, _, scale)
-  return full_grad_parameters("SpatialFullDilatedConvolution", input, gradOutput, gradWeight, gradBias,
+  return full_grad_parameters("SpatialFullDilatedConvolution", input, gradOutput, gradWeight,
+    gradBias,
     window(list(dH, dW), list(padH, padW), list(dilationH, dilationW)), scale)
 end
 
@@ -247,20 +261,23 @@ out.VolumetricFullConvolution_updateGradInput = function(_, gradOutput, gradInpu
     window(list(dT, dH, dW), list(pT, pH, pW)))
 end
 
-out.VolumetricFullConvolution_accGradParameters = function(input, gradOutput, gradWeight, gradBias, _,
+out.VolumetricFullConvolution_accGradParameters = function(input, gradOutput, gradWeight, gradBias,
+  _,
     _, dT, dW, dH, pT, pW, pH, _, _, _, scale)
   return full_grad_parameters("VolumetricFullConvolution", input, gradOutput, gradWeight, gradBias,
     window(list(dT, dH, dW), list(pT, pH, pW)), scale)
 end
 
-out.VolumetricFullDilatedConvolution_updateOutput = function(input, output, weight, bias, _, _, dT, dW,
+out.VolumetricFullDilatedConvolution_updateOutput = function(input, output, weight, bias, _, _, dT,
+  dW,
     dH, pT, pW, pH, dilationT, dilationW, dilationH, aT, aW, aH)
   return full_forward("VolumetricFullDilatedConvolution", input, output, weight, bias,
     window(list(dT, dH, dW), list(pT, pH, pW), list(dilationT, dilationH, dilationW)),
     list(aT, aH, aW))
 end
 
-out.VolumetricFullDilatedConvolution_updateGradInput = function(_, gradOutput, gradInput, weight, _, _,
+out.VolumetricFullDilatedConvolution_updateGradInput = function(_, gradOutput, gradInput, weight, _,
+  _,
     dT, dW, dH, pT, pW, pH, dilationT, dilationW, dilationH)
   return full_grad_input("VolumetricFullDilatedConvolution", gradOutput, gradInput, weight,
     window(list(dT, dH, dW), list(pT, pH, pW), list(dilationT, dilationH, dilationW)))
@@ -273,7 +290,7 @@ out.VolumetricFullDilatedConvolution_accGradParameters = function(input, gradOut
     scale)
 end
 
--- --- of single channels ---------------------------------------------------------------------------
+-- --- of single channels --------------------------------------------------------------------------
 
 -- Weights (filters, channels, ...) with the filters of each channel one after another.
 local function by_channel(weight, kernel)
@@ -281,33 +298,39 @@ local function by_channel(weight, kernel)
   return M.reshape(turned, { -1, 1, table.unpack(kernel) })
 end
 
-out.SpatialDepthWiseConvolution_updateOutput = function(input, output, weight, bias, _, _, kW, kH, dW,
+out.SpatialDepthWiseConvolution_updateOutput = function(input, output, weight, bias, _, _, kW, kH,
+  dW,
     dH, padW, padH)
   local kernel = list(kH, kW)
   return forward("SpatialDepthWiseConvolution", input, output, by_channel(weight, kernel),
-    bias and M.reshape(M.transpose(bias, 1, 2), { -1 }), window(list(dH, dW), list(padH, padW)), nil,
+    bias and M.reshape(M.transpose(bias, 1, 2), { -1 }), window(list(dH, dW), list(padH, padW)),
+      nil,
     M.size(weight, 2))
 end
 
-out.SpatialDepthWiseConvolution_updateGradInput = function(input, gradOutput, gradInput, weight, _, _,
+out.SpatialDepthWiseConvolution_updateGradInput = function(input, gradOutput, gradInput, weight, _,
+  _,
     kW, kH, dW, dH, padW, padH)
   return grad_input("SpatialDepthWiseConvolution", input, gradOutput, gradInput,
-    by_channel(weight, list(kH, kW)), window(list(dH, dW), list(padH, padW)), nil, M.size(weight, 2))
+    by_channel(weight, list(kH, kW)), window(list(dH, dW), list(padH, padW)), nil, M.size(weight,
+      2))
 end
 
-out.SpatialDepthWiseConvolution_accGradParameters = function(input, gradOutput, gradWeight, gradBias,
+out.SpatialDepthWiseConvolution_accGradParameters = function(input, gradOutput, gradWeight,
+  gradBias,
     _, _, kW, kH, dW, dH, padW, padH, scale)
   local count, channels = M.size(gradWeight, 1), M.size(gradWeight, 2)
   local turned = base.zeros(gradWeight, { channels * count, 1, base.whole(kH), base.whole(kW) })
   local sums = gradBias and base.zeros(gradBias, { channels * count })
   grad_parameters("SpatialDepthWiseConvolution", input, gradOutput, turned, sums,
     window(list(dH, dW), list(padH, padW)), nil, scale, channels)
-  M.add_(gradWeight, M.transpose(M.view(turned, { channels, count, base.whole(kH), base.whole(kW) }),
+  M.add_(gradWeight, M.transpose(M.view(turned, { channels, count, base.whole(kH),
+    base.whole(kW) }),
     1, 2))
   if gradBias then M.add_(gradBias, M.transpose(M.view(sums, { channels, count }), 1, 2)) end
 end
 
--- --- sequences ------------------------------------------------------------------------------------
+-- --- sequences -----------------------------------------------------------------------------------
 
 -- (n, frames, features) with a dimension for features before that of frames, and back.
 local function turned(x) return M.transpose(x, M.dim(x) - 1, M.dim(x)) end
@@ -344,7 +367,8 @@ out.TemporalConvolution_updateGradInput = function(input, gradOutput, gradInput,
   return base.unbatch(gradInput, M.contiguous(turned(y)), added)
 end
 
-out.TemporalConvolution_accGradParameters = function(input, gradOutput, gradWeight, gradBias, kW, dW,
+out.TemporalConvolution_accGradParameters = function(input, gradOutput, gradWeight, gradBias, kW,
+  dW,
     scale)
   local x = base.batch(turned(input), 3, "TemporalConvolution")
   local g = base.batch(turned(gradOutput), 3, "TemporalConvolution")
@@ -378,7 +402,8 @@ out.TemporalRowConvolution_updateGradInput = function(input, gradOutput, gradInp
   return base.unbatch(gradInput, M.contiguous(rows(y, features_first)), added)
 end
 
-out.TemporalRowConvolution_accGradParameters = function(input, gradOutput, gradWeight, gradBias, _, _,
+out.TemporalRowConvolution_accGradParameters = function(input, gradOutput, gradWeight, gradBias, _,
+  _,
     _, dW, padW, features_first, scale)
   local x = base.batch(rows(input, features_first), 3, "TemporalRowConvolution")
   local g = base.batch(rows(gradOutput, features_first), 3, "TemporalRowConvolution")

@@ -3,7 +3,8 @@
 
 local base = require "moonlet.torch7.thnn.base"
 
-local M, I, give, like, number, share = base.M, base.I, base.give, base.like, base.number, base.share
+local M, I, give, like, number, share = base.M, base.I, base.give, base.like, base.number,
+  base.share
 
 local out = {}
 
@@ -72,7 +73,7 @@ out.L1Cost_updateGradInput = function(input, _, gradInput)
   return give(gradInput, M.sign(input))
 end
 
--- --- of classes -----------------------------------------------------------------------------------
+-- --- of classes ----------------------------------------------------------------------------------
 
 -- The reduction "sum" of the core's op, whose mean has no value without a weight.
 local SUM = 2
@@ -112,7 +113,7 @@ out.ClassNLLCriterion_updateGradInput = function(input, target, gradInput, avera
     sum_weights, ignored)
   local x, added = rows(input, "ClassNLLCriterion")
   local sum = M.item(sum_weights)
-  if not (sum > 0) then return gradInput:resizeAs(input):zero() end
+  if sum <= 0 or sum ~= sum then return gradInput:resizeAs(input):zero() end
   local grad = base.zeros(x, { 1 })
   M.fill_(grad, average and 1 / sum or 1)
   local g = I.nll_loss_grad_log_probs(M.select(grad, 1, 1), target, weights,
@@ -150,7 +151,7 @@ out.SpatialClassNLLCriterion_updateGradInput = function(input, target, gradInput
   local at, weight = weights_at(input, target, weights)
   local sum = M.item(sum_weights)
   gradInput:resizeAs(input):zero()
-  if not (sum > 0) then return gradInput end
+  if sum <= 0 or sum ~= sum then return gradInput end
   return M.scatter_(gradInput, 2, at, M.mul(weight, average and -1 / sum or -1))
 end
 

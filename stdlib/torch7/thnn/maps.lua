@@ -86,7 +86,7 @@ out.SpatialFullConvolutionMap_accGradParameters = function(input, gradOutput, gr
   M.add_(gradBias, M.sum(g, { 1, 3, 4 }), scale or 1)
 end
 
--- --- filters of places ----------------------------------------------------------------------------
+-- --- filters of places ---------------------------------------------------------------------------
 
 -- Weights (h, w, out, in, kH, kW) as a matrix for each place, (places, out, elements of a window).
 local function matrices(weight)
@@ -103,7 +103,8 @@ end
 -- (n, planes, h, w) as (places, planes, n).
 local function by_place(g) return M.permute(M.flatten(g, 3), { 3, 2, 1 }) end
 
-out.SpatialConvolutionLocal_updateOutput = function(input, output, weight, bias, _, _, kW, kH, dW, dH,
+out.SpatialConvolutionLocal_updateOutput = function(input, output, weight, bias, _, _, kW, kH, dW,
+  dH,
     padW, padH, _, _, width, height)
   local x, added = base.batch(input, 4, "SpatialConvolutionLocal")
   local y = M.bmm(matrices(weight), columns(x, list(kH, kW), list(padH, padW), list(dH, dW)))
@@ -113,7 +114,8 @@ out.SpatialConvolutionLocal_updateOutput = function(input, output, weight, bias,
   return base.unbatch(output, y, added)
 end
 
-out.SpatialConvolutionLocal_updateGradInput = function(input, gradOutput, gradInput, weight, _, _, kW,
+out.SpatialConvolutionLocal_updateGradInput = function(input, gradOutput, gradInput, weight, _, _,
+  kW,
     kH, dW, dH, padW, padH)
   local x, added = base.batch(input, 4, "SpatialConvolutionLocal")
   local g = base.batch(gradOutput, 4, "SpatialConvolutionLocal")
@@ -123,7 +125,8 @@ out.SpatialConvolutionLocal_updateGradInput = function(input, gradOutput, gradIn
   return base.unbatch(gradInput, y, added)
 end
 
-out.SpatialConvolutionLocal_accGradParameters = function(input, gradOutput, gradWeight, gradBias, _, _,
+out.SpatialConvolutionLocal_accGradParameters = function(input, gradOutput, gradWeight, gradBias, _,
+  _,
     kW, kH, dW, dH, padW, padH, _, _, _, _, scale)
   local x = base.batch(input, 4, "SpatialConvolutionLocal")
   local g = base.batch(gradOutput, 4, "SpatialConvolutionLocal")

@@ -7,7 +7,7 @@ local M, I, give = base.M, base.I, base.give
 
 local out = {}
 
--- --- batch normalization --------------------------------------------------------------------------
+-- --- batch normalization -------------------------------------------------------------------------
 
 -- A value for each channel in a shape that broadcasts over x.
 local function over(x, values)
@@ -18,10 +18,12 @@ end
 
 local function inverse_deviation(variance, eps) return M.rsqrt_(M.add(variance, eps)) end
 
-out.BatchNormalization_updateOutput = function(input, output, weight, bias, running_mean, running_var,
+out.BatchNormalization_updateOutput = function(input, output, weight, bias, running_mean,
+  running_var,
     save_mean, save_std, train, momentum, eps)
   if train then
-    local y, mean, rstd = I.native_batch_norm(input, weight, bias, running_mean, running_var, momentum,
+    local y, mean, rstd = I.native_batch_norm(input, weight, bias, running_mean, running_var,
+      momentum,
       eps)
     M.copy_(save_mean, M.reshape(mean, { -1 }))
     M.copy_(save_std, M.reshape(rstd, { -1 }))
@@ -40,7 +42,8 @@ local function channel_sum(x)
   return M.sum(x, dims)
 end
 
-out.BatchNormalization_backward = function(input, gradOutput, gradInput, gradWeight, gradBias, weight,
+out.BatchNormalization_backward = function(input, gradOutput, gradInput, gradWeight, gradBias,
+  weight,
     running_mean, running_var, save_mean, save_std, train, scale, eps)
   local g = base.like(input, gradOutput, "BatchNormalization")
   local mean, rstd = save_mean, save_std
@@ -60,11 +63,12 @@ out.BatchNormalization_backward = function(input, gradOutput, gradInput, gradWei
   return give(gradInput, M.mul(g, over(input, factor)))
 end
 
--- --- tables of rows -------------------------------------------------------------------------------
+-- --- tables of rows ------------------------------------------------------------------------------
 
 local function flat(x) return M.reshape(x, { -1 }) end
 
-out.LookupTable_accGradParameters = function(input, gradOutput, gradWeight, count, _, _, by_frequency,
+out.LookupTable_accGradParameters = function(input, gradOutput, gradWeight, count, _, _,
+  by_frequency,
     padding, scale)
   local at = flat(input)
   local g = M.reshape(gradOutput, { M.size(at, 1), -1 })
@@ -92,7 +96,7 @@ out.LookupTable_renorm = function(rows, weight, most, p)
   M.index_copy_(weight, 1, at, M.mul_(values, factor))
 end
 
--- --- products -------------------------------------------------------------------------------------
+-- --- products ------------------------------------------------------------------------------------
 
 out.Linear_updateOutput = function(input, output, weight, bias)
   return give(output, M.linear(input, weight, bias))
@@ -103,7 +107,8 @@ out.Linear_updateGradInput = function(input, gradOutput, gradInput, weight)
   return give(gradInput, g)
 end
 
-out.Linear_accGradParameters = function(input, gradOutput, _, _, bias, gradWeight, gradBias, _, scale)
+out.Linear_accGradParameters = function(input, gradOutput, _, _, bias, gradWeight, gradBias, _,
+    scale)
   local x = M.dim(input) == 1 and M.unsqueeze(input, 1) or input
   local g = M.dim(input) == 1 and M.unsqueeze(gradOutput, 1) or gradOutput
   M.addmm_(gradWeight, M.t(g), x, 1, scale or 1)

@@ -1,4 +1,5 @@
--- stdlib/torch7/thnn/pooling.lua: THNN's pooling over images, sequences, volumes and features, and its
+-- stdlib/torch7/thnn/pooling.lua: THNN's pooling over images, sequences, volumes and features, and
+-- its
 -- inverse. Indices count from 1 in the flattened plane or volume.
 
 local base = require "moonlet.torch7.thnn.base"
@@ -13,7 +14,7 @@ local function set_pair(output, indices, values, at)
   return output
 end
 
--- --- the largest -----------------------------------------------------------------------------------
+-- --- the largest ---------------------------------------------------------------------------------
 
 -- Checks that x has `spatial` dimensions and one or two more.
 local function check_rank(x, spatial, name)
@@ -50,7 +51,8 @@ local function max_images(name, input, output, indices, kernel, stride, pad, dil
     M.max_pool2d_with_indices(input, kernel, stride, pad, dilation, ceil == true))
 end
 
-out.SpatialMaxPooling_updateOutput = function(input, output, indices, kW, kH, dW, dH, padW, padH, ceil)
+out.SpatialMaxPooling_updateOutput = function(input, output, indices, kW, kH, dW, dH, padW, padH,
+    ceil)
   return max_images("SpatialMaxPooling", input, output, indices, list(kH, kW), list(dH, dW),
     list(padH, padW), ONE2, ceil)
 end
@@ -80,7 +82,8 @@ out.VolumetricMaxPooling_updateOutput = function(input, output, indices, kT, kW,
     list(dT, dH, dW), list(pT, pH, pW), ONE3, ceil)
 end
 
-out.VolumetricDilatedMaxPooling_updateOutput = function(input, output, indices, kT, kW, kH, dT, dW, dH,
+out.VolumetricDilatedMaxPooling_updateOutput = function(input, output, indices, kT, kW, kH, dT, dW,
+  dH,
     pT, pW, pH, dilationT, dilationW, dilationH, ceil)
   return max_volumes("VolumetricDilatedMaxPooling", input, output, indices, list(kT, kH, kW),
     list(dT, dH, dW), list(pT, pH, pW), list(dilationT, dilationH, dilationW), ceil)
@@ -112,7 +115,8 @@ out.SpatialFractionalMaxPooling_updateGradInput = function(input, gradOutput, gr
 end
 
 -- Here time is the last dimension, and the first of the draws.
-out.VolumetricFractionalMaxPooling_updateOutput = function(input, output, depth, width, height, poolT,
+out.VolumetricFractionalMaxPooling_updateOutput = function(input, output, depth, width, height,
+  poolT,
     poolW, poolH, indices, samples)
   local x, added = base.batch(input, 5, "VolumetricFractionalMaxPooling")
   local draws = M.flip(M.reshape(samples, { M.size(x, 1), M.size(x, 2), 3 }), { 3 })
@@ -122,7 +126,8 @@ out.VolumetricFractionalMaxPooling_updateOutput = function(input, output, depth,
   return base.unbatch(output, y, added)
 end
 
-out.VolumetricFractionalMaxPooling_updateGradInput = function(input, gradOutput, gradInput, _, _, _, _,
+out.VolumetricFractionalMaxPooling_updateGradInput = function(input, gradOutput, gradInput, _, _, _,
+  _,
     _, _, indices)
   return unpool(input, gradOutput, gradInput, indices, 3)
 end
@@ -165,12 +170,13 @@ out.VolumetricMaxUnpooling_updateGradInput = function(input, gradOutput, gradInp
   return give(gradInput, M.view(M.gather(flat, M.dim(flat), at), sizes(input)))
 end
 
--- --- means and sums -------------------------------------------------------------------------------
+-- --- means and sums ------------------------------------------------------------------------------
 
 out.SpatialAveragePooling_updateOutput = function(input, output, kW, kH, dW, dH, padW, padH, ceil,
     count_pad)
   check_rank(input, 2, "SpatialAveragePooling")
-  return give(output, M.avg_pool2d(input, list(kH, kW), list(dH, dW), list(padH, padW), ceil == true,
+  return give(output, M.avg_pool2d(input, list(kH, kW), list(dH, dW), list(padH, padW),
+    ceil == true,
     count_pad == true))
 end
 
@@ -189,9 +195,11 @@ out.SpatialAdaptiveAveragePooling_updateGradInput = function(input, gradOutput, 
   return give(gradInput, I.adaptive_avg_pool2d_grad_x(gradOutput, sizes(input)))
 end
 
--- Volumes as planes (n, t, h * w), so that sums go along one dimension, and as images (n * t, h, w).
+-- Volumes as planes (n, t, h * w), so that sums go along one dimension, and as images (n * t, h,
+-- w).
 local function as_depth(x)
-  return M.reshape(x, { -1, M.size(x, M.dim(x) - 2), M.size(x, M.dim(x) - 1) * M.size(x, M.dim(x)) })
+  return M.reshape(x, { -1, M.size(x, M.dim(x) - 2), M.size(x, M.dim(x) - 1) * M.size(x,
+    M.dim(x)) })
 end
 local function as_images(x)
   local d = M.dim(x)
@@ -219,7 +227,8 @@ local function divisors(x, shape, k, d, p, count_pad)
   return M.mul(M.mul(M.reshape(rows[1], { -1, 1, 1 }), M.reshape(rows[2], { -1, 1 })), rows[3])
 end
 
-out.VolumetricAveragePooling_updateOutput = function(input, output, kT, kW, kH, dT, dW, dH, pT, pW, pH,
+out.VolumetricAveragePooling_updateOutput = function(input, output, kT, kW, kH, dT, dW, dH, pT, pW,
+  pH,
     ceil, count_pad)
   check_rank(input, 3, "VolumetricAveragePooling")
   local k, d, p = list(kT, kH, kW), list(dT, dH, dW), list(pT or 0, pH or 0, pW or 0)
@@ -236,7 +245,8 @@ out.VolumetricAveragePooling_updateOutput = function(input, output, kT, kW, kH, 
   return give(output, M.div_(y, divisors(input, shape, k, d, p, count_pad == true)))
 end
 
-out.VolumetricAveragePooling_updateGradInput = function(input, gradOutput, gradInput, kT, kW, kH, dT,
+out.VolumetricAveragePooling_updateGradInput = function(input, gradOutput, gradInput, kT, kW, kH,
+  dT,
     dW, dH, pT, pW, pH, ceil, count_pad)
   local k, d, p = list(kT, kH, kW), list(dT, dH, dW), list(pT or 0, pH or 0, pW or 0)
   ceil = ceil == true
@@ -279,7 +289,8 @@ out.SpatialSubSampling_updateOutput = function(input, output, weight, bias, kW, 
   return give(output, M.add_(y, over_images(bias)))
 end
 
-out.SpatialSubSampling_updateGradInput = function(input, gradOutput, gradInput, weight, kW, kH, dW, dH)
+out.SpatialSubSampling_updateGradInput = function(input, gradOutput, gradInput, weight, kW, kH, dW,
+    dH)
   return give(gradInput, I.avg_pool2d_grad_x(M.mul(gradOutput, over_images(weight)), sizes(input),
     list(kH, kW), list(dH, dW), ZERO2, false, true, 1))
 end
@@ -312,7 +323,8 @@ out.TemporalSubSampling_updateGradInput = function(input, gradOutput, gradInput,
   return base.unbatch(gradInput, y, added)
 end
 
-out.TemporalSubSampling_accGradParameters = function(input, gradOutput, gradWeight, gradBias, kW, dW,
+out.TemporalSubSampling_accGradParameters = function(input, gradOutput, gradWeight, gradBias, kW,
+  dW,
     scale)
   local sums = frame_sums(input, kW, dW)
   local g = base.batch(gradOutput, 3, "TemporalSubSampling")

@@ -1,4 +1,5 @@
--- stdlib/torch7/thnn/sampling.lua: THNN's padding with what is inside, and its enlarging of images and
+-- stdlib/torch7/thnn/sampling.lua: THNN's padding with what is inside, and its enlarging of images
+-- and
 -- volumes.
 
 local base = require "moonlet.torch7.thnn.base"
@@ -8,7 +9,7 @@ local M, I, give, list, sizes = base.M, base.I, base.give, base.list, base.sizes
 
 local out = {}
 
--- --- padding --------------------------------------------------------------------------------------
+-- --- padding -------------------------------------------------------------------------------------
 
 -- The position inside 1 to `size` that each position of the padded dimension shows.
 local function replicated(at, size) return math.max(1, math.min(size, at)) end
@@ -20,7 +21,8 @@ end
 
 local function shown(rule, name, size, before, after)
   if rule == reflected and (before >= size or after >= size) then
-    base.fail("%s: padding less than the size %d is expected, got %d and %d", name, size, before, after)
+    base.fail("%s: padding less than the size %d is expected, got %d and %d", name, size, before,
+      after)
   end
   local at = {}
   for i = 1 - before, size + after do at[#at + 1] = rule(i, size) end
@@ -97,7 +99,7 @@ end
 define_nearest("SpatialUpSamplingNearest", 2)
 define_nearest("VolumetricUpSamplingNearest", 3)
 
--- --- linear ---------------------------------------------------------------------------------------
+-- --- linear --------------------------------------------------------------------------------------
 
 -- Corners are aligned.
 local function enlarged(x, shape, first)
@@ -133,7 +135,8 @@ out.VolumetricUpSamplingTrilinear_updateOutput = function(input, output, depth, 
   return base.unbatch(output, enlarged(x, list(depth, height, width), 2), added)
 end
 
-out.VolumetricUpSamplingTrilinear_updateGradInput = function(gradOutput, gradInput, _, _, depth, height,
+out.VolumetricUpSamplingTrilinear_updateGradInput = function(gradOutput, gradInput, _, _, depth,
+  height,
     width)
   local g, added = base.batch(gradOutput, 5, "VolumetricUpSamplingTrilinear")
   return base.unbatch(gradInput, reduced(g, list(depth, height, width), 2), added)

@@ -9,7 +9,7 @@ local M, give = base.M, base.give
 
 local out = {}
 
--- --- SparseLinear ---------------------------------------------------------------------------------
+-- --- SparseLinear --------------------------------------------------------------------------------
 
 local function check_columns(at, values, count)
   local used = M.ne(values, 0)
@@ -17,7 +17,8 @@ local function check_columns(at, values, count)
   if M.numel(columns) > 0 then
     local least, most = M.item(M.amin(columns)), M.item(M.amax(columns))
     if least < 1 or most > count then
-      base.fail("SparseLinear: index %d is not between 1 and %d", least < 1 and least or most, count)
+      base.fail("SparseLinear: index %d is not between 1 and %d", least < 1 and least or most,
+        count)
     end
   end
   return columns
@@ -74,10 +75,12 @@ for prefix, read in pairs { SparseLinear_ = triples, SparseLinear_legacy = pairs
     if legacy then output:resize(M.size(input, 1), M.size(weight, 1)) end
     return product(output, weight, bias, rows, columns, values)
   end
-  out[name "accGradParameters"] = function(input, gradOutput, gradWeight, gradBias, weight, _, decay,
+  out[name "accGradParameters"] = function(input, gradOutput, gradWeight, gradBias, weight, _,
+    decay,
       scale)
     local rows, columns, values = read(input, M.size(weight, 2))
-    return accumulate(M.reshape(gradOutput, { -1, M.size(weight, 1) }), gradWeight, gradBias, weight,
+    return accumulate(M.reshape(gradOutput, { -1, M.size(weight, 1) }), gradWeight, gradBias,
+      weight,
       decay, scale, rows, columns, values)
   end
   out[name "zeroGradParameters"] = function(gradWeight, gradBias, lastInput)
@@ -98,7 +101,7 @@ end
 -- For CUDA it frees what was kept between calls; here nothing is.
 out.SparseLinear_cudaClearState = function() end
 
--- --- IndexLinear ----------------------------------------------------------------------------------
+-- --- IndexLinear ---------------------------------------------------------------------------------
 
 -- Columns of a row of the weight before the weights themselves, where values are normalized: the
 -- largest magnitude of its key, its reciprocal, the factor of the learning rate and a bias.
@@ -116,7 +119,8 @@ local function check_keys(keys, values)
   end
 end
 
--- Notes the largest magnitude of each key in order, and gives the values normalized by what was known
+-- Notes the largest magnitude of each key in order, and gives the values normalized by what was
+-- known
 -- at each.
 local function normalize(values, at, weight, train)
   local of_values, of_keys, known = M.tolist(values), M.tolist(at), {}
@@ -168,7 +172,8 @@ local function key_gradients(values, sizes, gradOutput, outputs, scale)
   return parts, M.mul(parts, M.unsqueeze(values, 2)), g
 end
 
-out.IndexLinear_accGradParameters = function(keys, _, values, sizes, _, gradOutput, gradWeight, gradBias,
+out.IndexLinear_accGradParameters = function(keys, _, values, sizes, _, gradOutput, gradWeight,
+  gradBias,
     weight, bias, _, _, scale)
   check_keys(keys, values)
   local outputs = M.size(bias, 1)
@@ -197,29 +202,30 @@ local function step_keys(weight, outputs, at, gradients, of_bias, rate, decay)
   end
 end
 
-out.IndexLinear_updateParameters = function(gradWeight, gradBias, weight, bias, keys, _, offset, decay,
-    rate)
+out.IndexLinear_updateParameters = function(gradWeight, gradBias, weight, bias, keys, _, offset,
+    decay, rate)
   local outputs = M.size(bias, 1)
   M.add_(bias, gradBias, -rate)
   local at = M.add(keys, base.whole(offset) + 1)
-  local width = M.size(gradWeight, 2)
   if M.size(weight, 2) == outputs and (decay or 0) == 0 then
     return M.index_add_(weight, 1, at, M.reshape(gradWeight, { -1, outputs }), -rate)
   end
   local extra = M.size(weight, 2) > outputs
   local g = M.reshape(gradWeight, { M.size(keys, 1), -1 })
-  width = M.size(g, 2)
+  local width = M.size(g, 2)
   return step_keys(weight, outputs, at, M.narrow(g, 2, width - outputs + 1, outputs),
     extra and M.narrow(g, 2, 1, outputs), rate, decay or 0)
 end
 
-out.IndexLinear_accUpdateGradParameters = function(keys, offset, values, sizes, _, gradOutput, weight,
+out.IndexLinear_accUpdateGradParameters = function(keys, offset, values, sizes, _, gradOutput,
+  weight,
     bias, decay, scale)
   check_keys(keys, values)
   local outputs = M.size(bias, 1)
   local parts, weighted, g = key_gradients(values, sizes, gradOutput, outputs, 1)
   M.add_(bias, M.sum(g, { 1 }), -(scale or 1))
-  return step_keys(weight, outputs, M.add(keys, base.whole(offset) + 1), weighted, parts, scale or 1,
+  return step_keys(weight, outputs, M.add(keys, base.whole(offset) + 1), weighted, parts,
+    scale or 1,
     decay or 0)
 end
 

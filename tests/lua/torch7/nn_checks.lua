@@ -1,4 +1,5 @@
--- tests/lua/torch7/nn_checks.lua: checks of layers and criteria of Torch7's nn by finite differences.
+-- tests/lua/torch7/nn_checks.lua: checks of layers and criteria of Torch7's nn by finite
+-- differences.
 
 local harness = require "harness"
 local torch = require "torch"
@@ -45,9 +46,10 @@ local function compare(name, x, gradient, f, tolerance)
     flat[i] = value - STEP
     local below = f()
     flat[i] = value
-    local slope = (above - below) / (2 * STEP)
-    if math.abs(slope - g[i]) > (tolerance or 1e-5) * math.max(1, math.abs(slope)) then
-      error(("%s: the gradient of element %d is %g, differences give %g"):format(name, i, g[i], slope))
+    local quotient = (above - below) / (2 * STEP)
+    if math.abs(quotient - g[i]) > (tolerance or 1e-5) * math.max(1, math.abs(quotient)) then
+      error(("%s: the gradient of element %d is %g, differences give %g"):format(name, i, g[i],
+        quotient))
     end
   end
 end

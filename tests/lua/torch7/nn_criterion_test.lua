@@ -1,4 +1,5 @@
--- tests/lua/torch7/nn_criterion_test.lua: criteria of `require "nn"` without upstream's: values by their
+-- tests/lua/torch7/nn_criterion_test.lua: criteria of `require "nn"` without upstream's: values by
+-- their
 -- formulas, gradients by finite differences.
 
 package.path = (arg[0]:match("^(.*)/") or ".") .. "/../?.lua;" .. package.path
@@ -17,31 +18,39 @@ local function classes(count, most) return torch.LongTensor(count):random(1, mos
 
 local CRITERIA = {
   { "MSECriterion", function() return nn.MSECriterion() end, torch.randn(3, 4), torch.randn(3, 4) },
-  { "MSECriterion, sum", function() return nn.MSECriterion(false) end, torch.randn(3), torch.randn(3) },
+  { "MSECriterion, sum", function() return nn.MSECriterion(false) end, torch.randn(3),
+    torch.randn(3) },
   { "AbsCriterion", function() return nn.AbsCriterion() end, torch.randn(3, 4), torch.randn(3, 4) },
   { "SmoothL1Criterion", function() return nn.SmoothL1Criterion() end, torch.randn(3, 4):mul(2),
     torch.randn(3, 4) },
-  { "SoftMarginCriterion", function() return nn.SoftMarginCriterion() end, torch.randn(3, 4), signs(3, 4) },
-  { "MarginCriterion", function() return nn.MarginCriterion(0.7) end, torch.randn(3, 4), signs(3, 4) },
+  { "SoftMarginCriterion", function() return nn.SoftMarginCriterion() end, torch.randn(3, 4),
+    signs(3, 4) },
+  { "MarginCriterion", function() return nn.MarginCriterion(0.7) end, torch.randn(3, 4), signs(3,
+    4) },
   { "DistKLDivCriterion", function() return nn.DistKLDivCriterion() end, torch.randn(3, 4),
     torch.rand(3, 4) },
   { "BCECriterion", function() return nn.BCECriterion() end, torch.rand(3, 4):mul(0.8):add(0.1),
     torch.rand(3, 4) },
-  { "BCECriterion, weights", function() return nn.BCECriterion(torch.rand(4):view(1, 4):expand(3, 4)) end,
+  { "BCECriterion, weights", function() return nn.BCECriterion(torch.rand(4):view(1, 4):expand(3,
+    4)) end,
     torch.rand(3, 4):mul(0.8):add(0.1), torch.rand(3, 4) },
-  { "ClassNLLCriterion", function() return nn.ClassNLLCriterion() end, torch.randn(5, 4), classes(5, 4) },
+  { "ClassNLLCriterion", function() return nn.ClassNLLCriterion() end, torch.randn(5, 4), classes(5,
+    4) },
   { "ClassNLLCriterion, weights", function() return nn.ClassNLLCriterion(torch.rand(4)) end,
     torch.randn(5, 4), classes(5, 4) },
-  { "ClassNLLCriterion, sum", function() return nn.ClassNLLCriterion(nil, false) end, torch.randn(5, 4),
+  { "ClassNLLCriterion, sum", function() return nn.ClassNLLCriterion(nil, false) end, torch.randn(5,
+    4),
     classes(5, 4) },
-  { "ClassNLLCriterion of a vector", function() return nn.ClassNLLCriterion() end, torch.randn(4), 3 },
+  { "ClassNLLCriterion of a vector", function() return nn.ClassNLLCriterion() end, torch.randn(4),
+    3 },
   { "CrossEntropyCriterion", function() return nn.CrossEntropyCriterion() end, torch.randn(5, 4),
     classes(5, 4) },
   { "SpatialClassNLLCriterion", function() return nn.SpatialClassNLLCriterion(torch.rand(3)) end,
     torch.randn(2, 3, 2, 2), torch.LongTensor(2, 2, 2):random(1, 3) },
   { "MultiMarginCriterion", function() return nn.MultiMarginCriterion() end, torch.randn(5, 4),
     classes(5, 4) },
-  { "MultiMarginCriterion, squares", function() return nn.MultiMarginCriterion(2, torch.rand(4), 0.5) end,
+  { "MultiMarginCriterion, squares", function() return nn.MultiMarginCriterion(2, torch.rand(4),
+    0.5) end,
     torch.randn(5, 4), classes(5, 4) },
 }
 
@@ -52,7 +61,8 @@ for _, case in ipairs(CRITERIA) do
 end
 
 test("values are those of the formulas", function()
-  local x, t = torch.Tensor { { 0.5, -1, 2 }, { 0.25, 3, -2 } }, torch.Tensor { { 0, 1, 1 }, { 1, 1, -1 } }
+  local x, t = torch.Tensor { { 0.5, -1, 2 }, { 0.25, 3, -2 } }, torch.Tensor { { 0, 1, 1 }, { 1, 1,
+    -1 } }
   local d = x - t
   checks.close(nn.MSECriterion():forward(x, t), torch.cmul(d, d):mean())
   checks.close(nn.MSECriterion(false):forward(x, t), torch.cmul(d, d):sum())
@@ -103,7 +113,8 @@ end)
 test("sums of criteria", function()
   local x, t = torch.randn(3, 2), torch.randn(3, 2)
   local multi = nn.MultiCriterion():add(nn.MSECriterion(), 0.5):add(nn.AbsCriterion())
-  checks.close(multi:forward(x, t), 0.5 * nn.MSECriterion():forward(x, t) + nn.AbsCriterion():forward(x, t))
+  checks.close(multi:forward(x, t), 0.5 * nn.MSECriterion():forward(x,
+    t) + nn.AbsCriterion():forward(x, t))
   checks.criterion("MultiCriterion", multi, x, t)
   local parallel = nn.ParallelCriterion():add(nn.MSECriterion(), 2):add(nn.AbsCriterion())
   checks.criterion("ParallelCriterion", parallel, { x, t }, { t:clone():mul(3), x:clone():mul(2) })
@@ -112,9 +123,11 @@ end)
 test("errors name the criterion and what was expected", function()
   expect.error(function() nn.BCECriterion():forward(torch.Tensor { 1.5 }, torch.ones(1)) end,
     "BCECriterion: inputs from 0 to 1 are expected")
-  expect.error(function() nn.ClassNLLCriterion():forward(torch.randn(2, 3), torch.LongTensor { 1 }) end,
+  expect.error(function() nn.ClassNLLCriterion():forward(torch.randn(2, 3),
+    torch.LongTensor { 1 }) end,
     "each of 2 rows")
-  expect.error(function() nn.ClassNLLCriterion():forward(torch.randn(1, 3), torch.LongTensor { 4 }) end, "4")
+  expect.error(function() nn.ClassNLLCriterion():forward(torch.randn(1, 3),
+      torch.LongTensor { 4 }) end, "4")
   expect.error(function()
     nn.ClassNLLCriterion(torch.ones(2)):forward(torch.randn(1, 3), torch.LongTensor { 1 })
   end, "all 3 classes")

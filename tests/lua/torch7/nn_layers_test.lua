@@ -1,4 +1,5 @@
--- tests/lua/torch7/nn_layers_test.lua: layers and containers of `require "nn"` without upstream's: their
+-- tests/lua/torch7/nn_layers_test.lua: layers and containers of `require "nn"` without upstream's:
+-- their
 -- gradients by finite differences, and what Torch7's scripts do with modules.
 
 package.path = (arg[0]:match("^(.*)/") or ".") .. "/../?.lua;" .. package.path
@@ -11,7 +12,7 @@ local test, expect = harness.test, harness.expect
 
 torch.manualSeed(3)
 
--- Numbers away from 0, where slopes change, and all different.
+-- Numbers away from 0, where gradients change, and all different.
 local function apart(...)
   local x = torch.randn(...)
   return x:add(torch.sign(x):mul(0.05))
@@ -26,8 +27,10 @@ local LAYERS = {
   { "SoftMax", nn.SoftMax(), apart(3, 4) }, { "LogSoftMax", nn.LogSoftMax(), apart(3, 4) },
   { "SpatialLogSoftMax", nn.SpatialLogSoftMax(), images() },
   { "SoftPlus", nn.SoftPlus(2), apart(3, 4) }, { "ELU", nn.ELU(0.7), apart(3, 4) },
-  { "LeakyReLU", nn.LeakyReLU(0.2), apart(3, 4) }, { "HardTanh", nn.HardTanh(), apart(3, 4):mul(0.9) },
-  { "HardShrink", nn.HardShrink(0.01), apart(3, 4) }, { "SoftShrink", nn.SoftShrink(0.01), apart(3, 4) },
+  { "LeakyReLU", nn.LeakyReLU(0.2), apart(3, 4) }, { "HardTanh", nn.HardTanh(), apart(3,
+    4):mul(0.9) },
+  { "HardShrink", nn.HardShrink(0.01), apart(3, 4) }, { "SoftShrink", nn.SoftShrink(0.01), apart(3,
+    4) },
   { "Threshold", nn.Threshold(0.01, -3), apart(3, 4) }, { "ReLU", nn.ReLU(), apart(3, 4) },
   { "ReLU6", nn.ReLU6(), apart(3, 4) }, { "Clamp", nn.Clamp(-0.7, 0.8), apart(3, 4) },
   { "Exp", nn.Exp(), apart(3, 4) }, { "Log", nn.Log(), torch.rand(3, 4):add(0.5) },
@@ -35,21 +38,25 @@ local LAYERS = {
   { "AddConstant", nn.AddConstant(3), apart(3, 4) }, { "SoftSign", nn.SoftSign(), apart(3, 4) },
   { "Linear", nn.Linear(4, 3), apart(2, 4) }, { "Linear of a vector", nn.Linear(4, 3), apart(4) },
   { "Linear without bias", nn.Linear(4, 3, false), apart(2, 4) },
-  { "Mul", nn.Mul(), apart(2, 4) }, { "CMul", nn.CMul(4), apart(3, 4) }, { "Add", nn.Add(4), apart(3, 4) },
+  { "Mul", nn.Mul(), apart(2, 4) }, { "CMul", nn.CMul(4), apart(3, 4) }, { "Add", nn.Add(4),
+    apart(3, 4) },
   { "SpatialConvolution", nn.SpatialConvolution(3, 2, 3, 2, 2, 1, 1, 1), images() },
   { "SpatialConvolution of one image", nn.SpatialConvolution(3, 2, 3, 3), apart(3, 5, 5) },
-  { "SpatialFullConvolution", nn.SpatialFullConvolution(3, 2, 3, 3, 2, 2, 1, 1, 1, 1), apart(1, 3, 3, 4) },
+  { "SpatialFullConvolution", nn.SpatialFullConvolution(3, 2, 3, 3, 2, 2, 1, 1, 1, 1), apart(1, 3,
+    3, 4) },
   { "TemporalConvolution", nn.TemporalConvolution(3, 4, 2, 2), apart(2, 7, 3) },
   { "SpatialMaxPooling", nn.SpatialMaxPooling(2, 2), images() },
   { "SpatialMaxPooling, ceil", nn.SpatialMaxPooling(3, 3, 2, 2, 1, 1):ceil(), images() },
   { "SpatialAveragePooling", nn.SpatialAveragePooling(2, 3, 1, 2), images() },
-  { "SpatialAveragePooling, padding", nn.SpatialAveragePooling(3, 3, 2, 2, 1, 1):setCountExcludePad(),
+  { "SpatialAveragePooling, padding", nn.SpatialAveragePooling(3, 3, 2, 2, 1,
+    1):setCountExcludePad(),
     images() },
   { "SpatialUpSamplingNearest", nn.SpatialUpSamplingNearest(2), apart(1, 2, 3, 2) },
   { "SpatialZeroPadding", nn.SpatialZeroPadding(1, -1, 2, 0), images() },
   { "Identity", nn.Identity(), apart(2, 3) }, { "Reshape", nn.Reshape(6), apart(2, 2, 3) },
   { "View", nn.View(-1, 6), apart(2, 2, 3) }, { "Narrow", nn.Narrow(2, 2, -2), apart(3, 4) },
-  { "Select", nn.Select(2, -1), apart(3, 4) }, { "Transpose", nn.Transpose({ 1, 2 }, { 2, 3 }), apart(2, 3, 4) },
+  { "Select", nn.Select(2, -1), apart(3, 4) }, { "Transpose", nn.Transpose({ 1, 2 }, { 2, 3 }),
+    apart(2, 3, 4) },
   { "Squeeze", nn.Squeeze(2), apart(2, 1, 3) }, { "Unsqueeze", nn.Unsqueeze(2), apart(2, 3) },
   { "Sum", nn.Sum(2), apart(3, 4) }, { "Mean", nn.Mean(1, 1), apart(3, 4) },
   { "Max", nn.Max(2), apart(3, 4) }, { "Min", nn.Min(-1), apart(3, 4) },
@@ -131,7 +138,8 @@ test("containers: gradients", function()
   checks.layer("Concat", branches(nn.Concat(2)), apart(2, 3))
   checks.layer("ConcatTable", branches(nn.ConcatTable()), apart(2, 3))
   checks.layer("ParallelTable", branches(nn.ParallelTable()), { apart(2, 3), apart(2, 3) })
-  local net = nn.Sequential():add(branches(nn.ConcatTable())):add(nn.JoinTable(2)):add(nn.Linear(6, 1))
+  local net = nn.Sequential():add(branches(nn.ConcatTable())):add(nn.JoinTable(2)):add(nn.Linear(6,
+    1))
   checks.layer("Sequential", net, apart(2, 3))
 end)
 
@@ -154,7 +162,8 @@ test("getParameters: one vector for all, shared weights once", function()
 end)
 
 test("modules: clone, apply, findModules, replace, type, training and evaluate", function()
-  local net = nn.Sequential():add(nn.Linear(2, 2)):add(nn.Concat(2):add(nn.Linear(2, 1)):add(nn.Dropout()))
+  local net = nn.Sequential():add(nn.Linear(2, 2)):add(nn.Concat(2):add(nn.Linear(2,
+    1)):add(nn.Dropout()))
   local copy = net:clone()
   copy:get(1).weight:fill(7)
   expect.equal(net:get(1).weight[1][1] ~= 7, true)
@@ -202,14 +211,16 @@ end)
 test("errors name the module and what was expected", function()
   local net = nn.Sequential():add(nn.Identity()):add(nn.Linear(3, 2))
   expect.error(function() net:forward(torch.ones(2, 4)) end, "In 2 module of nn.Sequential")
-  expect.error(function() nn.SpatialBatchNormalization(3):forward(torch.ones(2, 3)) end, "4 dimensions")
+  expect.error(function() nn.SpatialBatchNormalization(3):forward(torch.ones(2, 3)) end,
+      "4 dimensions")
   expect.error(function() nn.View(4):forward(torch.ones(3)) end, "3 elements do not fit")
   expect.error(function() nn.SelectTable(3):forward({ torch.ones(1) }) end, "no element 3")
 end)
 
 test("modules print their layers", function()
   local text = tostring(nn.Sequential():add(nn.Linear(3, 2)):add(nn.Concat(2):add(nn.ReLU())))
-  expect.equal(text, "nn.Sequential {\n  (1): nn.Linear(3 -> 2)\n  (2): nn.Concat {\n    (1): nn.ReLU\n  }\n}")
+  expect.equal(text,
+    "nn.Sequential {\n  (1): nn.Linear(3 -> 2)\n  (2): nn.Concat {\n    (1): nn.ReLU\n  }\n}")
 end)
 
 harness.run()
