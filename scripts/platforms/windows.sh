@@ -96,10 +96,13 @@ platform_setup() {
 
 platform_build() {
   platform_setup
-  ninja -C build-windows "${@:-moonlet.exe}"
+  libraries=interp/package/windows
+  [ $# -gt 0 ] || set -- moonlet.exe $libraries/libmoonlet.dll $libraries/libmoonlet-static.a
+  ninja -C build-windows "$@"
 }
 
-# Arguments are names of Lua tests, as tensor/storage; all without any.
+# Arguments are names of Lua tests, as tensor/storage, or cli, console, files and hosts; all without
+# any.
 platform_test() {
   platform_build
   sh scripts/platforms/windows_tests.sh build-windows "$windows_wine" "$@"

@@ -1,28 +1,45 @@
 #!/bin/sh
-# scripts/platforms/windows_tests.sh: runs the Lua tests by the Windows executable under Wine, and
-# says which fail.
-# usage: windows_tests.sh BUILD_FOLDER WINE [AREA/NAME...]
+# scripts/platforms/windows_tests.sh: runs the tests by the Windows executable under Wine, and says
+# which fail: Lua's, those of the command line and of the console, and hosts in C and C++.
+# usage: windows_tests.sh BUILD_FOLDER WINE [AREA/NAME|cli|console|files|hosts...]
 set -eu
 cd "$(dirname "$0")/../.."
+source=$PWD
 build=$(cd "$1" && pwd)
 wine=$2
 shift 2
 
-# What needs programs of a POSIX shell, or what the build goes without.
+# Files of tests that need what is not there; tests/platforms/windows_left_out.lua has single tests.
 left_out='
+ext/ext           compiles extensions
+ext/inline        compiles extensions
+extension/extension opens libraries of the machine that builds
 interp/locale     makes a locale by localedef
-interp/plugin     builds plugins with the machine'"'"'s compiler
-interp/threads    runs programs by a shell
+interp/plugin     builds plugins for the machine that builds
 '
 
 # Paths as Wine has them: the root is drive Z.
-MOONLET_SOURCE="Z:$PWD"
+MOONLET_SOURCE="Z:$source"
 MOONLET_BUILD="Z:$build"
 MOONLET_OP_CASES="Z:$build/op_cases.lua"
-MOONLET_STDLIB="Z:$PWD/stdlib"
+MOONLET_STDLIB="Z:$source/stdlib"
+MOONLET_TEST_LEFT_OUT="Z:$source/tests/platforms/windows_left_out.lua"
 WINEDEBUG=-all
 WINEPREFIX=${WINEPREFIX:-$build/wine}
-export MOONLET_SOURCE MOONLET_BUILD MOONLET_OP_CASES MOONLET_STDLIB WINEDEBUG WINEPREFIX
+# For tests/platforms/wine_shell.c.
+MOONLET_TEST_DISK=$WINEPREFIX/dosdevices/c:
+MOONLET_TEST_START=$build/start
+export MOONLET_SOURCE MOONLET_BUILD MOONLET_OP_CASES MOONLET_STDLIB WINEDEBUG WINEPREFIX \
+  MOONLET_TEST_LEFT_OUT MOONLET_TEST_DISK MOONLET_TEST_START
+
+# Commands of tests run by the sh of this system, as those of MSYS run by its own.
+x86_64-w64-mingw32-gcc-posix -std=gnu99 -Wall -Wextra -Werror -O1 -static \
+  tests/platforms/wine_shell.c -o "$build/wine_shell.exe"
+"$wine" reg add 'HKLM\System\CurrentControlSet\Control\Session Manager\Environment' \
+  /v ComSpec /t REG_SZ /d "Z:$(echo "$build" | tr / '\\')\\wine_shell.exe" /f >/dev/null 2>&1
+printf '#!/bin/sh\nexec %s %s/moonlet.exe "$@"\n' "$wine" "$build" >"$build/start"
+chmod +x "$build/start"
+
 families=$(sed -n "/^op_families = \[/,/\]/p" meson.build | grep -o "'[a-z]*'" | tr -d "'" | tr '\n' ',')
 [ -f "$build/op_cases.lua" ] ||
   lua5.4 tensor/ops/gen/generate.lua "$build" "${families%,}" emit_cases=op_cases.lua
@@ -30,7 +47,21 @@ families=$(sed -n "/^op_families = \[/,/\]/p" meson.build | grep -o "'[a-z]*'" |
 if [ $# -eq 0 ]; then
   set -- $(cd tests/lua && ls */*_test.lua | sed 's/_test\.lua$//' | grep -v '^cuda/\|^ops/op$')
   for family in $(echo "$families" | tr ',' ' '); do set -- "$@" "ops/op:$family"; done
+  set -- "$@" cli console files hosts
 fi
+
+# Runs one of the names.
+run() {
+  file=${1%%:*}
+  case $1 in
+    cli | console | files | hosts)
+      sh "tests/platforms/windows_$1.sh" "$source" "$build" "$wine"
+      ;;
+    *:*) timeout 600 "$wine" "$build/moonlet.exe" "tests/lua/${file}_test.lua" "${1##*:}" ;;
+    *) timeout 600 "$wine" "$build/moonlet.exe" "tests/lua/${file}_test.lua" ;;
+  esac
+}
+
 mkdir -p "$build/windows_tests"
 passed=0 failed=
 for name in "$@"; do
@@ -39,17 +70,13 @@ for name in "$@"; do
     echo "left out  $name: $reason"
     continue
   fi
-  file=${name%%:*}
-  family=$([ "$file" = "$name" ] || echo "${name##*:}")
   log=$build/windows_tests/$(echo "$name" | tr '/:' '__').log
-  # shellcheck disable=SC2086
-  if timeout 600 "$wine" "$build/moonlet.exe" "tests/lua/${file}_test.lua" $family >"$log" 2>&1 </dev/null
-  then
+  if run "$name" >"$log" 2>&1 </dev/null; then
     passed=$((passed + 1))
     echo "passed    $name: $(tail -1 "$log" | tr -d '\r')"
   else
     failed="$failed $name"
-    echo "FAILED    $name: $log"
+    echo "FAILED    $name: $(tail -1 "$log" | tr -d '\r') ($log)"
   fi
 done
 echo "$passed passed; failed:${failed:- none}"

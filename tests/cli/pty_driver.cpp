@@ -1,5 +1,7 @@
 // tests/cli/pty_driver.cpp: runs a program on a pseudo-terminal and holds a dialogue with it.
-// usage: pty-driver PROGRAM ARGS... <dialogue     Lines of the dialogue:
+// usage: pty-driver [--console] PROGRAM ARGS... <dialogue
+// --console: the program draws with escape sequences, as Wine's console does around each character;
+// the output is what is to be seen. Lines of the dialogue:
 //   send TEXT     types TEXT; \r, \t, \e, \\ and \xNN are escapes
 //   expect TEXT   waits until the output holds TEXT behind the last match
 //   prompt        expects "> " and waits until the editor has the terminal in raw mode
@@ -8,6 +10,7 @@
 //                 must be there after it
 //   kill SIGNAL   sends the program the signal of that number
 //   exit CODE     waits for the end of the program
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -47,7 +50,7 @@ std::string unescape(const std::string& text) {
 
 class Dialogue {
  public:
-  explicit Dialogue(char** program) {
+  Dialogue(char** program, bool is_console) : is_console_(is_console) {
     pid_ = forkpty(&terminal_, nullptr, nullptr, nullptr);
     if (pid_ == 0) {
       setenv("TERM", "xterm", 1);
@@ -89,8 +92,28 @@ class Dialogue {
     if (left.count() <= 0 || poll(&waiting, 1, static_cast<int>(left.count())) <= 0) return false;
     char block[4096];
     const ssize_t count = read(terminal_, block, sizeof block);
-    if (count > 0) output_.append(block, static_cast<size_t>(count));
-    return count > 0;
+    if (count <= 0) return false;
+    if (is_console_)
+      draw({block, static_cast<size_t>(count)});
+    else
+      output_.append(block, static_cast<size_t>(count));
+    return true;
+  }
+
+  // Leaves escape sequences out; moves to the right are spaces.
+  void draw(const std::string& bytes) {
+    for (const char c : bytes) {
+      if (sequence_.empty() && c != '\x1b') {
+        output_ += c;
+        continue;
+      }
+      sequence_ += c;
+      const bool ends =
+          sequence_.size() > 2 ? c >= '@' && c <= '~' : sequence_.size() == 2 && c != '[';
+      if (!ends) continue;
+      if (c == 'C') output_.append(static_cast<size_t>(std::max(1, std::atoi(&sequence_[2]))), ' ');
+      sequence_.clear();
+    }
   }
 
   bool expect(const std::string& text) {
@@ -141,6 +164,8 @@ class Dialogue {
     return WIFEXITED(status) && WEXITSTATUS(status) == code;
   }
 
+  const bool is_console_;
+  std::string sequence_;  // what has come of one that is not whole
   std::minstd_rand random_;
   int terminal_ = -1;
   pid_t pid_ = 0;
@@ -151,8 +176,10 @@ class Dialogue {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) return 2;
-  Dialogue dialogue(argv + 1);
+  const bool is_console = argc > 1 && std::string(argv[1]) == "--console";
+  char** const program = argv + (is_console ? 2 : 1);
+  if (program >= argv + argc) return 2;
+  Dialogue dialogue(program, is_console);
   std::string line;
   for (int number = 1; std::getline(std::cin, line); ++number) {
     if (dialogue.step(line)) continue;

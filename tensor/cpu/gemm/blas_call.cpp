@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "moonlet_config.h"
 #include "tensor/core/error.h"
 #include "tensor/core/platform/process.h"
 #include "tensor/memory/shortage.h"
@@ -54,7 +55,7 @@ void BlasCall::get_buffers(const char* op, int calls) {
 
 namespace {
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) && MOONLET_OPENBLAS
 constexpr const char* kCoreVariable = "OPENBLAS_CORETYPE";
 
 // The best kernels that the processor can run and the library has, by name, or none.
