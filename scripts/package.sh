@@ -2,7 +2,8 @@
 # scripts/package.sh: packages of a build: .deb files (moonlet, libmoonlet0, libmoonlet-dev and, where
 # its plugin was built, moonlet-cuda), or a .tar.xz of one executable that needs no library.
 # usage: sh scripts/package.sh deb|tar BUILD_FOLDER OUTPUT_FOLDER [MESON_OPTION...]
-# The build folder is set up where it is not there: for Debian's folders, or with -Dstatic=true.
+# The build folder is set up where it is not there: for Debian's folders, or with -Dstatic=true. What another
+# prefix was set up for is moved to /usr. With -Dblas=bundled the .tar.xz has no OpenBLAS.
 # DEBFULLNAME and DEBEMAIL say who maintains the packages.
 set -eu
 cd "$(dirname "$0")/.."
@@ -20,6 +21,12 @@ shift 3
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 version=$(sed -n "s/^  version: '\([^']*\)'.*/\1/p" meson.build)
+
+# option NAME: its value in the build folder.
+option() {
+  sed 's/}, {/\n/g' "$build/meson-info/intro-buildoptions.json" |
+    sed -n "s/.*\"name\": \"$1\", \"value\": \"\([^\"]*\)\".*/\1/p"
+}
 
 set_up() {
   [ -f "$build/build.ninja" ] || meson setup "$build" -Dtests=false "$@" >"$work/setup" 2>&1 || {
@@ -101,7 +108,17 @@ make_debs() {
   stamp=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
   set_up --prefix=/usr --libdir="lib/$triplet" "$@"
   ninja -C "$build" -j "${MOONLET_JOBS:-2}" >"$work/log" || { cat "$work/log" >&2; exit 1; }
+  [ "$(option libdir)" = "lib/$triplet" ] ||
+    { echo "package.sh: the libraries of $build are for $(option libdir), expected lib/$triplet" >&2; exit 1; }
   DESTDIR=$work/all meson install -C "$build" --no-rebuild --quiet >/dev/null
+  prefix=$(option prefix)
+  if [ "$prefix" != /usr ]; then
+    mv "$work/all$prefix" "$work/moved"
+    rm -rf "$work/all"
+    mkdir "$work/all"
+    mv "$work/moved" "$work/all/usr"
+    sed -i 's|^prefix=.*|prefix=/usr|' "$work/all/usr/lib/$triplet"/pkgconfig/*.pc
+  fi
 
   lib=usr/lib/$triplet
   strip --remove-section=.comment --remove-section=.note "$work/all/usr/bin/moonlet"
@@ -162,9 +179,7 @@ make_tar() {
   set_up -Dstatic=true -Dcuda=disabled -Donnx=disabled -Dhtml_docs=disabled "$@"
   ninja -C "$build" -j "${MOONLET_JOBS:-2}" moonlet interp/reference.lua >"$work/log" 2>&1 ||
     { cat "$work/log" >&2; exit 1; }
-  blas=openblas
-  nm "$build/moonlet" | grep -q ' cblas_sgemm$\| sgemm_$' || blas=small
-  name=moonlet-$version-$(uname -m)-linux-$blas
+  name=moonlet-$version-$(uname -m)-linux-$(option blas)
   mkdir -p "$work/$name/docs"
   strip -o "$work/$name/moonlet" "$build/moonlet"
   cp README.md LICENSE CHANGELOG.md "$work/$name"

@@ -1,4 +1,4 @@
--- interp/gen/emit_reference.lua: writes the reference as a Lua module, for help().
+-- interp/gen/emit_reference.lua: writes the reference as a Lua module, for help(): of the ops that the build has.
 
 local reference = require "interp.gen.reference"
 
@@ -30,9 +30,21 @@ function write_entry(entry)
   return "{" .. table.concat(parts, ", ") .. "}"
 end
 
+-- The names of ops that the build has not.
+local function left_out(rows)
+  local names = {}
+  for _, row in ipairs(rows) do
+    for _, name in ipairs { row.lua_name, table.unpack(row.alias) } do names[name] = row.left_out end
+  end
+  return names
+end
+
 return function(rows, _, _, root)
+  local absent = left_out(rows)
   local out = { "-- Generated: what help() knows, see interp/gen/reference.lua.", "return {" }
-  for _, entry in ipairs(reference.entries(rows, root)) do out[#out + 1] = "  " .. write_entry(entry) .. "," end
+  for _, entry in ipairs(reference.entries(rows, root)) do
+    if entry.kind ~= "op" or not absent[entry.name] then out[#out + 1] = "  " .. write_entry(entry) .. "," end
+  end
   out[#out + 1] = "}\n"
   return table.concat(out, "\n")
 end
