@@ -97,7 +97,10 @@ local read_broadcast = signature('broadcast_object_list(table object_list, int>=
 
 --- Gives all ranks the values of a list that one has.
 --- > ml.distributed.init_process_group()
---- > ml.distributed.broadcast_object_list({ "a", 1 })
+--- > list = { "a", 1 }
+--- > ml.distributed.broadcast_object_list(list)
+--- > list[1]
+---   a
 --- > ml.distributed.destroy_process_group()
 ---@param object_list table on rank `src` the values, from 1; on the others it gets them
 ---@param src? integer the rank that has them, from 0
