@@ -133,8 +133,7 @@ local read_init = signature('init_process_group(Backend backend="gloo", '
 --- SLURM); without a launcher there is one rank, with which all works and costs nothing.
 --- > ml.distributed.init_process_group()
 --- > ml.distributed.get_rank(), ml.distributed.get_world_size()
----   0
----   1
+---   0	1
 --- > ml.distributed.destroy_process_group()
 ---@param backend? string "gloo": TCP, for tensors on the host
 ---@param init_method? string "env://", the variables MASTER_ADDR and MASTER_PORT;
