@@ -8,6 +8,13 @@
 #include <string>
 #include <type_traits>
 
+namespace moonlet {
+
+// As in the library, which this plugin is not linked with.
+void refuse_visit(DType, DTypeSet) { throw std::runtime_error("a dtype is not known"); }
+
+}  // namespace moonlet
+
 namespace moonlet::distributed {
 namespace {
 
@@ -103,13 +110,7 @@ Combine typed(Reduction reduction) {
 // f(T) with the C++ type of a dtype.
 template <class F>
 auto with_type(DType dtype, F f) {
-  switch (dtype) {
-#define MOONLET_CASE(D, NAME, CODE, TYPE, ...) \
-  case DType::D: return f(TYPE{});
-    MOONLET_DTYPES(MOONLET_CASE)
-#undef MOONLET_CASE
-  }
-  throw std::runtime_error("a dtype is not known");
+  return visit<dtypes::any>(dtype, [&f]<class T>() { return f(T{}); });
 }
 
 // Whole blocks at a time, so that the sums stay in the cache.

@@ -146,29 +146,33 @@ std::string RankRun::reason_of(const std::vector<int>& members, bool with_left) 
 
 std::string RankRun::explain(const std::vector<int>& members, bool timed_out, double timeout,
                              const std::string& error) {
+  std::string left;
   {
     std::unique_lock<std::mutex> lock(mutex_);
     news_.wait_for(lock, timed_out ? std::chrono::milliseconds(0) : kHearing,
                    [&] { return !reason_of(members, false).empty() || ending_; });
-    const std::string reason = reason_of(members, !timed_out);
+    const std::string reason = reason_of(members, false);
     if (!reason.empty()) return reason;
+    left = reason_of(members, true);
   }
-  if (!timed_out) return error;
-  std::string out = "it is not done after " + seconds_text(timeout);
+  if (timed_out) return "it is not done after " + seconds_text(timeout) + activities(members);
+  return (left.empty() ? error : left) + activities(members);
+}
+
+// What the others do, or did when they were last heard of.
+std::string RankRun::activities(const std::vector<int>& members) {
+  std::string out;
   try {
     for (const Peer& peer : client_.peers(run_, {})) {
       if (peer.rank == rank_ || !is_member(members, peer.rank)) continue;
-      if (peer.end == End::Silent) {
+      const std::string rank = "; rank " + std::to_string(peer.rank);
+      if (peer.end == End::Silent)
         out += "; " + text_of(peer, timeout_);
-        continue;
-      }
-      out += "; rank " + std::to_string(peer.rank);
-      if (peer.end != End::None) {
-        out += " has ended" + (peer.text.empty() ? "" : "; it was in " + peer.text);
-        continue;
-      }
-      out += peer.text.empty() ? " is in no collective" : " is in " + peer.text;
-      if (peer.age > 1)
+      else if (peer.end != End::None)
+        out += rank + " has ended" + (peer.text.empty() ? "" : "; it was in " + peer.text);
+      else
+        out += rank + (peer.text.empty() ? " is in no collective" : " is in " + peer.text);
+      if (peer.end == End::None && peer.age > 1)
         out += " and has been silent for " + seconds_text(peer.age) +
                ": its process is stopped, or its machine or network is gone";
     }

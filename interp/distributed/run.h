@@ -46,6 +46,7 @@ class RankRun final : public Run, public std::enable_shared_from_this<RankRun> {
   void hear(std::vector<Peer> gone);
   void wait_for_others(bool failed);
   void lose(const std::string& reason);
+  std::string activities(const std::vector<int>& members);
   std::string reason_of(const std::vector<int>& members, bool with_left) const;
 
   const std::string run_;

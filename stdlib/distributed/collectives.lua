@@ -170,7 +170,11 @@ local read_broadcast = signature('broadcast(Tensor tensor, int>=0 src, Group? gr
 
 --- Gives all ranks the tensor of one.
 --- > ml.distributed.init_process_group()
---- > ml.distributed.broadcast(ml.ones(2), 0)
+--- > x = ml.ones(2)
+--- > ml.distributed.broadcast(x, 0)
+--- > x
+---   {1., 1.}
+---   Tensor (2,) float32
 --- > ml.distributed.destroy_process_group()
 ---@param tensor moonlet.Tensor what rank `src` has, and is changed on the others
 ---@param src integer the rank that sends, from 0
@@ -190,7 +194,11 @@ local read_reduce = signature('reduce(Tensor tensor, int>=0 dst, Reduction op="s
 
 --- Reduces a tensor over all ranks to one of them, in the order of ranks.
 --- > ml.distributed.init_process_group()
---- > ml.distributed.reduce(ml.ones(2), 0)
+--- > x = ml.ones(2)
+--- > ml.distributed.reduce(x, 0)
+--- > x
+---   {1., 1.}
+---   Tensor (2,) float32
 --- > ml.distributed.destroy_process_group()
 ---@param tensor moonlet.Tensor what each rank has; rank `dst` has the result there
 ---@param dst integer the rank that gets it, from 0
@@ -506,7 +514,8 @@ local read_barrier = signature "barrier(Group? group=nil, bool async_op=false)"
 
 --- Waits until all ranks have come here.
 --- > ml.distributed.init_process_group()
---- > ml.distributed.barrier()
+--- > ml.distributed.barrier() == nil
+---   true
 --- > ml.distributed.destroy_process_group()
 ---@param group? table the group; all ranks unless given
 ---@param async_op? boolean whether a handle is returned at once
@@ -523,7 +532,8 @@ local read_monitored = signature "monitored_barrier(Group? group=nil, number>0? 
 --- A barrier whose error names all ranks that have not come: by the store, so slower than
 --- `barrier`.
 --- > ml.distributed.init_process_group()
---- > ml.distributed.monitored_barrier()
+--- > ml.distributed.monitored_barrier() == nil
+---   true
 --- > ml.distributed.destroy_process_group()
 ---@param group? table the group; all ranks unless given
 ---@param timeout? number seconds that ranks may take; those of the group unless given

@@ -133,13 +133,12 @@ local read_init = signature('init_process_group(Backend backend="gloo", '
 --- SLURM); without a launcher there is one rank, with which all works and costs nothing.
 --- > ml.distributed.init_process_group()
 --- > ml.distributed.get_rank(), ml.distributed.get_world_size()
----   0
----   1
+---   0	1
 --- > ml.distributed.destroy_process_group()
 ---@param backend? string "gloo": TCP, for tensors on the host
 ---@param init_method? string "env://", the variables MASTER_ADDR and MASTER_PORT;
----   "tcp://HOST:PORT", an address of rank 0's machine, which alone is listened at; "file://PATH", a
----   file that all can write, and that is not there before
+---   "tcp://HOST:PORT", an address of rank 0's machine, which alone is listened at;
+---   "file://PATH", a file that all can write, and that is not there before
 ---@param rank? integer this process's, from 0; the environment's unless given
 ---@param world_size? integer how many ranks there are; the environment's unless given
 ---@param timeout? number seconds that a collective may take, that ranks may take to come, and that
@@ -344,7 +343,8 @@ local read_debug = signature "set_debug(bool enabled)"
 --- Whether ranks compare what they call before each collective, by the store: a call that differs
 --- is then told at once, with the lines of both scripts. Without it, or the variable
 --- MOONLET_DISTRIBUTED_DEBUG, that is told when the time of the collective is over.
---- > ml.distributed.set_debug(false)
+--- > ml.distributed.set_debug(false) == nil
+---   true
 ---@param enabled boolean whether they do
 function groups.set_debug(...) state.debug = read_debug(...) end
 

@@ -97,7 +97,10 @@ local read_broadcast = signature('broadcast_object_list(table object_list, int>=
 
 --- Gives all ranks the values of a list that one has.
 --- > ml.distributed.init_process_group()
---- > ml.distributed.broadcast_object_list({ "a", 1 })
+--- > list = { "a", 1 }
+--- > ml.distributed.broadcast_object_list(list)
+--- > list[1]
+---   a
 --- > ml.distributed.destroy_process_group()
 ---@param object_list table on rank `src` the values, from 1; on the others it gets them
 ---@param src? integer the rank that has them, from 0
@@ -163,9 +166,8 @@ local read_send = signature('send_object_list(table object_list, int>=0 dst, Gro
 
 --- Sends the values of a list to a rank.
 --- > ml.distributed.init_process_group()
---- > pcall(ml.distributed.send_object_list, { 1 }, 0)
+--- > (pcall(ml.distributed.send_object_list, { 1 }, 0))
 ---   false
----   send: 'dst' is this rank itself (0); expected another one
 --- > ml.distributed.destroy_process_group()
 ---@param object_list table the values, from 1
 ---@param dst integer the rank that they go to, from 0
@@ -183,9 +185,8 @@ local read_recv = signature('recv_object_list(table object_list, int>=0? src=nil
 
 --- Receives the values of a list from a rank; gives the rank.
 --- > ml.distributed.init_process_group()
---- > pcall(ml.distributed.recv_object_list, {})
+--- > (pcall(ml.distributed.recv_object_list, {}))
 ---   false
----   recv: there is no other rank
 --- > ml.distributed.destroy_process_group()
 ---@param object_list table gets them, from 1
 ---@param src? integer the rank that they come from, from 0; any unless given

@@ -1,6 +1,6 @@
 -- stdlib/distributed/pack.lua: Lua values as bytes for other ranks: nil, booleans, numbers,
--- strings, tensors, and tables of these, which may share tables and contain themselves. Code does not
--- cross.
+-- strings, tensors, and tables of these, which may share tables and contain themselves. Code does
+-- not cross.
 
 local ml = require "moonlet"
 local options = require "moonlet.options"

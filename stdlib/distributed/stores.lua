@@ -10,6 +10,8 @@ local fail = options.fail
 local stores = {}
 
 --- What all stores have. Values are strings; keys, too.
+--- > ml.distributed.FileStore(os.tmpname() .. ".store"):is_a(ml.distributed.Store)  -- needs distributed
+---   true
 ---@field timeout number Seconds that `get` and `wait` take at most.
 local Store = class "Store"
 stores.Store = Store
@@ -51,8 +53,7 @@ local read_add = signature "Store:add(string key, int amount)"
 --- Adds to the number of a key, which is 0 where it is not set; gives the sum.
 --- > store = ml.distributed.FileStore(os.tmpname() .. ".store")  -- needs distributed
 --- > store:add("count", 2), store:add("count", 3)
----   2
----   5
+---   2	5
 ---@param key string the key
 ---@param amount integer what is added
 ---@return integer
@@ -94,8 +95,7 @@ local read_delete = signature "Store:delete(string key)"
 --- > store = ml.distributed.FileStore(os.tmpname() .. ".store")  -- needs distributed
 --- > store:set("a", "1")
 --- > store:delete "a", store:delete "a"
----   true
----   false
+---   true	false
 ---@param key string the key
 ---@return boolean
 function Store:delete(...)
@@ -109,8 +109,7 @@ local read_compare = signature "Store:compare_set(string key, string expected, s
 --- value that it has then.
 --- > store = ml.distributed.FileStore(os.tmpname() .. ".store")  -- needs distributed
 --- > store:compare_set("lock", "", "mine"), store:compare_set("lock", "", "yours")
----   mine
----   mine
+---   mine	mine
 ---@param key string the key
 ---@param expected string the value that it must have; "" where it must not be there
 ---@param desired string the value that it then has

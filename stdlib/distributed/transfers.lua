@@ -66,9 +66,8 @@ local read_isend = signature "isend(Tensor tensor, int>=0 dst, Group? group=nil,
 
 --- Begins to send a tensor to a rank; it must not be changed before the handle's `wait` returns.
 --- > ml.distributed.init_process_group()
---- > pcall(ml.distributed.isend, ml.ones(2), 0)
+--- > (pcall(ml.distributed.isend, ml.ones(2), 0))
 ---   false
----   isend: 'dst' is this rank itself (0); expected another one
 --- > ml.distributed.destroy_process_group()
 ---@param tensor moonlet.Tensor what is sent
 ---@param dst integer the rank that it goes to, from 0
@@ -87,9 +86,8 @@ local read_send = signature "send(Tensor tensor, int>=0 dst, Group? group=nil, i
 
 --- Sends a tensor to a rank, and waits until that receives it.
 --- > ml.distributed.init_process_group()
---- > pcall(ml.distributed.send, ml.ones(2), 0)
+--- > (pcall(ml.distributed.send, ml.ones(2), 0))
 ---   false
----   send: 'dst' is this rank itself (0); expected another one
 --- > ml.distributed.destroy_process_group()
 ---@param tensor moonlet.Tensor what is sent
 ---@param dst integer the rank that it goes to, from 0
@@ -108,9 +106,8 @@ local read_irecv = signature "irecv(Tensor tensor, int>=0? src=nil, Group? group
 --- Begins to receive a tensor; it has the elements when the handle's `wait` has returned, and the
 --- handle's `source_rank` is the rank that has sent.
 --- > ml.distributed.init_process_group()
---- > pcall(ml.distributed.irecv, ml.ones(2))
+--- > (pcall(ml.distributed.irecv, ml.ones(2)))
 ---   false
----   irecv: there is no other rank
 --- > ml.distributed.destroy_process_group()
 ---@param tensor moonlet.Tensor gets what is sent, which has its dtype and number of elements
 ---@param src? integer the rank that it comes from, from 0; any unless given
@@ -130,9 +127,8 @@ local read_recv = signature "recv(Tensor tensor, int>=0? src=nil, Group? group=n
 
 --- Receives a tensor from a rank; gives the rank that has sent.
 --- > ml.distributed.init_process_group()
---- > pcall(ml.distributed.recv, ml.ones(2))
+--- > (pcall(ml.distributed.recv, ml.ones(2)))
 ---   false
----   recv: there is no other rank
 --- > ml.distributed.destroy_process_group()
 ---@param tensor moonlet.Tensor gets what is sent, which has its dtype and number of elements
 ---@param src? integer the rank that it comes from, from 0; any unless given

@@ -404,4 +404,6 @@ function DataParallel:forward(...)
   return run(self.module, self.device_ids, self.output_device, self.dim, ...)
 end
 
-return options.namespace("nn.parallel", parallel)
+return options.namespace("nn.parallel", parallel, options.late {
+  ["distributed.data_parallel"] = { "DistributedDataParallel" },
+})

