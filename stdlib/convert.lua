@@ -8,8 +8,8 @@ local convert = {}
 local USAGE = [[
 usage: moonlet convert [--dtype DTYPE] MODEL.t7 OUTPUT
 Writes the weights and buffers of a model of Torch7's nn as a state dict, whose names are those of
-an nn.Sequential with a counterpart for each module. OUTPUT ends in .safetensors, .pt or another ending
-that ml.save knows.
+an nn.Sequential with a counterpart for each module. OUTPUT ends in .safetensors, .pt or another
+ending that ml.save knows.
   --dtype DTYPE  of all weights, such as float32
 ]]
 

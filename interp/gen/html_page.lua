@@ -9,7 +9,8 @@ local html_page = {}
 
 --- The hand-written pages, by their files in docs/; those that the architecture's leads to follow it.
 html_page.guides = { "guide.md", "programs.md", "ops.md", "porting.md", "embedding.md", "embedding-c.md",
-  "distributed.md", "shipping.md", "platforms.md", "browser.md", "performance.md", "architecture.md", "op-table.md", "glossary.md" }
+  "distributed.md", "shipping.md", "platforms.md", "browser.md", "performance.md", "architecture.md",
+  "op-table.md", "glossary.md" }
 
 --- The name of the page of a file in docs/: "architecture-tensor" of "architecture/tensor.md".
 ---@param path string

@@ -27,6 +27,9 @@ local ProcessGroup = class "ProcessGroup"
 state.ProcessGroup = ProcessGroup
 
 function ProcessGroup:init(number, ranks, position, timeout)
+  if type(ranks) ~= "table" then
+    fail "ProcessGroup: init_process_group, new_group and split_group make groups"
+  end
   self.number, self.ranks, self.size = number, ranks, #ranks
   self.rank, self.timeout, self.calls = position, timeout, 0
 end

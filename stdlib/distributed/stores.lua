@@ -10,7 +10,8 @@ local fail = options.fail
 local stores = {}
 
 --- What all stores have. Values are strings; keys, too.
---- > ml.distributed.FileStore(os.tmpname() .. ".store"):is_a(ml.distributed.Store)  -- needs distributed
+--- > store = ml.distributed.FileStore(os.tmpname() .. ".store")  -- needs distributed
+--- > store:is_a(ml.distributed.Store)
 ---   true
 ---@field timeout number Seconds that `get` and `wait` take at most.
 local Store = class "Store"

@@ -8,8 +8,8 @@ local THNN = {}
 
 -- The family of each name before its underscore.
 local FAMILIES = {
-  activation = "Abs ELU GatedLinear HardShrink HardTanh LeakyReLU LogSigmoid LogSoftMax PReLU RReLU "
-    .. "Sigmoid SoftMax SoftPlus SoftShrink Sqrt Square Tanh Threshold",
+  activation = "Abs ELU GatedLinear HardShrink HardTanh LeakyReLU LogSigmoid LogSoftMax PReLU "
+    .. "RReLU Sigmoid SoftMax SoftPlus SoftShrink Sqrt Square Tanh Threshold",
   criterion = "AbsCriterion BCECriterion ClassNLLCriterion DistKLDivCriterion L1Cost MSECriterion "
     .. "MarginCriterion MultiLabelMarginCriterion MultiMarginCriterion SmoothL1Criterion "
     .. "SoftMarginCriterion SpatialClassNLLCriterion",

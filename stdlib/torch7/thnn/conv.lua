@@ -92,15 +92,13 @@ out.SpatialDilatedConvolution_updateOutput = function(input, output, weight, bia
 end
 
 out.SpatialDilatedConvolution_updateGradInput = function(input, gradOutput, gradInput, weight, _,
-  kW,
-    kH, dW, dH, padW, padH, dilationW, dilationH)
+    kW, kH, dW, dH, padW, padH, dilationW, dilationH)
   return grad_input("SpatialDilatedConvolution", input, gradOutput, gradInput, weight,
     window(list(dH, dW), list(padH, padW), list(dilationH, dilationW)), list(kH, kW))
 end
 
 out.SpatialDilatedConvolution_accGradParameters = function(input, gradOutput, gradWeight, gradBias,
-  _,
-    _, kW, kH, dW, dH, padW, padH, dilationW, dilationH, scale)
+    _, _, kW, kH, dW, dH, padW, padH, dilationW, dilationH, scale)
   return grad_parameters("SpatialDilatedConvolution", input, gradOutput, gradWeight, gradBias,
     window(list(dH, dW), list(padH, padW), list(dilationH, dilationW)), list(kH, kW), scale)
 end
@@ -114,15 +112,13 @@ out.VolumetricConvolution_updateOutput = function(input, output, weight, bias, _
 end
 
 out.VolumetricConvolution_updateGradInput = function(input, gradOutput, gradInput, weight, _, dT,
-  dW,
-    dH, pT, pW, pH)
+    dW, dH, pT, pW, pH)
   return grad_input("VolumetricConvolution", input, gradOutput, gradInput, weight,
     window(list(dT, dH, dW), list(pT, pH, pW)))
 end
 
 out.VolumetricConvolution_accGradParameters = function(input, gradOutput, gradWeight, gradBias, _,
-  _,
-    dT, dW, dH, pT, pW, pH, scale)
+    _, dT, dW, dH, pT, pW, pH, scale)
   return grad_parameters("VolumetricConvolution", input, gradOutput, gradWeight, gradBias,
     window(list(dT, dH, dW), list(pT, pH, pW)), nil, scale)
 end
@@ -134,8 +130,7 @@ out.VolumetricConvolutionMM_updateOutput = function(input, output, weight, bias,
 end
 
 out.VolumetricConvolutionMM_updateGradInput = function(input, gradOutput, gradInput, weight, _, _,
-  kT,
-    kW, kH, dT, dW, dH, pT, pW, pH)
+    kT, kW, kH, dT, dW, dH, pT, pW, pH)
   return grad_input("VolumetricConvolution", input, gradOutput, gradInput, weight,
     window(list(dT, dH, dW), list(pT, pH, pW)), list(kT, kH, kW))
 end
@@ -161,8 +156,7 @@ out.VolumetricDilatedConvolution_updateGradInput = function(input, gradOutput, g
 end
 
 out.VolumetricDilatedConvolution_accGradParameters = function(input, gradOutput, gradWeight,
-  gradBias,
-    _, _, kT, kW, kH, dT, dW, dH, pT, pW, pH, dilationT, dilationW, dilationH, scale)
+    gradBias, _, _, kT, kW, kH, dT, dW, dH, pT, pW, pH, dilationT, dilationW, dilationH, scale)
   return grad_parameters("VolumetricDilatedConvolution", input, gradOutput, gradWeight, gradBias,
     window(list(dT, dH, dW), list(pT, pH, pW), list(dilationT, dilationH, dilationW)),
     list(kT, kH, kW), scale)
@@ -199,7 +193,7 @@ local function full_grad_input(name, gradOutput, gradInput, weight, w)
   return base.unbatch(gradInput, y, added)
 end
 
--- That of its weight has input and gradient in each other's place.
+-- That of its weight has input and gradient in each other's position.
 local function full_grad_parameters(name, input, gradOutput, gradWeight, gradBias, w, scale)
   local x, added = base.batch(input, #w.stride + 2, name)
   local g = added and M.unsqueeze(gradOutput, 1) or gradOutput
@@ -221,29 +215,25 @@ out.SpatialFullConvolution_updateGradInput = function(_, gradOutput, gradInput, 
 end
 
 out.SpatialFullConvolution_accGradParameters = function(input, gradOutput, gradWeight, gradBias, _,
-  _,
-    _, _, dW, dH, padW, padH, _, _, scale)
+    _, _, _, dW, dH, padW, padH, _, _, scale)
   return full_grad_parameters("SpatialFullConvolution", input, gradOutput, gradWeight, gradBias,
     window(list(dH, dW), list(padH, padW)), scale)
 end
 
 out.SpatialFullDilatedConvolution_updateOutput = function(input, output, weight, bias, _, _, _, _,
-  dW,
-    dH, padW, padH, dilationW, dilationH, adjW, adjH)
+    dW, dH, padW, padH, dilationW, dilationH, adjW, adjH)
   return full_forward("SpatialFullDilatedConvolution", input, output, weight, bias,
     window(list(dH, dW), list(padH, padW), list(dilationH, dilationW)), list(adjH, adjW))
 end
 
 out.SpatialFullDilatedConvolution_updateGradInput = function(_, gradOutput, gradInput, weight, _, _,
-  _,
-    dW, dH, padW, padH, dilationW, dilationH)
+    _, dW, dH, padW, padH, dilationW, dilationH)
   return full_grad_input("SpatialFullDilatedConvolution", gradOutput, gradInput, weight,
     window(list(dH, dW), list(padH, padW), list(dilationH, dilationW)))
 end
 
 out.SpatialFullDilatedConvolution_accGradParameters = function(input, gradOutput, gradWeight,
-  gradBias,
-    _, _, _, _, dW, dH, padW, padH, dilationW, dilationH, _, _, scale)
+    gradBias, _, _, _, _, dW, dH, padW, padH, dilationW, dilationH, _, _, scale)
   return full_grad_parameters("SpatialFullDilatedConvolution", input, gradOutput, gradWeight,
     gradBias,
     window(list(dH, dW), list(padH, padW), list(dilationH, dilationW)), scale)
@@ -262,23 +252,20 @@ out.VolumetricFullConvolution_updateGradInput = function(_, gradOutput, gradInpu
 end
 
 out.VolumetricFullConvolution_accGradParameters = function(input, gradOutput, gradWeight, gradBias,
-  _,
-    _, dT, dW, dH, pT, pW, pH, _, _, _, scale)
+    _, _, dT, dW, dH, pT, pW, pH, _, _, _, scale)
   return full_grad_parameters("VolumetricFullConvolution", input, gradOutput, gradWeight, gradBias,
     window(list(dT, dH, dW), list(pT, pH, pW)), scale)
 end
 
 out.VolumetricFullDilatedConvolution_updateOutput = function(input, output, weight, bias, _, _, dT,
-  dW,
-    dH, pT, pW, pH, dilationT, dilationW, dilationH, aT, aW, aH)
+    dW, dH, pT, pW, pH, dilationT, dilationW, dilationH, aT, aW, aH)
   return full_forward("VolumetricFullDilatedConvolution", input, output, weight, bias,
     window(list(dT, dH, dW), list(pT, pH, pW), list(dilationT, dilationH, dilationW)),
     list(aT, aH, aW))
 end
 
 out.VolumetricFullDilatedConvolution_updateGradInput = function(_, gradOutput, gradInput, weight, _,
-  _,
-    dT, dW, dH, pT, pW, pH, dilationT, dilationW, dilationH)
+    _, dT, dW, dH, pT, pW, pH, dilationT, dilationW, dilationH)
   return full_grad_input("VolumetricFullDilatedConvolution", gradOutput, gradInput, weight,
     window(list(dT, dH, dW), list(pT, pH, pW), list(dilationT, dilationH, dilationW)))
 end
@@ -299,8 +286,7 @@ local function by_channel(weight, kernel)
 end
 
 out.SpatialDepthWiseConvolution_updateOutput = function(input, output, weight, bias, _, _, kW, kH,
-  dW,
-    dH, padW, padH)
+    dW, dH, padW, padH)
   local kernel = list(kH, kW)
   return forward("SpatialDepthWiseConvolution", input, output, by_channel(weight, kernel),
     bias and M.reshape(M.transpose(bias, 1, 2), { -1 }), window(list(dH, dW), list(padH, padW)),
@@ -309,16 +295,14 @@ out.SpatialDepthWiseConvolution_updateOutput = function(input, output, weight, b
 end
 
 out.SpatialDepthWiseConvolution_updateGradInput = function(input, gradOutput, gradInput, weight, _,
-  _,
-    kW, kH, dW, dH, padW, padH)
+    _, kW, kH, dW, dH, padW, padH)
   return grad_input("SpatialDepthWiseConvolution", input, gradOutput, gradInput,
     by_channel(weight, list(kH, kW)), window(list(dH, dW), list(padH, padW)), nil, M.size(weight,
       2))
 end
 
 out.SpatialDepthWiseConvolution_accGradParameters = function(input, gradOutput, gradWeight,
-  gradBias,
-    _, _, kW, kH, dW, dH, padW, padH, scale)
+    gradBias, _, _, kW, kH, dW, dH, padW, padH, scale)
   local count, channels = M.size(gradWeight, 1), M.size(gradWeight, 2)
   local turned = base.zeros(gradWeight, { channels * count, 1, base.whole(kH), base.whole(kW) })
   local sums = gradBias and base.zeros(gradBias, { channels * count })
@@ -368,8 +352,7 @@ out.TemporalConvolution_updateGradInput = function(input, gradOutput, gradInput,
 end
 
 out.TemporalConvolution_accGradParameters = function(input, gradOutput, gradWeight, gradBias, kW,
-  dW,
-    scale)
+    dW, scale)
   local x = base.batch(turned(input), 3, "TemporalConvolution")
   local g = base.batch(turned(gradOutput), 3, "TemporalConvolution")
   local shape = { M.size(g, 2), M.size(x, 2), base.whole(kW) }
@@ -403,8 +386,7 @@ out.TemporalRowConvolution_updateGradInput = function(input, gradOutput, gradInp
 end
 
 out.TemporalRowConvolution_accGradParameters = function(input, gradOutput, gradWeight, gradBias, _,
-  _,
-    _, dW, padW, features_first, scale)
+    _, _, dW, padW, features_first, scale)
   local x = base.batch(rows(input, features_first), 3, "TemporalRowConvolution")
   local g = base.batch(rows(gradOutput, features_first), 3, "TemporalRowConvolution")
   local y = I.native_conv_grad_weight(g, x, sizes(row_filters(gradWeight)), list(dW), list(padW),

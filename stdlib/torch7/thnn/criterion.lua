@@ -121,7 +121,7 @@ out.ClassNLLCriterion_updateGradInput = function(input, target, gradInput, avera
   return base.unbatch(gradInput, g, added)
 end
 
--- The weight of the target of each place, (n, 1, h, w).
+-- The weight of the target of each position, (n, 1, h, w).
 local function weights_at(input, target, weights)
   if M.dim(input) ~= 4 or M.dim(target) ~= 3 then
     base.fail("SpatialClassNLLCriterion: inputs of 4 and targets of 3 dimensions are expected, got "

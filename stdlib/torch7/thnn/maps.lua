@@ -1,5 +1,5 @@
 -- stdlib/torch7/thnn/maps.lua: THNN's convolutions with filters of their own for pairs of planes or
--- for places: SpatialConvolutionMap, SpatialFullConvolutionMap and SpatialConvolutionLocal.
+-- for positions: SpatialConvolutionMap, SpatialFullConvolutionMap and SpatialConvolutionLocal.
 
 local base = require "moonlet.torch7.thnn.base"
 
@@ -10,7 +10,7 @@ local out = {}
 -- --- tables of connections ---------------------------------------------------------------------
 
 -- The row of each pair of planes among all pairs, of `inner` planes for each outer one.
-local function places(connections, outer, inner, count)
+local function positions(connections, outer, inner, count)
   local at = M.to(connections, "int64")
   local from, to = M.select(at, 2, outer), M.select(at, 2, inner)
   return M.add(M.mul(M.sub(from, 1), base.whole(count)), to)
@@ -34,7 +34,7 @@ local ZERO, ONE = { 0, 0 }, { 1, 1 }
 out.SpatialConvolutionMap_updateOutput = function(input, output, weight, bias, connections, inputs,
     outputs, dW, dH)
   local x, added = base.batch(input, 4, "SpatialConvolutionMap")
-  local filters = dense(weight, places(connections, 2, 1, inputs), outputs, inputs)
+  local filters = dense(weight, positions(connections, 2, 1, inputs), outputs, inputs)
   local y = I.native_conv(x, filters, bias, list(dH, dW), ZERO, ONE, 1)
   return base.unbatch(output, y, added)
 end
@@ -43,7 +43,7 @@ out.SpatialConvolutionMap_updateGradInput = function(input, gradOutput, gradInpu
     connections, inputs, outputs, dW, dH)
   local x, added = base.batch(input, 4, "SpatialConvolutionMap")
   local g = base.batch(gradOutput, 4, "SpatialConvolutionMap")
-  local filters = dense(weight, places(connections, 2, 1, inputs), outputs, inputs)
+  local filters = dense(weight, positions(connections, 2, 1, inputs), outputs, inputs)
   local y = I.native_conv_transpose(g, filters, nil, sizes(x), list(dH, dW), ZERO, ONE, 1)
   return base.unbatch(gradInput, y, added)
 end
@@ -54,14 +54,14 @@ out.SpatialConvolutionMap_accGradParameters = function(input, gradOutput, gradWe
   local g = base.batch(gradOutput, 4, "SpatialConvolutionMap")
   local shape = { outputs, inputs, M.size(gradWeight, 2), M.size(gradWeight, 3) }
   local all = I.native_conv_grad_weight(g, x, shape, list(dH, dW), ZERO, ONE, 1)
-  add_connected(gradWeight, all, places(connections, 2, 1, inputs), scale)
+  add_connected(gradWeight, all, positions(connections, 2, 1, inputs), scale)
   M.add_(gradBias, M.sum(g, { 1, 3, 4 }), scale or 1)
 end
 
 out.SpatialFullConvolutionMap_updateOutput = function(input, output, weight, bias, connections,
     inputs, outputs, dW, dH)
   local x, added = base.batch(input, 4, "SpatialFullConvolutionMap")
-  local filters = dense(weight, places(connections, 1, 2, outputs), inputs, outputs)
+  local filters = dense(weight, positions(connections, 1, 2, outputs), inputs, outputs)
   local step = list(dH, dW)
   local shape = { M.size(x, 1), outputs, (M.size(x, 3) - 1) * step[1] + M.size(weight, 2),
     (M.size(x, 4) - 1) * step[2] + M.size(weight, 3) }
@@ -72,7 +72,7 @@ end
 out.SpatialFullConvolutionMap_updateGradInput = function(_, gradOutput, gradInput, weight, _,
     connections, inputs, outputs, dW, dH)
   local g, added = base.batch(gradOutput, 4, "SpatialFullConvolutionMap")
-  local filters = dense(weight, places(connections, 1, 2, outputs), inputs, outputs)
+  local filters = dense(weight, positions(connections, 1, 2, outputs), inputs, outputs)
   return base.unbatch(gradInput, I.native_conv(g, filters, nil, list(dH, dW), ZERO, ONE, 1), added)
 end
 
@@ -82,30 +82,29 @@ out.SpatialFullConvolutionMap_accGradParameters = function(input, gradOutput, gr
   local g = base.batch(gradOutput, 4, "SpatialFullConvolutionMap")
   local shape = { inputs, outputs, M.size(gradWeight, 2), M.size(gradWeight, 3) }
   local all = I.native_conv_grad_weight(x, g, shape, list(dH, dW), ZERO, ONE, 1)
-  add_connected(gradWeight, all, places(connections, 1, 2, outputs), scale)
+  add_connected(gradWeight, all, positions(connections, 1, 2, outputs), scale)
   M.add_(gradBias, M.sum(g, { 1, 3, 4 }), scale or 1)
 end
 
--- --- filters of places ---------------------------------------------------------------------------
+-- --- filters of positions ---------------------------------------------------------------------------
 
--- Weights (h, w, out, in, kH, kW) as a matrix for each place, (places, out, elements of a window).
+-- Weights (h, w, out, in, kH, kW) as a matrix for each position, (positions, out, elements of a window).
 local function matrices(weight)
   local s = sizes(weight)
   if #s == 3 then return weight end
   return M.reshape(weight, { s[1] * s[2], s[3], s[4] * s[5] * s[6] })
 end
 
--- Windows as (places, elements, n).
+-- Windows as (positions, elements, n).
 local function columns(x, kernel, pad, stride)
   return M.permute(M.im2col(x, kernel, ONE, pad, stride), { 3, 2, 1 })
 end
 
--- (n, planes, h, w) as (places, planes, n).
-local function by_place(g) return M.permute(M.flatten(g, 3), { 3, 2, 1 }) end
+-- (n, planes, h, w) as (positions, planes, n).
+local function by_position(g) return M.permute(M.flatten(g, 3), { 3, 2, 1 }) end
 
 out.SpatialConvolutionLocal_updateOutput = function(input, output, weight, bias, _, _, kW, kH, dW,
-  dH,
-    padW, padH, _, _, width, height)
+    dH, padW, padH, _, _, width, height)
   local x, added = base.batch(input, 4, "SpatialConvolutionLocal")
   local y = M.bmm(matrices(weight), columns(x, list(kH, kW), list(padH, padW), list(dH, dW)))
   y = M.reshape(M.permute(y, { 3, 2, 1 }), { M.size(x, 1), -1, base.whole(height),
@@ -115,23 +114,21 @@ out.SpatialConvolutionLocal_updateOutput = function(input, output, weight, bias,
 end
 
 out.SpatialConvolutionLocal_updateGradInput = function(input, gradOutput, gradInput, weight, _, _,
-  kW,
-    kH, dW, dH, padW, padH)
+    kW, kH, dW, dH, padW, padH)
   local x, added = base.batch(input, 4, "SpatialConvolutionLocal")
   local g = base.batch(gradOutput, 4, "SpatialConvolutionLocal")
-  local windows = M.permute(M.bmm(M.transpose(matrices(weight), 2, 3), by_place(g)), { 3, 2, 1 })
+  local windows = M.permute(M.bmm(M.transpose(matrices(weight), 2, 3), by_position(g)), { 3, 2, 1 })
   local y = M.col2im(M.contiguous(windows), { M.size(x, 3), M.size(x, 4) }, list(kH, kW), ONE,
     list(padH, padW), list(dH, dW))
   return base.unbatch(gradInput, y, added)
 end
 
 out.SpatialConvolutionLocal_accGradParameters = function(input, gradOutput, gradWeight, gradBias, _,
-  _,
-    kW, kH, dW, dH, padW, padH, _, _, _, _, scale)
+    _, kW, kH, dW, dH, padW, padH, _, _, _, _, scale)
   local x = base.batch(input, 4, "SpatialConvolutionLocal")
   local g = base.batch(gradOutput, 4, "SpatialConvolutionLocal")
   local windows = columns(x, list(kH, kW), list(padH, padW), list(dH, dW))
-  local y = M.bmm(by_place(g), M.transpose(windows, 2, 3))
+  local y = M.bmm(by_position(g), M.transpose(windows, 2, 3))
   M.add_(gradWeight, M.reshape(y, sizes(gradWeight)), scale or 1)
   if gradBias then M.add_(gradBias, M.sum(g, { 1 }), scale or 1) end
 end

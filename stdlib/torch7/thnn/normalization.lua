@@ -19,8 +19,7 @@ end
 local function inverse_deviation(variance, eps) return M.rsqrt_(M.add(variance, eps)) end
 
 out.BatchNormalization_updateOutput = function(input, output, weight, bias, running_mean,
-  running_var,
-    save_mean, save_std, train, momentum, eps)
+    running_var, save_mean, save_std, train, momentum, eps)
   if train then
     local y, mean, rstd = I.native_batch_norm(input, weight, bias, running_mean, running_var,
       momentum,
@@ -43,8 +42,7 @@ local function channel_sum(x)
 end
 
 out.BatchNormalization_backward = function(input, gradOutput, gradInput, gradWeight, gradBias,
-  weight,
-    running_mean, running_var, save_mean, save_std, train, scale, eps)
+    weight, running_mean, running_var, save_mean, save_std, train, scale, eps)
   local g = base.like(input, gradOutput, "BatchNormalization")
   local mean, rstd = save_mean, save_std
   if not train then mean, rstd = running_mean, inverse_deviation(running_var, eps) end
@@ -68,8 +66,7 @@ end
 local function flat(x) return M.reshape(x, { -1 }) end
 
 out.LookupTable_accGradParameters = function(input, gradOutput, gradWeight, count, _, _,
-  by_frequency,
-    padding, scale)
+    by_frequency, padding, scale)
   local at = flat(input)
   local g = M.reshape(gradOutput, { M.size(at, 1), -1 })
   local factor

@@ -83,8 +83,7 @@ out.VolumetricMaxPooling_updateOutput = function(input, output, indices, kT, kW,
 end
 
 out.VolumetricDilatedMaxPooling_updateOutput = function(input, output, indices, kT, kW, kH, dT, dW,
-  dH,
-    pT, pW, pH, dilationT, dilationW, dilationH, ceil)
+    dH, pT, pW, pH, dilationT, dilationW, dilationH, ceil)
   return max_volumes("VolumetricDilatedMaxPooling", input, output, indices, list(kT, kH, kW),
     list(dT, dH, dW), list(pT, pH, pW), list(dilationT, dilationH, dilationW), ceil)
 end
@@ -116,8 +115,7 @@ end
 
 -- Here time is the last dimension, and the first of the draws.
 out.VolumetricFractionalMaxPooling_updateOutput = function(input, output, depth, width, height,
-  poolT,
-    poolW, poolH, indices, samples)
+    poolT, poolW, poolH, indices, samples)
   local x, added = base.batch(input, 5, "VolumetricFractionalMaxPooling")
   local draws = M.flip(M.reshape(samples, { M.size(x, 1), M.size(x, 2), 3 }), { 3 })
   local y, at = M.fractional_max_pool3d(x, list(poolH, poolW, poolT), list(height, width, depth),
@@ -127,8 +125,7 @@ out.VolumetricFractionalMaxPooling_updateOutput = function(input, output, depth,
 end
 
 out.VolumetricFractionalMaxPooling_updateGradInput = function(input, gradOutput, gradInput, _, _, _,
-  _,
-    _, _, indices)
+    _, _, _, indices)
   return unpool(input, gradOutput, gradInput, indices, 3)
 end
 
@@ -228,8 +225,7 @@ local function divisors(x, shape, k, d, p, count_pad)
 end
 
 out.VolumetricAveragePooling_updateOutput = function(input, output, kT, kW, kH, dT, dW, dH, pT, pW,
-  pH,
-    ceil, count_pad)
+    pH, ceil, count_pad)
   check_rank(input, 3, "VolumetricAveragePooling")
   local k, d, p = list(kT, kH, kW), list(dT, dH, dW), list(pT or 0, pH or 0, pW or 0)
   ceil = ceil == true
@@ -246,8 +242,7 @@ out.VolumetricAveragePooling_updateOutput = function(input, output, kT, kW, kH, 
 end
 
 out.VolumetricAveragePooling_updateGradInput = function(input, gradOutput, gradInput, kT, kW, kH,
-  dT,
-    dW, dH, pT, pW, pH, ceil, count_pad)
+    dT, dW, dH, pT, pW, pH, ceil, count_pad)
   local k, d, p = list(kT, kH, kW), list(dT, dH, dW), list(pT or 0, pH or 0, pW or 0)
   ceil = ceil == true
   local rank = M.dim(input)
@@ -324,8 +319,7 @@ out.TemporalSubSampling_updateGradInput = function(input, gradOutput, gradInput,
 end
 
 out.TemporalSubSampling_accGradParameters = function(input, gradOutput, gradWeight, gradBias, kW,
-  dW,
-    scale)
+    dW, scale)
   local sums = frame_sums(input, kW, dW)
   local g = base.batch(gradOutput, 3, "TemporalSubSampling")
   M.add_(gradWeight, M.sum(M.mul_(sums, g), { 1, 2 }), scale or 1)

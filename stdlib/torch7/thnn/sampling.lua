@@ -136,8 +136,7 @@ out.VolumetricUpSamplingTrilinear_updateOutput = function(input, output, depth, 
 end
 
 out.VolumetricUpSamplingTrilinear_updateGradInput = function(gradOutput, gradInput, _, _, depth,
-  height,
-    width)
+    height, width)
   local g, added = base.batch(gradOutput, 5, "VolumetricUpSamplingTrilinear")
   return base.unbatch(gradInput, reduced(g, list(depth, height, width), 2), added)
 end

@@ -173,8 +173,7 @@ local function key_gradients(values, sizes, gradOutput, outputs, scale)
 end
 
 out.IndexLinear_accGradParameters = function(keys, _, values, sizes, _, gradOutput, gradWeight,
-  gradBias,
-    weight, bias, _, _, scale)
+    gradBias, weight, bias, _, _, scale)
   check_keys(keys, values)
   local outputs = M.size(bias, 1)
   local parts, weighted, g = key_gradients(values, sizes, gradOutput, outputs, scale)
@@ -218,8 +217,7 @@ out.IndexLinear_updateParameters = function(gradWeight, gradBias, weight, bias, 
 end
 
 out.IndexLinear_accUpdateGradParameters = function(keys, offset, values, sizes, _, gradOutput,
-  weight,
-    bias, decay, scale)
+    weight, bias, decay, scale)
   check_keys(keys, values)
   local outputs = M.size(bias, 1)
   local parts, weighted, g = key_gradients(values, sizes, gradOutput, outputs, 1)
