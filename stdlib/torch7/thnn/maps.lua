@@ -86,9 +86,10 @@ out.SpatialFullConvolutionMap_accGradParameters = function(input, gradOutput, gr
   M.add_(gradBias, M.sum(g, { 1, 3, 4 }), scale or 1)
 end
 
--- --- filters of positions ---------------------------------------------------------------------------
+-- --- filters of positions ------------------------------------------------------------------------
 
--- Weights (h, w, out, in, kH, kW) as a matrix for each position, (positions, out, elements of a window).
+-- Weights (h, w, out, in, kH, kW) as a matrix for each position: (positions, out, elements of a
+-- window).
 local function matrices(weight)
   local s = sizes(weight)
   if #s == 3 then return weight end
