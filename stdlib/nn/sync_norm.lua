@@ -7,6 +7,8 @@ local norm = require "moonlet.nn.norm"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
 
+require "moonlet.distributed.state"  -- for the type Group
+
 local sync_norm = {}
 
 local read_class = signature('nn.SyncBatchNorm(int>=1 num_features, number>=0 eps=1e-5, '
