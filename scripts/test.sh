@@ -64,7 +64,7 @@ if [ $# = 0 ]; then
     -Dhtml_docs=disabled -Dbuildtype=debugoptimized -Doptimization=1 -Dwerror=true \
     -Db_sanitize=address,undefined -Db_lundef=false
   if build_only "builds with $(basename "$compiler") and sanitizers without warnings" \
-    "$build-sanitize" all lua-tests; then
+    "$build-sanitize" lua-tests libraries; then
     run_tests "$build-sanitize" --timeout-multiplier 3 --suite fuzz --suite lua
   fi
 fi
