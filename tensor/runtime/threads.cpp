@@ -33,11 +33,16 @@ constexpr unsigned kFlush = 0x8040;
 
 bool flushes_denormal() noexcept { return (_mm_getcsr() & kFlush) == kFlush; }
 
+void set_flush_here(bool on) noexcept {
+  _mm_setcsr(on ? _mm_getcsr() | kFlush : _mm_getcsr() & ~kFlush);
+}
 // Threads made later start with the state of the one that makes them.
 void set_flush(bool on) noexcept {
   const int team = memory::affordable_threads(omp_get_max_threads());
 #pragma omp parallel num_threads(team)
-  _mm_setcsr(on ? _mm_getcsr() | kFlush : _mm_getcsr() & ~kFlush);
+  set_flush_here(on);
+  // LLVM's runtime gives this thread the state from before the team back.
+  set_flush_here(on);
 }
 #else
 bool flushes_denormal() noexcept { return false; }
