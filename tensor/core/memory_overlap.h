@@ -18,7 +18,9 @@ inline ByteSpan byte_span(const Tensor& x) {
     elements = 1;
     for (int i = 0; i < x.dim(); ++i) elements += (x.size(i) - 1) * x.stride(i);
   }
-  return {first, first + elements * static_cast<int64_t>(size_of(x.dtype()))};
+  const auto bytes = static_cast<uintptr_t>(elements) * size_of(x.dtype());
+  // By numbers: tensors without memory, as those of a batch, begin at null.
+  return {first, reinterpret_cast<const char*>(reinterpret_cast<uintptr_t>(first) + bytes)};
 }
 
 // Whether the spans of two tensors cross. Between strided tensors no element need lie in both.
