@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "tensor/core/dispatch.h"
+#include "tensor/core/platform/libraries.h"
 #include "tensor/runtime/registered_backends.h"
 
 namespace moonlet {
@@ -87,7 +88,12 @@ std::span<const DeviceType> device_types() noexcept { return registry().types();
 const char* name(DeviceType type) { return registry().of(type).info.name; }
 const char* title_of(DeviceType type) { return registry().of(type).info.title; }
 std::optional<DeviceType> find_device_type(std::string_view name) { return registry().find(name); }
-DeviceType register_backend(const BackendInfo& info) { return registry().add(info); }
+DeviceType register_backend(const BackendInfo& info) {
+  const DeviceType type = registry().add(info);
+  // Opened once more and never closed: Lua closes its C modules with the interpreter.
+  platform::reopen(platform::object_of(reinterpret_cast<const void*>(info.open)));
+  return type;
+}
 
 Backend* backend_of(DeviceType type) { return opened(type).opened.load(std::memory_order_relaxed); }
 const std::string& unavailable_reason(DeviceType type) { return opened(type).reason; }

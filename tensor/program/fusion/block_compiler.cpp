@@ -223,8 +223,8 @@ BlockExecutor::Location BlockExecutor::Compiler::constant(int number, DType dtyp
   const int64_t bytes = to_.block_ * bytes_of(dtype);
   to_.constants_.resize(to_.constants_.size() + static_cast<size_t>(padded(bytes) / kLine));
   visit<dtypes::any>(dtype, [&]<class T>() {
-    std::fill_n(reinterpret_cast<T*>(to_.constants_.data()->bytes + at), to_.block_,
-                loop_.numbers[number].to<T>());
+    char* const first = reinterpret_cast<char*>(to_.constants_.data()) + at;
+    std::fill_n(reinterpret_cast<T*>(first), to_.block_, loop_.numbers[number].to<T>());
   });
   constants_.push_back({number, dtype, at});
   return {Location::Constant, static_cast<int32_t>(at)};
