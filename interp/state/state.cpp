@@ -186,9 +186,9 @@ bool show_library_warning(const char* key, const std::string& message) {
 
 int open_everything(lua_State* L) {
   open_libraries(L);
+  refuse_c_modules(L);  // while Lua's own searchers are the only ones
   preload(L, "moonlet", luaopen_moonlet);
   install_modules(L);
-  refuse_c_modules(L);
   restrict_libraries(L);
   return 0;
 }
