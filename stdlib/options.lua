@@ -111,4 +111,19 @@ function options.late(modules)
   return late
 end
 
+--- "train.lua:12": the innermost line outside the standard library, or nil.
+---@return string?
+function options.script_line()
+  local level = 2
+  while true do
+    local info = debug.getinfo(level, "Sl")
+    if not info then return nil end
+    local inside = info.source:find "^@stdlib/" or info.source:find "/stdlib/[%w_/]+%.lua$"
+    if info.currentline > 0 and not inside then
+      return ("%s:%d"):format(info.short_src, info.currentline)
+    end
+    level = level + 1
+  end
+end
+
 return options

@@ -49,7 +49,7 @@ end
 -- Waits until all ranks have come, so that who is missing is told by number.
 local function wait_for_all(rank, size, timeout)
   local store = state.store
-  store:set("come/" .. rank, state.line_now())
+  store:set("come/" .. rank, (options.script_line() or "?"))
   local keys = {}
   for i = 0, size - 1 do keys[#keys + 1] = "come/" .. i end
   if store:wait_within(keys, timeout) then return end

@@ -84,19 +84,4 @@ function state.call(op, f, ...)
   fail("%s: %s", op, (tostring(results[2]):gsub("^[^\n]-:%d+: ", "")))
 end
 
---- "train.lua:12": the innermost line outside the standard library.
----@return string
-function state.line_now()
-  local level = 2
-  while true do
-    local info = debug.getinfo(level, "Sl")
-    if not info then return "?" end
-    local inside = info.source:find "^@stdlib/" or info.source:find "/stdlib/[%w_/]+%.lua$"
-    if info.currentline > 0 and not inside then
-      return ("%s:%d"):format(info.short_src, info.currentline)
-    end
-    level = level + 1
-  end
-end
-
 return state

@@ -158,7 +158,7 @@ end
 ---@return table work
 function work.start(op, group, call, about, finish)
   local text = about == "" and op or ("%s of %s"):format(op, about)
-  local line = state.line_now()
+  local line = options.script_line() or "?"
   if group.broken then fail("%s: rank %d: %s", op, state.world.rank, group.broken) end
   group.calls = group.calls + 1
   if state.debug then compare(op, group, text, line) end
@@ -171,7 +171,7 @@ end
 --- The same of one rank to another, which both name by a tag.
 function work.transfer(op, group, call, tag, about)
   call.tag = hash_of(("%d: %s"):format(tag, about))
-  call.what = ("%s of %s at %s"):format(op, about, state.line_now())
+  call.what = ("%s of %s at %s"):format(op, about, (options.script_line() or "?"))
   local out = new_work(op, group.native:start(call, group.size), nil, group)
   out.receives = call.kind == "receive"
   return out

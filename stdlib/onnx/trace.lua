@@ -149,16 +149,7 @@ end
 --- "model.lua:12": the innermost line that is no part of the standard library.
 ---@return string?
 function Run.line()
-  local level = 2
-  while true do
-    local info = debug.getinfo(level, "Sl")
-    if not info then return nil end
-    local inside = info.source:find "^@stdlib/" or info.source:find "/stdlib/[%w_/]+%.lua$"
-    if info.currentline > 0 and not inside then
-      return ("%s:%d"):format(info.short_src, info.currentline)
-    end
-    level = level + 1
-  end
+  return options.script_line()
 end
 
 -- What a change of `tensor` does to the values that it and others on its memory stood for: they

@@ -11,19 +11,6 @@ local fail = options.fail
 
 local ops = {}
 
-local function line_now()
-  local level = 3
-  while true do
-    local info = debug.getinfo(level, "Sl")
-    if not info then return "?" end
-    local inside = info.source:find "^@stdlib/" or info.source:find "/stdlib/[%w_/]+%.lua$"
-    if info.currentline > 0 and not inside then
-      return ("%s:%d"):format(info.short_src, info.currentline)
-    end
-    level = level + 1
-  end
-end
-
 -- Where it is to be called: `ml` or a library of `ml.ops`.
 local function home_of(op)
   if not op.space then return ml end
@@ -256,7 +243,7 @@ function ops.define(...)
   local call, change = ml._define_op(description(op, given), body)
   withdraw(op, home)
   publish(op, home, given, call, change)
-  defined.lines[op.name] = line_now()
+  defined.lines[op.name] = options.script_line() or "?"
   defined.functions[op.name] = { given.forward, given.backward, given.setup_context, given.jvp,
     given.vmap, given.grad }
   defined.entries[op.name] = entry_of(op, given)
