@@ -1,6 +1,7 @@
 #!/bin/sh
 # scripts/package.sh: packages of a build: .deb files (moonlet, libmoonlet0, libmoonlet-dev and, where
-# its plugin was built, moonlet-cuda), or a .tar.xz of one executable that needs no library.
+# their plugins were built, moonlet-distributed and moonlet-cuda), or a .tar.xz of one executable that
+# needs no library.
 # usage: sh scripts/package.sh deb|tar BUILD_FOLDER OUTPUT_FOLDER [MESON_OPTION...]
 # The build folder is set up where it is not there: for Debian's folders, or with -Dstatic=true. What another
 # prefix was set up for is moved to /usr. With -Dblas=bundled the .tar.xz has no OpenBLAS.
@@ -101,6 +102,12 @@ build_deb() {
   echo "$output/$1_$version-1_$arch.deb"
 }
 
+# build_plugin PACKAGE SECTION SUMMARY: the same of a plugin, where it was built.
+build_plugin() {
+  [ ! -d "$work/$1" ] ||
+    build_deb "$1" "$2" "moonlet (= $version-1) | libmoonlet0 (= $version-1), $(needed "$1")" "$3"
+}
+
 make_debs() {
   triplet=$(dpkg-architecture -qDEB_HOST_MULTIARCH)
   arch=$(dpkg-architecture -qDEB_HOST_ARCH)
@@ -125,8 +132,11 @@ make_debs() {
   find "$work/all/usr/lib" -name '*.so*' -type f -exec strip --strip-unneeded \
     --remove-section=.comment --remove-section=.note {} +
   find "$work/all/usr/lib" -name '*.a' -exec strip --strip-debug --enable-deterministic-archives {} +
-  # The plugin, and what stands in for NVIDIA's libraries where it is emulated.
   take libmoonlet0 "$lib/moonlet/moonlet-onnx.so"
+  for path in "$work/all/$lib/moonlet"/moonlet-distributed*.so; do
+    take moonlet-distributed "${path#"$work/all/"}"
+  done
+  # The plugin, and what stands in for NVIDIA's libraries where it is emulated.
   [ ! -e "$work/all/$lib/moonlet/moonlet-cuda.so" ] || take moonlet-cuda "$lib/moonlet"
   take libmoonlet-dev usr/include "$lib/pkgconfig" usr/lib/cmake "$lib/libmoonlet.so" \
     "$lib/libmoonlet-lua.so" "$lib/libmoonlet-run.so" "$lib/libmoonlet.a" "$lib/libmoonlet-run.a"
@@ -158,9 +168,11 @@ TEXT
 Headers, static libraries, and the files by which pkg-config and CMake
 find libmoonlet.
 TEXT
-  [ -d "$work/moonlet-cuda" ] || return 0
-  build_deb moonlet-cuda science "moonlet (= $version-1) | libmoonlet0 (= $version-1), $(needed moonlet-cuda)" \
-    'tensors on NVIDIA GPUs for Moonlet' <<'TEXT'
+  build_plugin moonlet-distributed net 'training by several processes for Moonlet' <<'TEXT'
+The plugin that moonlet and libmoonlet open when a script first asks for
+more than one process: collectives over TCP, by Gloo.
+TEXT
+  build_plugin moonlet-cuda science 'tensors on NVIDIA GPUs for Moonlet' <<'TEXT'
 The plugin that moonlet and libmoonlet open when a script first names a
 CUDA device.
 TEXT

@@ -43,6 +43,10 @@ dpkg --root="$root" --force-depends --force-script-chrootless -i "$debs"/*.deb >
 }
 "$root/usr/bin/moonlet" -e 'print(require("moonlet").ones(2, 3):sum():item())' | grep -qx 6.0 ||
   fail 'the executable does not run'
+if [ -e "$root/usr/share/doc/moonlet-distributed" ]; then
+  "$root/usr/bin/moonlet" -e 'assert(require("moonlet").distributed.is_available())' ||
+    fail 'the plugin of several processes does not open'
+fi
 [ -s "$root/usr/share/man/man1/moonlet.1.gz" ] || fail 'no manual page'
 
 export PKG_CONFIG_LIBDIR="$root/usr/lib/$triplet/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$root"
