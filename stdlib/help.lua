@@ -19,6 +19,8 @@ rest are methods, x[{1, {2, 3}}] indexes; dimensions and positions count from 1.
 The prompt has these commands:
 ]] .. commands.text()
 
+local LEFT_OUT = "this build has no texts of help: it was set up with -Dhelp=false"
+
 local help = {}
 
 local function unknown(wanted)
@@ -91,6 +93,7 @@ end
 ---@param subject any a name ("nn.Linear", "x:backward"), a function, a class, an object or a module
 ---@return string
 function help.text(subject)
+  if #index.entries == 0 then return LEFT_OUT end
   if subject == nil or subject == ml then return introduction end
   if type(subject) == "string" then return text_of_name(subject) end
   if ml.is_tensor(subject) then return text_of_tensor(subject) end
@@ -117,6 +120,7 @@ function help.search(word)
   if type(word) ~= "string" then
     fail("apropos: a word is expected, got %s", type(word))
   end
+  if #index.entries == 0 then return LEFT_OUT end
   local found = index.search(word)
   if #found == 0 then return ("nothing speaks of '%s'"):format(word) end
   return layout.list(found)
@@ -148,7 +152,7 @@ function help.command(arguments)
     help.apropos(arguments[2])
     return #index.search(arguments[2]) > 0
   end
-  print(name and help.text(name) or layout.overview(introduction))
+  print((name or #index.entries == 0) and help.text(name) or layout.overview(introduction))
   return not name or index.find(name) ~= nil
 end
 

@@ -75,7 +75,9 @@ end
 local function entries_of_synonym(word)
   local out = {}
   for _, name in ipairs(synonyms[word:lower()] or {}) do
-    out[#out + 1] = resolved(index.by_name[name])
+    -- A build of chosen ops has not all of them.
+    local entry = index.by_name[name]
+    out[#out + 1] = entry and resolved(entry)
   end
   return out
 end

@@ -239,7 +239,14 @@ plugin onnx interp/onnx/moonlet-onnx.so 'local ml = ...
   os.remove(path)' "*there is no moonlet-onnx.so*"
 LD_LIBRARY_PATH=$build/cuda/emulated plugin cuda cuda/moonlet-cuda.so \
   'local ml = ... assert(ml.ones(2, { device = "cuda" }):sum():item() == 2)' '*without the CUDA backend*'
-check 'an unknown plugin' 1 '' "*there is no plugin 'nope'*" "$moonlet" bundle plugin.lua --plugin nope -o ../away/x
+plugin distributed interp/distributed/moonlet-distributed.so \
+  'local ml = ... assert(ml.distributed.is_available())' '*there is no moonlet-distributed.so*'
+# A static executable says that it opens none at all.
+case $("$moonlet" bundle plugin.lua --plugin nope -o ../away/x 2>&1) in
+  *'linked statically, so it opens no plugins') wrong='*linked statically, so it opens no plugins' ;;
+  *) wrong="*there is no plugin 'nope'*" ;;
+esac
+check 'an unknown plugin' 1 '' "$wrong" "$moonlet" bundle plugin.lua --plugin nope -o ../away/x
 
 # --- a model and its weights ----------------------------------------------------------------------
 
