@@ -22,7 +22,7 @@ wasm_get_packages() {
   install_packages $wasm_packages
 }
 
-# What inflates and deflates, without its functions for files; of Debian's source package.
+# zlib, of Debian's source package.
 wasm_build_zlib() {
   [ ! -f "$wasm_root/lib/libz.a" ] || return 0
   fetch_sources "$wasm_root/apt" zlib
@@ -31,8 +31,9 @@ wasm_build_zlib() {
     -f "$(find "$wasm_root/apt" -name 'zlib_*.orig.tar.*' | head -1)"
   (
     cd "$wasm_root/zlib" || exit
-    for name in adler32 compress crc32 deflate infback inffast inflate inftrees trees uncompr zutil
-    do emcc -O2 -fwasm-exceptions -c $name.c -o $name.o; done
+    for name in adler32 compress crc32 deflate gzclose gzlib gzread gzwrite infback inffast inflate \
+      inftrees trees uncompr zutil
+    do emcc -O2 -fwasm-exceptions -DHAVE_UNISTD_H -c $name.c -o $name.o; done
     emar rc "$wasm_root/lib/libz.a" ./*.o
     cp zlib.h zconf.h "$wasm_root/include"
   )
@@ -45,27 +46,33 @@ wasm_write_headers() {
     "$wasm_root/lib/libz.a" "$wasm_root/include" >"$wasm_root/pkgconfig/zlib.pc"
 }
 
+# wasm_keep_if_same FILE: FILE.new becomes FILE, unless they are the same: all files are compiled again
+# when its time changes.
+wasm_keep_if_same() { cmp -s "$1.new" "$1" || mv "$1.new" "$1"; }
+
 # The compiler without em++ in front of it, which takes longer to start than many files to compile.
 # What nearly all files include is compiled once.
 wasm_write_compiler() {
-  if [ -f "$wasm_own/common.pch" ] && [ -z "$(find tensor autograd scripts/platforms/wasm.sh \
-    \( -name '*.h' -o -path '*/wasm_headers/*' -o -name wasm.sh \) -newer "$wasm_own/common.pch")" ]
+  if [ -f "$wasm_own/checked" ] && [ -z "$(find tensor autograd scripts/platforms/wasm.sh \
+    \( -name '*.h' -o -path '*/wasm_headers/*' -o -name wasm.sh \) -newer "$wasm_own/checked")" ]
   then
     return 0
   fi
   mkdir -p "$wasm_own"
-  cat >"$wasm_own/common.h" <<EOF
+  cat >"$wasm_own/common.h.new" <<EOF
 $(printf '#include <%s>\n' algorithm array atomic bit chrono cmath cstdio cstring functional limits \
     map memory mutex optional span string string_view tuple unordered_map utility vector)
 $(printf '#include "%s"\n' tensor/core/platform/wasm_names.h tensor/core/tensor.h \
     tensor/core/views.h tensor/runtime/execution.h tensor/runtime/backend.h \
     tensor/cpu/common/parallel.h autograd/tape.h)
 EOF
+  wasm_keep_if_same "$wasm_own/common.h"
   flags=$(em++ --cflags -fwasm-exceptions -msimd128 -isystem "$wasm_root/include")
   # shellcheck disable=SC2086
   clang++-14 $flags -I"$PWD" -I"$PWD/tensor/core/platform/wasm_headers" -std=c++20 -O2 -DNDEBUG \
     -D_FILE_OFFSET_BITS=64 -Wno-unknown-pragmas -fno-math-errno -Xclang -fno-pch-timestamp \
-    -x c++-header "$wasm_own/common.h" -o "$wasm_own/common.pch"
+    -x c++-header "$wasm_own/common.h" -o "$wasm_own/common.pch.new"
+  wasm_keep_if_same "$wasm_own/common.pch"
   cat >"$wasm_own/em++" <<EOF
 #!/bin/sh
 # Compiles files of Moonlet, which have -DNDEBUG; all else is em++'s.
@@ -73,6 +80,8 @@ case " \$* " in
   *' -DNDEBUG '*' -c '*)
     CCACHE_SLOPPINESS=pch_defines,time_macros
     export CCACHE_SLOPPINESS
+    # As what is compiled once: one module has no use for hidden names or for code that can be moved.
+    case " \$* " in *' -fvisibility=hidden '*) set -- "\$@" -fvisibility=default ;; esac
     exec $(command -v ccache || true) clang++-14 $flags -include-pch $wasm_own/common.pch \
       -Xclang -fno-pch-timestamp -Wno-unused-command-line-argument "\$@" -fno-PIC ;;
 esac
@@ -80,6 +89,7 @@ esac
 NODE_PATH=/usr/share/nodejs exec em++ -fwasm-exceptions -msimd128 -isystem $wasm_root/include "\$@"
 EOF
   chmod +x "$wasm_own/em++"
+  touch "$wasm_own/checked"
 }
 
 # Highway has no vectors of float64 for WebAssembly, but for a processor that it emulates by loops,
