@@ -28,13 +28,22 @@ run_tests() {
       continue
     fi
     log=$logs/$(echo "$name" | tr '/:' '__').log
-    if run_test "$name" >"$log" 2>&1 </dev/null; then
-      passed=$((passed + 1))
-      echo "passed    $name: $(tail -1 "$log" | tr -d '\r')"
-    else
-      failed="$failed $name"
-      echo "FAILED    $name: $(tail -1 "$log" | tr -d '\r') ($log)"
-    fi
+    outcome=passed
+    run_test "$name" >"$log" 2>&1 </dev/null || outcome=FAILED
+    end=$(tail -1 "$log" | tr -d '\r')
+    case $outcome,$end in
+      'passed,0 passed, 0 failed'*)
+        echo "left out  $name: $end, $(sed -n 's/^SKIP [^:]*: //p' "$log" | head -1)"
+        ;;
+      passed*)
+        passed=$((passed + 1))
+        echo "passed    $name: $end"
+        ;;
+      *)
+        failed="$failed $name"
+        echo "FAILED    $name: $end ($log)"
+        ;;
+    esac
   done
   echo "$passed passed; failed:${failed:- none}"
   [ -z "$failed" ]
