@@ -16,6 +16,7 @@ interp/threads    runs programs by a shell
 ext/ext           compiles and opens shared libraries
 extension/native_op_forms  runs in a host that opens an extension
 extension/native_ops       runs in a host that opens an extension
+tensor/backend    opens a module of Lua in C
 '
 
 MOONLET_SOURCE=$source
