@@ -1,6 +1,7 @@
 #!/bin/sh
 # scripts/platforms.sh: builds Moonlet on Debian for another platform, and runs its tests by an
-# emulator. Each platform is a file in scripts/platforms/, which says what it needs.
+# emulator. Each platform is a file in scripts/platforms/, which says what it needs; files with _ in
+# their names are parts of these.
 # usage: sh scripts/platforms.sh PLATFORM [setup|build|test] [ARGUMENT...]
 #   setup   gets the platform's compiler and libraries, and sets up the folder build-PLATFORM;
 #           arguments are options of `meson setup`
@@ -11,7 +12,7 @@ cd "$(dirname "$0")/.."
 
 usage() {
   sed -n 's/^# usage: /usage: /p; s/^#   /  /p' scripts/platforms.sh >&2
-  echo "platforms: $(ls scripts/platforms | sed -n 's/\.sh$//p' | tr '\n' ' ')" >&2
+  echo "platforms: $(ls scripts/platforms | sed -n '/_/d; s/\.sh$//p' | tr '\n' ' ')" >&2
   exit 2
 }
 

@@ -4,6 +4,7 @@
 #include "interp/binding/op_functions.h"
 
 #include <array>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
@@ -64,9 +65,9 @@ class OpIndex {
     });
   }
   static size_t hash(std::string_view name) {
-    size_t out = 14695981039346656037u;
+    uint64_t out = 14695981039346656037u;
     for (const char c : name) out = (out ^ static_cast<unsigned char>(c)) * 1099511628211u;
-    return out ^ out >> 32;
+    return static_cast<size_t>(out ^ out >> 32);
   }
 
   std::array<const OpEntry*, kSlots> slots_{};

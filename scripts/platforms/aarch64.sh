@@ -5,10 +5,12 @@
 # unpacked beside them elsewhere.
 # shellcheck shell=sh disable=SC2016,SC2119,SC2120
 
+# shellcheck source=scripts/platforms/cross_files.sh
+. scripts/platforms/cross_files.sh
+
 root=${MOONLET_AARCH64_ROOT:-${XDG_CACHE_HOME:-$HOME/.cache}/moonlet/aarch64}
 sysroot=$root/sysroot
 triplet=aarch64-linux-gnu
-mirror=${MOONLET_DEBIAN_MIRROR:-http://deb.debian.org}
 
 # What meson.build looks for, and the C++ tests.
 libraries='libc6-dev libstdc++6 libgomp1 liblua5.4-dev libhwy-dev libopenblas-openmp-dev
@@ -23,11 +25,10 @@ fetch_packages() {
   shift 3
   mkdir -p "$folder/lists/partial" "$folder/cache/archives/partial" "$folder/etc/apt.conf.d" \
     "$folder/etc/preferences.d" "$folder/etc/sources.list.d"
-  key='signed-by=/usr/share/keyrings/debian-archive-keyring.gpg'
   cat >"$folder/etc/sources.list" <<EOF
-deb [$key] $mirror/debian bookworm main
-deb [$key] $mirror/debian bookworm-updates main
-deb [$key] $mirror/debian-security bookworm-security main
+deb [$debian_key] $debian_mirror/debian bookworm main
+deb [$debian_key] $debian_mirror/debian bookworm-updates main
+deb [$debian_key] $debian_mirror/debian-security bookworm-security main
 EOF
   cat >"$folder/apt.conf" <<EOF
 APT::Architecture "$architecture";
@@ -75,15 +76,8 @@ get_tools() {
     export PATH LD_LIBRARY_PATH
   fi
   ! have_tools || return 0
-  as_root=
-  [ "$(id -u)" = 0 ] || as_root=$(command -v sudo || echo none)
-  if [ "$as_root" != none ]; then
-    echo "Installing them with apt-get: $tools"
-    # shellcheck disable=SC2086
-    { $as_root apt-get update -qq && $as_root env DEBIAN_FRONTEND=noninteractive \
-      apt-get install -y -qq --no-install-recommends $tools; } >/dev/null
-    return 0
-  fi
+  # shellcheck disable=SC2086
+  ! install_packages $tools || return 0
   echo "Unpacking them, as this is not root: $tools"
   # shellcheck disable=SC2086
   fetch_packages "$root/apt-tools" "$(dpkg --print-architecture)" /var/lib/dpkg/status $tools

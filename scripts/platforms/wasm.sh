@@ -5,97 +5,74 @@
 # PCRE2 and ONNX.
 # shellcheck shell=sh disable=SC2119,SC2120
 
+# shellcheck source=scripts/platforms/cross_files.sh
+. scripts/platforms/cross_files.sh
+
 wasm_root=${MOONLET_WASM_ROOT:-${XDG_CACHE_HOME:-$HOME/.cache}/moonlet/wasm}
 # What names files of this checkout.
 wasm_own=$wasm_root/checkouts/$(pwd | tr / _)
-wasm_mirror=${MOONLET_DEBIAN_MIRROR:-http://deb.debian.org}
 wasm_packages='emscripten node-acorn libhwy-dev nlohmann-json3-dev libstb-dev'
 
 wasm_get_packages() {
   ! { command -v em++ && command -v node && [ -d /usr/include/hwy ] &&
     [ -d /usr/share/nodejs/acorn ] && [ -d /usr/include/nlohmann ] && [ -d /usr/include/stb ]
   } >/dev/null 2>&1 || return 0
-  as_root=
-  [ "$(id -u)" = 0 ] || as_root=sudo
   command -v node >/dev/null || wasm_packages="$wasm_packages nodejs"
-  echo "Installing them with apt-get: $wasm_packages"
   # shellcheck disable=SC2086
-  { $as_root apt-get update -qq && $as_root env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y -qq --no-install-recommends $wasm_packages; } >/dev/null
+  install_packages $wasm_packages
 }
 
-# Debian's source packages of Lua, whose archive is the one that subprojects/lua.wrap names, and of
-# zlib.
-wasm_get_sources() {
-  archive=subprojects/packagecache/lua-5.4.4.tar.gz
-  mkdir -p subprojects/packagecache "$wasm_root/apt/lists/partial"
-  zlib=$(find "$wasm_root/apt" -name 'zlib_*.orig.tar.*' | head -1)
-  [ ! -f $archive ] || [ -z "$zlib" ] || return 0
-  (
-    cd "$wasm_root/apt"
-    key='signed-by=/usr/share/keyrings/debian-archive-keyring.gpg'
-    echo "deb-src [$key] $wasm_mirror/debian bookworm main" >sources.list
-    set -- -qq -o Dir::Etc::sourcelist="$PWD/sources.list" -o Dir::Etc::sourceparts=/dev/null \
-      -o Dir::State::lists="$PWD/lists" -o APT::Sandbox::User=
-    apt-get "$@" update && apt-get "$@" source --download-only lua5.4 zlib
-  ) >"$wasm_root/log" 2>&1 || {
-    cat "$wasm_root/log" >&2
-    echo 'apt-get failed; its output is above.' >&2
-    exit 1
-  }
-  cp "$wasm_root"/apt/lua5.4_5.4.4.orig.tar.gz $archive
-}
-
-# What inflates and deflates, without its functions for files.
+# zlib, of Debian's source package.
 wasm_build_zlib() {
   [ ! -f "$wasm_root/lib/libz.a" ] || return 0
+  fetch_sources "$wasm_root/apt" zlib
   mkdir -p "$wasm_root/zlib" "$wasm_root/lib" "$wasm_root/include"
   tar -x -C "$wasm_root/zlib" --strip-components 1 \
     -f "$(find "$wasm_root/apt" -name 'zlib_*.orig.tar.*' | head -1)"
   (
     cd "$wasm_root/zlib" || exit
-    for name in adler32 compress crc32 deflate infback inffast inflate inftrees trees uncompr zutil
-    do emcc -O2 -fwasm-exceptions -c $name.c -o $name.o; done
+    for name in adler32 compress crc32 deflate gzclose gzlib gzread gzwrite infback inffast inflate \
+      inftrees trees uncompr zutil
+    do emcc -O2 -fwasm-exceptions -DHAVE_UNISTD_H -c $name.c -o $name.o; done
     emar rc "$wasm_root/lib/libz.a" ./*.o
     cp zlib.h zconf.h "$wasm_root/include"
   )
 }
 
-# A folder of headers that are the same everywhere, and what pkg-config says of them.
 wasm_write_headers() {
-  mkdir -p "$wasm_root/include" "$wasm_root/pkgconfig"
-  for name in hwy nlohmann stb; do ln -sfn "/usr/include/$name" "$wasm_root/include/$name"; done
-  for name in libhwy nlohmann_json; do
-    printf 'Name: %s\nDescription: headers\nVersion: %s\nCflags: -isystem %s\n' \
-      $name "$(pkg-config --modversion $name)" "$wasm_root/include" \
-      >"$wasm_root/pkgconfig/$name.pc"
-  done
+  write_headers "$wasm_root"
   printf 'Name: zlib\nDescription: compression\nVersion: %s\nLibs: %s\nCflags: -isystem %s\n' \
     "$(sed -n 's/^#define ZLIB_VERSION "\(.*\)"/\1/p' "$wasm_root/include/zlib.h")" \
     "$wasm_root/lib/libz.a" "$wasm_root/include" >"$wasm_root/pkgconfig/zlib.pc"
 }
 
+# wasm_keep_if_same FILE: FILE.new becomes FILE, unless they are the same: all files are compiled again
+# when its time changes.
+wasm_keep_if_same() { cmp -s "$1.new" "$1" || mv "$1.new" "$1"; }
+
 # The compiler without em++ in front of it, which takes longer to start than many files to compile.
 # What nearly all files include is compiled once.
 wasm_write_compiler() {
-  if [ -f "$wasm_own/common.pch" ] && [ -z "$(find tensor autograd scripts/platforms/wasm.sh \
-    \( -name '*.h' -o -path '*/wasm_headers/*' -o -name wasm.sh \) -newer "$wasm_own/common.pch")" ]
+  if [ -f "$wasm_own/checked" ] && [ -z "$(find tensor autograd scripts/platforms/wasm.sh \
+    \( -name '*.h' -o -path '*/wasm_headers/*' -o -name wasm.sh \) -newer "$wasm_own/checked")" ]
   then
     return 0
   fi
   mkdir -p "$wasm_own"
-  cat >"$wasm_own/common.h" <<EOF
+  cat >"$wasm_own/common.h.new" <<EOF
 $(printf '#include <%s>\n' algorithm array atomic bit chrono cmath cstdio cstring functional limits \
     map memory mutex optional span string string_view tuple unordered_map utility vector)
 $(printf '#include "%s"\n' tensor/core/platform/wasm_names.h tensor/core/tensor.h \
     tensor/core/views.h tensor/runtime/execution.h tensor/runtime/backend.h \
     tensor/cpu/common/parallel.h autograd/tape.h)
 EOF
+  wasm_keep_if_same "$wasm_own/common.h"
   flags=$(em++ --cflags -fwasm-exceptions -msimd128 -isystem "$wasm_root/include")
   # shellcheck disable=SC2086
   clang++-14 $flags -I"$PWD" -I"$PWD/tensor/core/platform/wasm_headers" -std=c++20 -O2 -DNDEBUG \
     -D_FILE_OFFSET_BITS=64 -Wno-unknown-pragmas -fno-math-errno -Xclang -fno-pch-timestamp \
-    -x c++-header "$wasm_own/common.h" -o "$wasm_own/common.pch"
+    -x c++-header "$wasm_own/common.h" -o "$wasm_own/common.pch.new"
+  wasm_keep_if_same "$wasm_own/common.pch"
   cat >"$wasm_own/em++" <<EOF
 #!/bin/sh
 # Compiles files of Moonlet, which have -DNDEBUG; all else is em++'s.
@@ -103,6 +80,8 @@ case " \$* " in
   *' -DNDEBUG '*' -c '*)
     CCACHE_SLOPPINESS=pch_defines,time_macros
     export CCACHE_SLOPPINESS
+    # As what is compiled once: one module has no use for hidden names or for code that can be moved.
+    case " \$* " in *' -fvisibility=hidden '*) set -- "\$@" -fvisibility=default ;; esac
     exec $(command -v ccache || true) clang++-14 $flags -include-pch $wasm_own/common.pch \
       -Xclang -fno-pch-timestamp -Wno-unused-command-line-argument "\$@" -fno-PIC ;;
 esac
@@ -110,6 +89,7 @@ esac
 NODE_PATH=/usr/share/nodejs exec em++ -fwasm-exceptions -msimd128 -isystem $wasm_root/include "\$@"
 EOF
   chmod +x "$wasm_own/em++"
+  touch "$wasm_own/checked"
 }
 
 # Highway has no vectors of float64 for WebAssembly, but for a processor that it emulates by loops,
@@ -142,13 +122,13 @@ EOF
 # Arguments are options of `meson setup`.
 platform_setup() {
   wasm_get_packages
-  wasm_get_sources
+  fetch_lua "$wasm_root/apt"
   wasm_build_zlib
   wasm_write_headers
   wasm_write_compiler
   [ ! -f build-wasm/build.ninja ] || return 0
   wasm_write_cross_file
-  meson setup build-wasm --cross-file "$wasm_own/cross.ini" -Doptimization=2 -Dopenblas=disabled \
+  meson setup build-wasm --cross-file "$wasm_own/cross.ini" -Doptimization=2 -Dblas=bundled \
     -Donednn=disabled -Dcuda=disabled -Dhtml_docs=disabled -Donnx=disabled -Dtests=false "$@"
 }
 

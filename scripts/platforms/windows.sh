@@ -3,9 +3,12 @@
 # headers that are the same for every system, and the source of Lua.
 # OpenBLAS, oneDNN, AsmJit, cairo, libsndfile, libwebp, PCRE2 and ONNX have no packages there; the
 # build goes without them.
+# shellcheck shell=sh disable=SC2016,SC2119,SC2120
+
+# shellcheck source=scripts/platforms/cross_files.sh
+. scripts/platforms/cross_files.sh
 
 windows_root=${MOONLET_WINDOWS_ROOT:-${XDG_CACHE_HOME:-$HOME/.cache}/moonlet/windows}
-windows_mirror=${MOONLET_DEBIAN_MIRROR:-http://deb.debian.org}
 # The posix variant has C++'s threads.
 windows_compiler=x86_64-w64-mingw32-g++-posix
 windows_wine=/usr/lib/wine/wine64
@@ -15,43 +18,8 @@ windows_get_packages() {
   ! { command -v $windows_compiler && [ -x $windows_wine ] && [ -d /usr/include/hwy ] &&
     [ -d /usr/include/nlohmann ] && [ -d /usr/include/stb ] &&
     [ -f /usr/x86_64-w64-mingw32/lib/libz.a ]; } >/dev/null 2>&1 || return 0
-  as_root=
-  [ "$(id -u)" = 0 ] || as_root=sudo
-  echo "Installing them with apt-get: $windows_packages"
   # shellcheck disable=SC2086
-  { $as_root apt-get update -qq && $as_root env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y -qq --no-install-recommends $windows_packages; } >/dev/null
-}
-
-# The archive that subprojects/lua.wrap names, as Debian keeps it with its source packages.
-windows_get_lua() {
-  archive=subprojects/packagecache/lua-5.4.4.tar.gz
-  [ ! -f $archive ] || return 0
-  mkdir -p subprojects/packagecache "$windows_root/apt/lists/partial"
-  (
-    cd "$windows_root/apt"
-    key='signed-by=/usr/share/keyrings/debian-archive-keyring.gpg'
-    echo "deb-src [$key] $windows_mirror/debian bookworm main" >sources.list
-    set -- -qq -o Dir::Etc::sourcelist="$PWD/sources.list" -o Dir::Etc::sourceparts=/dev/null \
-      -o Dir::State::lists="$PWD/lists" -o APT::Sandbox::User=
-    apt-get "$@" update && apt-get "$@" source --download-only lua5.4
-  ) >"$windows_root/log" 2>&1 || {
-    cat "$windows_root/log" >&2
-    echo 'apt-get failed; its output is above.' >&2
-    exit 1
-  }
-  cp "$windows_root"/apt/lua5.4_5.4.4.orig.tar.gz $archive
-}
-
-# A folder of headers that are the same everywhere, and what pkg-config says of them.
-windows_write_headers() {
-  mkdir -p "$windows_root/include" "$windows_root/pkgconfig"
-  for name in hwy nlohmann stb; do ln -sfn "/usr/include/$name" "$windows_root/include/$name"; done
-  for name in libhwy nlohmann_json; do
-    printf 'Name: %s\nDescription: headers\nVersion: %s\nCflags: -isystem %s\n' \
-      $name "$(pkg-config --modversion $name)" "$windows_root/include" \
-      >"$windows_root/pkgconfig/$name.pc"
-  done
+  install_packages $windows_packages
 }
 
 windows_write_cross_file() {
@@ -86,8 +54,8 @@ EOF
 # Arguments are options of `meson setup`, as -Doptimization=1, which compiles in half the time.
 platform_setup() {
   windows_get_packages
-  windows_get_lua
-  windows_write_headers
+  fetch_lua "$windows_root/apt"
+  write_headers "$windows_root"
   [ ! -f build-windows/build.ninja ] || return 0
   windows_write_cross_file
   meson setup build-windows --cross-file "$windows_root/cross.ini" -Dblas=bundled \

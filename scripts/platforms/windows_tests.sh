@@ -40,18 +40,11 @@ x86_64-w64-mingw32-gcc-posix -std=gnu99 -Wall -Wextra -Werror -O1 -static \
 printf '#!/bin/sh\nexec %s %s/moonlet.exe "$@"\n' "$wine" "$build" >"$build/start"
 chmod +x "$build/start"
 
-families=$(sed -n "/^op_families = \[/,/\]/p" meson.build | grep -o "'[a-z]*'" | tr -d "'" | tr '\n' ',')
-[ -f "$build/op_cases.lua" ] ||
-  lua5.4 tensor/ops/gen/generate.lua "$build" "${families%,}" emit_cases=op_cases.lua
-
-if [ $# -eq 0 ]; then
-  set -- $(cd tests/lua && ls */*_test.lua | sed 's/_test\.lua$//' | grep -v '^cuda/\|^ops/op$')
-  for family in $(echo "$families" | tr ',' ' '); do set -- "$@" "ops/op:$family"; done
-  set -- "$@" cli console files hosts
-fi
+# shellcheck source=scripts/platforms/lua_tests.sh
+. scripts/platforms/lua_tests.sh
 
 # Runs one of the names.
-run() {
+run_test() {
   file=${1%%:*}
   case $1 in
     cli | console | files | hosts)
@@ -62,22 +55,6 @@ run() {
   esac
 }
 
-mkdir -p "$build/windows_tests"
-passed=0 failed=
-for name in "$@"; do
-  reason=$(printf '%s' "$left_out" | sed -n "s|^$name  *||p")
-  if [ -n "$reason" ]; then
-    echo "left out  $name: $reason"
-    continue
-  fi
-  log=$build/windows_tests/$(echo "$name" | tr '/:' '__').log
-  if run "$name" >"$log" 2>&1 </dev/null; then
-    passed=$((passed + 1))
-    echo "passed    $name: $(tail -1 "$log" | tr -d '\r')"
-  else
-    failed="$failed $name"
-    echo "FAILED    $name: $(tail -1 "$log" | tr -d '\r') ($log)"
-  fi
-done
-echo "$passed passed; failed:${failed:- none}"
-[ -z "$failed" ]
+# shellcheck disable=SC2046
+[ $# -gt 0 ] || set -- $(all_tests) cli console files hosts
+run_tests "$build/windows_tests" "$@"

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tensor/core/byte_count.h"
 #include "tensor/runtime/execution.h"
 
 namespace moonlet {
@@ -113,8 +114,8 @@ Tensor& resize_(Tensor& x, const Dims& sizes) {
   const int64_t end = count == 0 ? 0 : checked_add(impl->offset, count, "resize_");
   const int64_t bytes = checked_mul(end, static_cast<int64_t>(size_of(x.dtype())), "resize_");
   Storage& storage = *impl->storage;
-  if (static_cast<size_t>(bytes) > storage.bytes())
-    storage.resize(static_cast<size_t>(bytes), "resize_");
+  const size_t wanted = byte_count(bytes, "resize_");
+  if (wanted > storage.bytes()) storage.resize(wanted, "resize_");
   forget_tape(impl);
   storage.bump_version();
   storage.set_last_writer("resize_");

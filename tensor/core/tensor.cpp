@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <new>
 
+#include "tensor/core/byte_count.h"
 #include "tensor/core/set.h"
 #include "tensor/memory/budget.h"
 #include "tensor/memory/free_list.h"
@@ -65,6 +66,11 @@ void TensorImpl::destroy(TensorImpl* impl) noexcept {
 }
 
 namespace {
+// Of so many elements, which are no more than numel_of allows.
+size_t bytes_of(int64_t count, DType dtype, const char* op) {
+  return byte_count(count * static_cast<int64_t>(size_of(dtype)), op);
+}
+
 Storage* try_storage(size_t bytes, Device device, const char* op) {
   try {
     return Storage::allocate(bytes, device);
@@ -91,7 +97,7 @@ Tensor allocate(const Dims& sizes, Options options, const char* op) {
   if (options.device.is_batched()) [[unlikely]]
     return empty_batched(sizes, options, op);
   const int64_t count = numel_of(sizes, op);
-  const size_t bytes = static_cast<size_t>(count) * size_of(options.dtype);
+  const size_t bytes = bytes_of(count, options.dtype, op);
   Tensor out = wrap(storage_for(bytes, options.device, op), options.dtype);
   out.impl()->numel = count;
   out.impl()->sizes = sizes;
@@ -195,7 +201,7 @@ void resize_plain(Tensor& x, const Dims& sizes, const Dims& strides) {
   const int64_t count = numel_of(sizes, "resize");
   check_geometry_is_own(x, "out");
   TensorImpl* impl = x.impl();
-  Storage* fresh = Storage::allocate(static_cast<size_t>(count) * size_of(x.dtype()), x.device());
+  Storage* fresh = Storage::allocate(bytes_of(count, x.dtype(), "resize"), x.device());
   fresh->note_interpreter_of(*impl->storage);
   fresh->pass_version(impl->storage->version());
   impl->storage->release();
@@ -221,7 +227,7 @@ Tensor shallow_copy(const Tensor& x) {
 
 Tensor from_blob(void* data, const Dims& sizes, DType dtype, std::function<void()> deleter) {
   const int64_t count = numel_of(sizes, "from_blob");
-  const size_t bytes = static_cast<size_t>(count) * size_of(dtype);
+  const size_t bytes = bytes_of(count, dtype, "from_blob");
   check(data != nullptr || bytes == 0, "from_blob: a null buffer for sizes ", sizes);
   Tensor out = wrap(Storage::foreign(data, bytes, {}, std::move(deleter)), dtype);
   TensorImpl* impl = out.impl();

@@ -2,6 +2,7 @@
 // that every device, dtype check and version counter is the ops' own.
 #include "tensor/core/typed_storage.h"
 
+#include "tensor/core/byte_count.h"
 #include "tensor/core/dispatch.h"
 #include "tensor/core/plain_copy.h"
 #include "tensor/raw_copy.h"
@@ -11,7 +12,7 @@ namespace moonlet {
 namespace {
 
 size_t bytes_for(int64_t size, DType dtype, const char* op) {
-  return static_cast<size_t>(numel_of({size}, op)) * size_of(dtype);
+  return byte_count(numel_of({size}, op) * static_cast<int64_t>(size_of(dtype)), op);
 }
 
 // What errors name as the last writer of a tensor that was saved: nobody called the op that wrote.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "tensor/core/byte_count.h"
 #include "tensor/core/dispatch.h"
 #include "tensor/core/plain_copy.h"
 #include "tensor/program/arena.h"
@@ -191,7 +192,7 @@ void Runner::bind(BufferId buffer, Storage& storage, int64_t shift, bool given) 
 void Runner::bind_arena() {
   if (plan_->arena_bytes() == 0) return;
   Storage* const arena =
-      Storage::allocate(static_cast<size_t>(plan_->arena_bytes()), plan_->device());
+      Storage::allocate(byte_count(plan_->arena_bytes(), "program"), plan_->device());
   for (size_t b = 0; b < on_.size(); ++b) {
     const Allocation& given = plan_->allocation(static_cast<BufferId>(b));
     if (given.kind == Kind::Arena) bind(static_cast<BufferId>(b), *arena, given.offset);
@@ -224,7 +225,7 @@ void Runner::bind_outputs(std::span<const Tensor> inputs, std::span<const Tensor
     const OnBuffer& on = on_[b];
     if (on.storage != nullptr && on.storage != on.idle) continue;
     const Buffer& buffer = graph.buffers[b];
-    Storage* const made = Storage::allocate(static_cast<size_t>(buffer.bytes), buffer.device);
+    Storage* const made = Storage::allocate(byte_count(buffer.bytes, "program"), buffer.device);
     bind(b, *made, 0, true);
   }
 }

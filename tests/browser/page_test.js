@@ -6,10 +6,12 @@
 const { execFileSync } = require('child_process');
 const fs = require('fs');
 const path = require('path');
+const zlib = require('zlib');
 const { Chromium } = require('./chromium.js');
-const { serve } = require('./server.js');
+const { serve, files } = require('./server.js');
 
 const SKIPPED = 77;
+const MOST_BYTES = 12e6;  // that the page may download, compressed
 const [root, build] = process.argv.slice(2).map((name) => path.resolve(name));
 
 function skip(reason) {
@@ -49,7 +51,7 @@ async function enter(browser, text) {
 async function testPrompt(browser) {
   await enter(browser, 'x = ml.arange(6):reshape(2, 3); x:sum():item()');
   await enter(browser, 'x:sum():item()');
-  check((await browser.evaluate(logged('out'))).includes('15'), 'an expression shows its value');
+  check((await browser.evaluate(logged('out'))).includes('21'), 'an expression shows its value');
   await enter(browser, 'for i = 1, 2 do');
   await browser.until(LINE + " === 'for i = 1, 2 do\\n'", 'the prompt waits for the rest');
   await enter(browser, 'print(i * 111) end');
@@ -93,6 +95,13 @@ async function testTraining(browser) {
   console.log(await browser.evaluate("document.getElementById('state').textContent"));
 }
 
+// What a server that compresses sends for all that the page asks for.
+function testSize() {
+  let bytes = 0;
+  for (const file of files(root, build)) bytes += zlib.gzipSync(fs.readFileSync(file)).length;
+  check(bytes < MOST_BYTES, `the page is ${(bytes / 1e6).toFixed(1)} MB, compressed by gzip`);
+}
+
 async function testStop(browser) {
   await browser.evaluate("document.getElementById('line').focus()");
   await browser.type('while true do end');
@@ -125,6 +134,7 @@ async function main() {
       { features: [{ name: 'prefers-color-scheme', value: 'dark' }] });
     await browser.screenshot(path.join(build, 'page-dark.png'));
     await testStop(browser);
+    testSize();
     check(browser.problems.length === 0, 'no script of the page has failed ' + browser.problems);
   } catch (error) {
     console.log(await browser.evaluate("document.getElementById('log').textContent").catch(() => ''));

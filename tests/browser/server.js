@@ -13,11 +13,22 @@ const TYPES = {
 };
 const BUILT = ['moonlet.js', 'moonlet.wasm'];
 
+// The path of a file of the page.
+function find(root, build, name) {
+  return path.join(BUILT.includes(name) ? build : path.join(root, 'docs/browser'), name);
+}
+
+// The paths of all files of the page.
+function files(root, build) {
+  return [...fs.readdirSync(path.join(root, 'docs/browser')), ...BUILT]
+    .map((name) => find(root, build, name));
+}
+
 // A promise of a server that listens.
 function serve(root, build, port = 0) {
   const server = http.createServer((request, response) => {
     const name = path.basename(new URL(request.url, 'http://localhost').pathname) || 'index.html';
-    const file = path.join(BUILT.includes(name) ? build : path.join(root, 'docs/browser'), name);
+    const file = find(root, build, name);
     fs.readFile(file, (error, bytes) => {
       if (error) {
         response.writeHead(404).end(name + ' is not there\n');
@@ -30,7 +41,7 @@ function serve(root, build, port = 0) {
   return new Promise((resolve) => server.listen(port, '127.0.0.1', () => resolve(server)));
 }
 
-module.exports = { serve };
+module.exports = { serve, files };
 
 if (require.main === module) {
   const [root, build, port] = process.argv.slice(2);

@@ -135,6 +135,10 @@ void test_rest() {
   char* pages = static_cast<char*>(allocate_pages(size_t{4} << 20, 65536));
   expect(pages != nullptr && pages[0] == 0 && pages[(4 << 20) - 1] == 0, "pages of zeros");
   free_pages(pages, size_t{4} << 20);
+  pages = static_cast<char*>(allocate_pages(100'001, 65536));
+  expect(pages != nullptr && pages[100'000] == 0 && reinterpret_cast<uintptr_t>(pages) % 65536 == 0,
+         "a size that is no multiple of the alignment");
+  free_pages(pages, 100'001);
   expect(!can_allocate_pages(size_t{3} << 30), "more than there is");
   expect(machine_memory() >= (int64_t{1} << 28), "the memory that there may be");
   const StackRange stack = stack_of_this_thread();

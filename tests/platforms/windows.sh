@@ -11,15 +11,9 @@ command -v $compiler >/dev/null || {
   exit 77
 }
 root=$1 build=$2
-# Headers that are the same for every system; no others of this one may be found.
-headers=$(mktemp -d)
-trap 'rm -rf "$headers"' EXIT
-for name in hwy nlohmann zlib.h; do ln -s "/usr/include/$name" "$headers/$name"; done
-cat /usr/include/zconf.h /usr/include/*/zconf.h 2>/dev/null >"$headers/zconf.h"
-for name in lua lauxlib lualib luaconf; do ln -s "/usr/include/lua5.4/$name.h" "$headers/$name.h"; done
-ln -s /usr/include/lua5.4/lua.hpp "$headers/lua.hpp"
+# shellcheck source=tests/platforms/compile_files.sh
+. "$root/tests/platforms/compile_files.sh"
 
-cd "$root" || exit 1
 layer="$(ls tensor/core/platform/*_windows.cpp) tensor/core/platform/windows_names.cpp
 tensor/core/error.cpp tensor/runtime/execution.cpp tensor/runtime/interrupt.cpp
 tests/platforms/windows_layer.cpp"
@@ -29,29 +23,20 @@ tensor/cpu/reduce/softmax.cpp autograd/engine.cpp interp/cli/cli.cpp interp/cli/
 interp/cli/repl.cpp interp/embed/deadline.cpp interp/modules/system.cpp interp/state/chunks.cpp
 interp/state/interrupt.cpp interp/state/lua_check.cpp interp/state/output.cpp
 interp/state/run_limits.cpp interp/workers/pool.cpp"
-# Files of two rooms may have one name.
-object_of() { echo "$headers/$(echo "${1%.cpp}" | tr / _).o"; }
-failed=0
-for file in $files; do
-  $compiler -std=c++20 -O0 -Wall -Wextra -Werror -Wno-cast-function-type -fopenmp \
+compile() {
+  # shellcheck disable=SC2086
+  $compiler $own_flags -Wno-cast-function-type -fopenmp \
     -include tensor/core/platform/windows_names.h -D_USE_MATH_DEFINES -D_WIN32_WINNT=0x0A00 \
-    -DNOMINMAX -DWIN32_LEAN_AND_MEAN -DHWY_COMPILE_ONLY_STATIC -isystem "$headers" -I. -I"$build" \
-    -I"$build/tensor" -I"$build/autograd" -I"$build/interp" -c "$file" -o "$(object_of "$file")" || {
-    echo "$file: it does not compile for Windows"
-    failed=$((failed + 1))
-  }
-done
+    -DNOMINMAX -DWIN32_LEAN_AND_MEAN -DHWY_COMPILE_ONLY_STATIC -c "$1" -o "$2"
+}
 # shellcheck disable=SC2086
-set -- $files
-echo "$# files compiled for Windows, $failed of them in vain"
-[ $failed = 0 ] || exit 1
+compile_files Windows $files || exit 1
 
 if [ ! -x $wine ]; then
   echo 'left out: the run of the layer, as Wine is not installed (Debian: wine64)'
   exit 0
 fi
-objects=$(for file in $layer; do object_of "$file"; done)
-# shellcheck disable=SC2086
-$compiler -static -fopenmp $objects -o "$headers/layer.exe" || exit 1
+# shellcheck disable=SC2046,SC2086
+$compiler -static -fopenmp $(objects_of $layer) -o "$headers/layer.exe" || exit 1
 folder=$headers/é
 WINEDEBUG=-all WINEPREFIX=$headers/wine LC_ALL=C.UTF-8 timeout 300 $wine "$headers/layer.exe" "Z:$folder"

@@ -15,8 +15,14 @@ int64_t machine_memory() noexcept { return address_space(); }
 // Files are read where elsewhere they are mapped, so that any position will do.
 uint64_t page_bytes() noexcept { return 65536; }
 
+// aligned_alloc there wants whole multiples of the alignment.
+void* allocate_aligned(size_t alignment, size_t bytes) noexcept {
+  void* data = nullptr;
+  return posix_memalign(&data, alignment, bytes) == 0 ? data : nullptr;
+}
+
 void* allocate_pages(size_t bytes, size_t alignment) noexcept {
-  void* data = std::aligned_alloc(alignment, bytes);
+  void* data = allocate_aligned(alignment, bytes);
   if (data != nullptr) std::memset(data, 0, bytes);
   return data;
 }
@@ -27,10 +33,6 @@ bool can_allocate_pages(size_t bytes) noexcept {
   void* data = std::malloc(bytes);
   std::free(data);
   return data != nullptr;
-}
-
-void* allocate_aligned(size_t alignment, size_t bytes) noexcept {
-  return std::aligned_alloc(alignment, bytes);
 }
 
 void free_aligned(void* data) noexcept { std::free(data); }

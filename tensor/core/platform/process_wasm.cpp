@@ -25,6 +25,9 @@ std::optional<TerminalSize> terminal_size(int) noexcept { return std::nullopt; }
 // Text is UTF-8 there.
 void use_utf8_terminal() noexcept {}
 
+// node's; the page leaves no prompt.
+const char* const kEndKeys = "Ctrl-D";
+
 LineRead read_line(std::string& line) {
   int c = 0;
   while ((c = std::getc(stdin)) != EOF && c != '\n') line.push_back(static_cast<char>(c));

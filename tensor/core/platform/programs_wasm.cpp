@@ -4,13 +4,11 @@
 
 namespace moonlet::platform {
 
-namespace {
-constexpr const char* kNone = "WebAssembly runs no programs and opens no shared libraries";
-}
+const char* const kNoPrograms = "WebAssembly runs no programs and opens no shared libraries";
 
-ProgramResult run_program(const Program&) { fail(kNone); }
+ProgramResult run_program(const Program&) { fail(kNoPrograms); }
 
-FileLock::FileLock(const std::string&, const std::function<void()>&) { fail(kNone); }
+FileLock::FileLock(const std::string&, const std::function<void()>&) { fail(kNoPrograms); }
 
 void FileLock::release() noexcept { file_ = -1; }
 
@@ -18,9 +16,9 @@ bool is_program(const std::string&) { return false; }
 
 std::vector<std::string> environment() { return {}; }
 
-std::string new_folder(std::string) { fail(kNone); }
+std::string new_folder(std::string) { fail(kNoPrograms); }
 
-const char* why_not_own(const std::string&) { return kNone; }
+const char* why_not_own(const std::string&) { return kNoPrograms; }
 
 std::optional<FileStamp> file_stamp(const std::string&) { return std::nullopt; }
 

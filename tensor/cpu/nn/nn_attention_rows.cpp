@@ -56,6 +56,17 @@ int64_t masked_row(const ScoreBlock& b, int64_t row, T* s) {
   return end;
 }
 
+// e^x, 0 where that is no normal number, NaN of NaN. Highway's own loops pass over NaN in a
+// maximum.
+template <class T, class V>
+HWY_INLINE auto weight_of(V x) {
+#if HWY_TARGET == HWY_EMU128
+  return select(vec<T>(x) != vec<T>(x), vec<T>(x), exp_or_0(vec<T>(x))).v;
+#else
+  return exp_or_0(vec<T>(x)).v;
+#endif
+}
+
 template <class T>
 void weigh_row(const ScoreBlock& b, int64_t row, T& top, T& sum, T& factor) {
   const ScoreTag<T> d;
@@ -70,7 +81,7 @@ void weigh_row(const ScoreBlock& b, int64_t row, T& top, T& sum, T& factor) {
   auto total = hn::Zero(d);
   for (int64_t i = 0; i < end; i += lanes) {
     // No score is above the shift.
-    const auto e = exp_or_0(vec<T>(hn::Sub(hn::LoadU(d, s + i), shift))).v;
+    const auto e = weight_of<T>(hn::Sub(hn::LoadU(d, s + i), shift));
     hn::StoreU(e, d, s + i);
     total = hn::Add(total, e);
   }
@@ -95,7 +106,7 @@ void gradients(const ScoreBlock& b, T* grads, const T* logsumexp, const T* dots)
     const int64_t end = masked_row(b, row, s);
     const auto shift = hn::Set(d, logsumexp[row]), dot = hn::Set(d, dots[row]);
     for (int64_t i = 0; i < end; i += lanes) {
-      const auto weight = exp_or_0(vec<T>(hn::Sub(hn::LoadU(d, s + i), shift))).v;
+      const auto weight = weight_of<T>(hn::Sub(hn::LoadU(d, s + i), shift));
       hn::StoreU(weight, d, s + i);
       hn::StoreU(hn::Mul(weight, hn::Sub(hn::LoadU(d, g + i), dot)), d, g + i);
     }

@@ -1,7 +1,9 @@
 // tensor/program/shapes/shape_device.cpp: the backend of the device without memory.
 #include "tensor/program/shapes/shape_device.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
 
 #include "tensor/kernels.h"
 #include "tensor/runtime/backend.h"
@@ -10,14 +12,19 @@ namespace moonlet::program {
 
 namespace {
 
-// Addresses that no memory has, each given out once: storages are told apart by them. Those of 32
-// bits are too few for the bytes of all: there only the first byte of each is its own.
+// Addresses that no memory has: tensors are told apart by them. Those of 64 bits are given out
+// once, those of 32 anew when all have been, which is after more bytes than a graph has there.
 char* next_address(size_t bytes) {
   constexpr bool kWide = sizeof(uintptr_t) > 4;
-  constexpr uintptr_t kFirst = uintptr_t{1} << (kWide ? 54 : 31);
+  constexpr auto kFirst = static_cast<uintptr_t>(uint64_t{1} << (kWide ? 54 : 31));
+  constexpr auto kMost = static_cast<size_t>(uint64_t{1} << (kWide ? 62 : 30));
   static std::atomic<uintptr_t> next{kFirst};
-  const uintptr_t step = kWide ? (bytes + 128) / 64 * 64 : 64;
-  return reinterpret_cast<char*>(next.fetch_add(step, std::memory_order_relaxed));
+  const uintptr_t step = (std::min(bytes, kMost) + 128) / 64 * 64;
+  uintptr_t at = next.load(std::memory_order_relaxed), first = at;
+  do {
+    first = step <= UINTPTR_MAX - at ? at : kFirst;
+  } while (!next.compare_exchange_weak(at, first + step, std::memory_order_relaxed));
+  return reinterpret_cast<char*>(first);
 }
 
 class NoMemory final : public Allocator {
