@@ -85,10 +85,8 @@ function _G.include(file, depth)
   return dofile(folder .. file)
 end
 
-for _, mt in pairs(core.metatables) do
-  -- What is behind a tensor: the native one, which files do not write.
-  mt.cdata = mt.tensor
-end
+-- What is behind a tensor: the native one, which files do not write.
+core.each_class(function(mt) mt.cdata = mt.tensor end)
 
 -- The functions behind nn's layers, which upstream loads from a library in C.
 package.preload["nn.THNN"] = function() return require "moonlet.torch7.thnn" end

@@ -8,17 +8,14 @@ local namespace = require "moonlet.torch7.namespace"
 
 local classes = ml._classes
 local M, like, into, number = core.methods, core.like, core.into, core.number
-local all = core.metatables
 
-local floating, integers = {}, {}
-for dtype, mt in pairs(all) do
-  (core.is_floating(mt) and floating or integers)[dtype] = mt
-end
+local floating = core.of("float16", "float32", "float64")
+local integers = core.of("uint8", "int8", "int16", "int32", "int64")
 
 local function define(name, spec, f, kinds)
   kinds = kinds or {}
   if kinds.inplace == nil then kinds.inplace = true end
-  calls.define(kinds.classes or all, name, spec, f, kinds)
+  calls.define(kinds.classes, name, spec, f, kinds)
 end
 
 -- f(x, ...) into r, by the form of f in place where r is x.
@@ -220,7 +217,10 @@ end
 -- --- filling ------------------------------------------------------------------------------------
 
 -- All positions of an expanded tensor get one number.
-local function fill(x, value) return core.write_shared(M.fill_, x, function() end, value) end
+local function fill(x, value)
+  if M.is_contiguous(x) then return M.fill_(x, value) end
+  return core.write_shared(M.fill_, x, function() end, value)
+end
 
 define("fill", "r n", function(mt, r, value) return fill(r, number(mt, value)) end,
   { own = function(mt, general)
@@ -281,9 +281,9 @@ local function modulus(a, b)
   return second and namespace.cremainder(a, b) or namespace.remainder(a, b)
 end
 
-for _, mt in pairs(all) do
-  for name, f in pairs { add = sum, sub = difference, mul = product, div = quotient,
-    mod = modulus, unm = function(a) return M.neg(a) end } do
-    mt["__" .. name], mt["__" .. name .. "__"] = f, f
-  end
-end
+local OPERATORS = { add = sum, sub = difference, mul = product, div = quotient, mod = modulus,
+  unm = function(a) return M.neg(a) end }
+
+core.each_class(function(mt)
+  for name, f in pairs(OPERATORS) do mt["__" .. name], mt["__" .. name .. "__"] = f, f end
+end)
