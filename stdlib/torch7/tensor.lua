@@ -339,6 +339,30 @@ end
 
 -- --- memory -----------------------------------------------------------------------------------
 
+-- Whether elements of x may share memory, as those of expanded and unfolded tensors do.
+local function may_overlap(x)
+  local strides, order = classes.strides(x), {}
+  for d in ipairs(strides) do order[d] = d end
+  table.sort(order, function(a, b) return strides[a] < strides[b] end)
+  local reach = 0
+  for _, d in ipairs(order) do
+    local size = methods.size(x, d)
+    if size > 1 and strides[d] <= reach then return true end
+    reach = reach + (size - 1) * strides[d]
+  end
+  return false
+end
+
+--- The memory of a tensor that cannot be written in place, as elements share it: a native vector,
+--- and the position in it of each element. Where they share none the error `problem` is raised.
+function tensor.shared_memory(x, problem)
+  if not may_overlap(x) then error(problem, 0) end
+  local memory = storages.tensor(x:storage())
+  local positions = ml.arange(1, methods.numel(memory), { device = x.__options.device })
+  positions = positions:as_strided(classes.sizes(x), classes.strides(x), methods.storage_offset(x))
+  return memory, positions:reshape { -1 }
+end
+
 function Tensor:copy(source)
   if getmetatable(source) == getmetatable(self) and classes.same_shape(self, source)
     and methods.is_contiguous(self) then
