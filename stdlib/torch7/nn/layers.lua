@@ -36,7 +36,9 @@ function Linear:updateOutput(input)
   return self.output
 end
 
+-- Scripts take the gradient away from a first layer, whose input needs none.
 function Linear:updateGradInput(input, gradOutput)
+  if not self.gradInput then return nil end
   kernels.Linear_updateGradInput(input, gradOutput, self.gradInput, self.weight)
   return self.gradInput
 end
