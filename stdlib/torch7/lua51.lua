@@ -179,5 +179,6 @@ package.preload.torch = function() return torch end
 package.preload.ffi = nil
 
 for _, name in ipairs { "paths", "sys", "xlua" } do _G[name] = require(name) end
+_G.path = require("moonlet.torch7.pl").path
 
 return torch
