@@ -162,6 +162,7 @@ end
 -- --- packages -----------------------------------------------------------------------------------
 
 add(package, { loaders = package.searchers })
+add(debug, { getregistry = require("moonlet.torch7.class").registry })
 
 local function add_tree(folder)
   package.path = folder .. "/?.lua;" .. folder .. "/?/init.lua;" .. package.path
