@@ -93,7 +93,7 @@ package.preload["nn.THNN"] = function() return require "moonlet.torch7.thnn" end
 
 -- Packages that come with Torch7, where the script's path has none.
 local OWN = { paths = true, sys = true, xlua = true, cutorch = true, moses = true, nn = true,
-  optim = true, lfs = true, pl = true }
+  optim = true, cunn = true, lfs = true, pl = true }
 table.insert(package.searchers, function(name)
   if OWN[name] then return function() return require("moonlet.torch7." .. name) end end
   return nil

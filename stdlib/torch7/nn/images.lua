@@ -2,6 +2,7 @@
 -- enlarging, by THNN's functions.
 
 local THNN = require "moonlet.torch7.thnn"
+local nn = _G.nn
 local torch = require "moonlet.torch7"
 
 local kernels = THNN.kernels["torch.DoubleTensor"]
@@ -153,6 +154,7 @@ end
 SpatialMaxPooling.ceil, SpatialMaxPooling.floor = set_ceil(true), set_ceil(false)
 
 function SpatialMaxPooling:updateOutput(input)
+  self.indices = nn.utils.positions(self.indices, input)
   kernels.SpatialMaxPooling_updateOutput(input, self.output, self.indices, self.kW, self.kH,
     self.dW,
     self.dH, self.padW, self.padH, self.ceil_mode)
