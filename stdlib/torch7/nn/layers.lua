@@ -3,6 +3,7 @@
 -- CMul, LookupTable and BatchNormalization.
 
 local THNN = require "moonlet.torch7.thnn"
+local by_kernels = require "moonlet.torch7.nn.by_kernels"
 local nn = _G.nn
 local torch = require "moonlet.torch7"
 
@@ -32,22 +33,13 @@ function Linear:reset(deviation)
   return self
 end
 
-function Linear:updateOutput(input)
-  kernels.Linear_updateOutput(input, self.output, self.weight, self.bias)
-  return self.output
-end
-
--- Scripts take the gradient away from a first layer, whose input needs none.
-function Linear:updateGradInput(input, gradOutput)
-  if not self.gradInput then return nil end
-  kernels.Linear_updateGradInput(input, gradOutput, self.gradInput, self.weight)
-  return self.gradInput
-end
-
-function Linear:accGradParameters(input, gradOutput, scale)
-  kernels.Linear_accGradParameters(input, gradOutput, self.gradInput, self.weight, self.bias,
-    self.gradWeight, self.gradBias, nil, scale)
-end
+by_kernels(Linear, "Linear", function(self)
+  return self.weight, self.bias
+end, function(self)
+  return self.weight
+end, function(self, scale)
+  return self.gradInput, self.weight, self.bias, self.gradWeight, self.gradBias, nil, scale
+end)
 
 Linear.__tostring__ = function(self)
   return ("%s(%d -> %d)%s"):format(self.__typename, self.weight:size(2), self.weight:size(1),
