@@ -85,17 +85,15 @@ function _G.include(file, depth)
   return dofile(folder .. file)
 end
 
-for _, mt in pairs(core.metatables) do
-  -- What is behind a tensor: the native one, which files do not write.
-  mt.cdata = mt.tensor
-end
+-- What is behind a tensor: the native one, which files do not write.
+core.each_class(function(mt) mt.cdata = mt.tensor end)
 
 -- The functions behind nn's layers, which upstream loads from a library in C.
 package.preload["nn.THNN"] = function() return require "moonlet.torch7.thnn" end
 
 -- Packages that come with Torch7, where the script's path has none.
 local OWN = { paths = true, sys = true, xlua = true, cutorch = true, moses = true, nn = true,
-  optim = true }
+  optim = true, cunn = true, lfs = true, pl = true }
 table.insert(package.searchers, function(name)
   if OWN[name] then return function() return require("moonlet.torch7." .. name) end end
   return nil

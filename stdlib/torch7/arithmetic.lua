@@ -5,20 +5,17 @@ local calls = require "moonlet.torch7.calls"
 local core = require "moonlet.torch7.core"
 local ml = require "moonlet"
 local namespace = require "moonlet.torch7.namespace"
+local tensors = require "moonlet.torch7.tensor"
 
-local classes = ml._classes
 local M, like, into, number = core.methods, core.like, core.into, core.number
-local all = core.metatables
 
-local floating, integers = {}, {}
-for dtype, mt in pairs(all) do
-  (core.is_floating(mt) and floating or integers)[dtype] = mt
-end
+local floating = core.of("float16", "float32", "float64")
+local integers = core.of("uint8", "int8", "int16", "int32", "int64")
 
 local function define(name, spec, f, kinds)
   kinds = kinds or {}
   if kinds.inplace == nil then kinds.inplace = true end
-  calls.define(kinds.classes or all, name, spec, f, kinds)
+  calls.define(kinds.classes, name, spec, f, kinds)
 end
 
 -- f(x, ...) into r, by the form of f in place where r is x.
@@ -29,13 +26,23 @@ end
 
 -- --- with a number or a tensor ---------------------------------------------------------------
 
+-- Adds scale * y in place. Where elements share memory, what is added to each of them adds up.
+local function add_in_place(x, y, scale)
+  local ok, problem = pcall(M.add_, x, y, scale)
+  if ok then return x end
+  local memory, positions = tensors.shared_memory(x, problem)
+  if type(y) == "number" then y = M.full_like(x, y) end
+  M.index_add_(memory, 1, positions, M.reshape(core.native(y), { -1 }), scale)
+  return x
+end
+
 -- A method for the common calls with one number or one tensor; the others go to the general one.
 local function quick(name, general_of)
   local in_place = M[name .. "_"]
   return function(mt, general)
     local is_float = core.is_floating(mt)
     return function(x, value, ...)
-      if select("#", ...) == 0 then
+      if select("#", ...) == 0 and M.is_contiguous(x) then
         if is_float and type(value) == "number" then return in_place(x, value) end
         if general_of == "tensor" and getmetatable(value) == mt then
           return in_place(x, like(x, value, name))
@@ -46,43 +53,27 @@ local function quick(name, general_of)
   end
 end
 
--- What is added to an expanded tensor in place adds up where elements share memory: y summed over
--- those dimensions, and x without them. Nil for all other tensors.
-local function shared_parts(x, y)
-  if M.is_contiguous(x) then return nil end
-  local strides, dims = classes.strides(x), {}
-  for d, stride in ipairs(strides) do
-    if stride == 0 and M.size(x, d) > 1 then dims[#dims + 1] = d end
+local function add_number(sign)
+  return function(mt, r, x, value)
+    value = sign * number(mt, value)
+    if r == x then return add_in_place(r, value, 1) end
+    return apply(r, "add", x, value)
   end
-  if #dims == 0 then return nil end
-  local part = x
-  for _, d in ipairs(dims) do part = M.narrow(part, d, 1, 1) end
-  return part, M.sum(y, dims, true)
 end
 
 local function add_scaled(sign)
   return function(mt, r, x, scale, y)
     y = like(x, y, "add")
     scale = number(mt, sign * scale)
-    if r == x then
-      local part, sum = shared_parts(x, y)
-      if part then
-        M.add_(part, sum, scale)
-        return r
-      end
-    end
+    if r == x then return add_in_place(r, y, scale) end
     if scale == 1 then return apply(r, "add", x, y) end
     return apply(r, "add", x, y, scale)
   end
 end
 
-define("add", "r t=r n|r t=r n=1 t", {
-  function(mt, r, x, value) return apply(r, "add", x, number(mt, value)) end, add_scaled(1),
-}, { own = quick("add", "tensor") })
-
-define("csub", "r t=r n|r t=r n=1 t", {
-  function(mt, r, x, value) return apply(r, "sub", x, number(mt, value)) end, add_scaled(-1),
-})
+define("add", "r t=r n|r t=r n=1 t", { add_number(1), add_scaled(1) },
+  { own = quick("add", "tensor") })
+define("csub", "r t=r n|r t=r n=1 t", { add_number(-1), add_scaled(-1) })
 
 define("mul", "r t=r n", function(mt, r, x, value)
   return apply(r, "mul", x, number(mt, value))
@@ -219,8 +210,16 @@ end
 
 -- --- filling ------------------------------------------------------------------------------------
 
--- All positions of an expanded tensor get one number.
-local function fill(x, value) return core.write_shared(M.fill_, x, function() end, value) end
+-- Elements that share memory get one number.
+local function fill(x, value)
+  if M.is_contiguous(x) then return M.fill_(x, value) end
+  local ok, problem = pcall(M.fill_, x, value)
+  if not ok then
+    local memory, positions = tensors.shared_memory(x, problem)
+    M.index_fill_(memory, 1, positions, value)
+  end
+  return x
+end
 
 define("fill", "r n", function(mt, r, value) return fill(r, number(mt, value)) end,
   { own = function(mt, general)
@@ -281,9 +280,9 @@ local function modulus(a, b)
   return second and namespace.cremainder(a, b) or namespace.remainder(a, b)
 end
 
-for _, mt in pairs(all) do
-  for name, f in pairs { add = sum, sub = difference, mul = product, div = quotient,
-    mod = modulus, unm = function(a) return M.neg(a) end } do
-    mt["__" .. name], mt["__" .. name .. "__"] = f, f
-  end
-end
+local OPERATORS = { add = sum, sub = difference, mul = product, div = quotient, mod = modulus,
+  unm = function(a) return M.neg(a) end }
+
+core.each_class(function(mt)
+  for name, f in pairs(OPERATORS) do mt["__" .. name], mt["__" .. name .. "__"] = f, f end
+end)

@@ -274,10 +274,11 @@ end
 
 function class.setenv(object, environment) environments[object] = environment end
 
+--- What stands for Lua's registry in Torch7's scripts, which take a class away by setting its name
+--- to nil there: the metatables by name.
+function class.registry() return metatables end
+
 function class.add_to(torch)
-  -- Torch7's scripts take a class away by setting its name to nil in Lua's registry, which is not
-  -- for scripts otherwise.
-  if debug then rawset(debug, "getregistry", function() return metatables end) end
   for _, name in ipairs { "class", "newmetatable", "getmetatable", "setmetatable", "typename",
     "type", "factory", "getconstructortable", "metatype", "version", "isTypeOf", "getenv",
     "setenv" } do

@@ -16,8 +16,19 @@ core.methods = methods
 -- dtype. Results of native ops with a tensor as first argument are of these.
 core.metatables = {}
 
--- The constructors of those on CUDA devices, which the package cutorch shows to scripts.
-core.cuda_constructors = {}
+-- What is done with each class when it is made.
+local tasks = {}
+
+--- Calls f with the metatable of each class of tensors, now or when it is made: those of CUDA
+--- devices are made when they are asked for.
+---@param dtypes table? the dtypes of the classes as keys; all where it is nil
+function core.each_class(f, dtypes)
+  local function task(mt)
+    if not dtypes or dtypes[mt.__dtype] then f(mt) end
+  end
+  tasks[#tasks + 1] = task
+  for _, mt in pairs(core.metatables) do task(mt) end
+end
 
 local function fail(format, ...) error(format:format(...), 0) end
 core.fail = fail
@@ -147,12 +158,12 @@ end
 
 function core.is_floating(mt) return types.is_floating(mt.__dtype) end
 
-local function register(prefix, element, construct, family)
+local function new_class(prefix, element, construct, family)
   local mt
   local on_cuda = prefix ~= ""
   local function make(...) return construct(mt, ...) end
   local name = "torch." .. prefix .. (on_cuda and element == "Float" and "" or element) .. "Tensor"
-  mt = class.newmetatable(name, nil, make, make, on_cuda and core.cuda_constructors or namespace)
+  mt = class.newmetatable(name, nil, make, make, namespace)
   local dtype = types.DTYPES[element]
   mt.__dtype, mt.__element, mt.__is_tensor, mt.torch = dtype, element, true, {}
   mt.__key = (on_cuda and "cuda:" or "") .. dtype
@@ -165,26 +176,25 @@ local function register(prefix, element, construct, family)
   return mt
 end
 
---- Makes the classes. `construct(mt, ...)` makes a tensor; `index` and `newindex` get the keys that
---- are no positions.
+--- Makes the classes of the CPU, and core.make_cuda_classes(), which makes those of CUDA devices.
+--- `construct(mt, ...)` makes a tensor; `index` and `newindex` get the keys that are no positions.
 function core.register(construct, index, newindex)
-  for _, prefix in ipairs { "", "Cuda" } do
+  local function make_all(prefix)
     local by_dtype, family = {}, {}
     for _, element in ipairs(types.NAMES) do
-      local mt = register(prefix, element, construct, family)
+      local mt = new_class(prefix, element, construct, family)
       classes.register(mt, by_dtype, mt.__dtype, index, newindex)
+      for _, task in ipairs(tasks) do task(mt) end
     end
   end
+  make_all ""
+  function core.make_cuda_classes() make_all "Cuda" end
 end
 
---- The metatables of tensors of these elements on all devices.
+--- A set of dtypes.
 function core.of(...)
   local out = {}
-  for key, mt in pairs(core.metatables) do
-    for _, dtype in ipairs { ... } do
-      if mt.__dtype == dtype then out[key] = mt end
-    end
-  end
+  for _, dtype in ipairs { ... } do out[dtype] = true end
   return out
 end
 

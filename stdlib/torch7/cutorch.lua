@@ -61,15 +61,15 @@ function cutorch.getMemoryUsage(device)
   return ml.cuda.mem_get_info(check_device(device or cutorch.getDevice(), "getMemoryUsage") - 1)
 end
 
--- The tensors and storages get their names, and methods that move to a device.
-for name, constructor in pairs(core.cuda_constructors) do torch[name] = constructor end
-for name, constructor in pairs(storages.cuda_constructors) do torch[name] = constructor end
+-- The classes of tensors and storages, and methods that move to a device.
+storages.make_cuda_classes()
+core.make_cuda_classes()
 
 local function mover(name)
   return function(self) return self:type(name) end
 end
 
-for _, mt in pairs(core.metatables) do
+core.each_class(function(mt)
   for _, element in ipairs(types.NAMES) do
     local method = element == "Float" and "cuda" or "cuda" .. element
     local name = "torch.Cuda" .. (element == "Float" and "" or element) .. "Tensor"
@@ -79,7 +79,7 @@ for _, mt in pairs(core.metatables) do
     local device = core.native(self).device
     return (math.tointeger(device:match ":(%d+)$") or 0) + 1
   end
-end
+end)
 
 cutorch._state = {}
 _G.cutorch = cutorch

@@ -5,7 +5,6 @@ local core = require "moonlet.torch7.core"
 local ml = require "moonlet"
 
 local M, into, number, fail = core.methods, core.into, core.number, core.fail
-local all = core.metatables
 
 -- --- products -----------------------------------------------------------------------------------
 
@@ -24,7 +23,7 @@ end
 for _, op in ipairs { { "mv", "mv", 2, 1 }, { "mm", "mm", 2, 2 }, { "bmm", "bmm", 3, 3 },
   { "ger", "outer", 1, 1 } } do
   local name, native = op[1], op[2]
-  calls.define(all, name, "r t t", function(_, r, a, b)
+  calls.define(nil, name, "r t t", function(_, r, a, b)
     check_rank(a, op[3], name)
     check_rank(b, op[4], name)
     return product(native, r, a, b)
@@ -54,8 +53,8 @@ for _, op in ipairs { { "addmv", 1, 2, 1 }, { "addmm", 2, 2, 2 }, { "addr", 2, 1
     if r == m then return M[name .. "_"](m, a, b, beta, alpha) end
     return into(r, M[name](m, a, b, beta, alpha))
   end
-  calls.define(all, name, "r n=1 t n=1 t t", run, { inplace = true, function_only = true })
-  calls.define(all, name, "r t=r n=1 t t|r n t=r n t t", {
+  calls.define(nil, name, "r n=1 t n=1 t t", run, { inplace = true, function_only = true })
+  calls.define(nil, name, "r t=r n=1 t t|r n t=r n t t", {
     function(mt, r, m, alpha, a, b) return run(mt, r, 1, m, alpha, a, b) end, run,
   }, { inplace = true, method_only = true })
 end
@@ -98,7 +97,7 @@ end
 for _, rank in ipairs { 2, 3 } do
   for _, name in ipairs { "conv" .. rank, "xcorr" .. rank } do
     local turned = name:sub(1, 1) == "c"
-    calls.define(all, name, "r? t t s=V", function(mt, r, x, kernel, kind)
+    calls.define(nil, name, "r? t t s=V", function(mt, r, x, kernel, kind)
       if kind ~= "V" and kind ~= "F" then
         fail("torch.%s: 'V' or 'F' is expected, got '%s'", name, kind)
       end

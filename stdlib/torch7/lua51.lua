@@ -162,6 +162,7 @@ end
 -- --- packages -----------------------------------------------------------------------------------
 
 add(package, { loaders = package.searchers })
+add(debug, { getregistry = require("moonlet.torch7.class").registry })
 
 local function add_tree(folder)
   package.path = folder .. "/?.lua;" .. folder .. "/?/init.lua;" .. package.path
@@ -179,5 +180,6 @@ package.preload.torch = function() return torch end
 package.preload.ffi = nil
 
 for _, name in ipairs { "paths", "sys", "xlua" } do _G[name] = require(name) end
+_G.path = require("moonlet.torch7.pl").path
 
 return torch

@@ -212,6 +212,7 @@ function Reader:object(index)
   local name = self:string()
   local version = tonumber(name:match "^V (%d+)$")
   if version then name = self:string() end
+  if name:find "^torch%.Cuda" then require "moonlet.torch7.cutorch" end
   local make = class.factory(name)
   if not make then error(("unknown Torch class <%s>"):format(name), 0) end
   local object = make(file)
@@ -305,7 +306,7 @@ function Tensor:read(file)
   M.set_(self, storage, offset, sizes, strides)
 end
 
-for _, mt in pairs(core.metatables) do mt.write, mt.read = Tensor.write, Tensor.read end
+core.each_class(function(mt) mt.write, mt.read = Tensor.write, Tensor.read end)
 
 -- --- whole files --------------------------------------------------------------------------------
 

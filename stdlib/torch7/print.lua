@@ -132,9 +132,5 @@ local function storage_text(s)
   return table.concat(out)
 end
 
-for _, mt in pairs(core.metatables) do
-  mt.__tostring__, mt.__tostring = tensor_text, tensor_text
-end
-for _, mt in pairs(storages.metatables) do
-  mt.__tostring__, mt.__tostring = storage_text, storage_text
-end
+core.each_class(function(mt) mt.__tostring__, mt.__tostring = tensor_text, tensor_text end)
+storages.each_class(function(mt) mt.__tostring__, mt.__tostring = storage_text, storage_text end)

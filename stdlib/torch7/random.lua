@@ -8,8 +8,7 @@ local ml = require "moonlet"
 local namespace = require "moonlet.torch7.namespace"
 
 local M, into, fail = core.methods, core.into, core.fail
-local all = core.metatables
-local bytes, longs = all.uint8, all.int64
+local bytes, longs = core.metatables.uint8, core.metatables.int64
 
 local floating = core.of("float32", "float64")
 
@@ -103,9 +102,9 @@ local function filled(mt, r, method, generator, ...)
   return M.copy_(r, fill(drawn, method, generator, ...))
 end
 
-local function distribution(name, method, a, b, classes)
+local function distribution(name, method, a, b)
   local spec = ("g? n=%s n=%s|r g? n=%s n=%s"):format(a, b, a, b)
-  calls.define(classes, name, spec, {
+  calls.define(nil, name, spec, {
     function(_, generator, x, y) return draw(method, generator, x, y) end,
     function(mt, r, generator, x, y) return filled(mt, r, method, generator, x, y) end,
   }, { inplace = true })
@@ -121,19 +120,19 @@ local function uniform(mt, r, generator, a, b)
   return r
 end
 
-calls.define(all, "uniform", "g? n=0 n=1|r g? n=0 n=1", {
+calls.define(nil, "uniform", "g? n=0 n=1|r g? n=0 n=1", {
   function(_, generator, a, b) return draw("uniform_", generator, a, b) end, uniform,
 }, { inplace = true })
-distribution("normal", "normal_", 0, 1, all)
-distribution("cauchy", "cauchy_", 0, 1, all)
-distribution("logNormal", "log_normal_", 1, 2, all)
+distribution("normal", "normal_", 0, 1)
+distribution("cauchy", "cauchy_", 0, 1)
+distribution("logNormal", "log_normal_", 1, 2)
 
-calls.define(all, "exponential", "g? n=1|r g? n=1", {
+calls.define(nil, "exponential", "g? n=1|r g? n=1", {
   function(_, generator, lambda) return draw("exponential_", generator, lambda) end,
   function(mt, r, generator, lambda) return filled(mt, r, "exponential_", generator, lambda) end,
 }, { inplace = true })
 
-calls.define(all, "geometric", "g? n|r g? n", {
+calls.define(nil, "geometric", "g? n|r g? n", {
   function(_, generator, p) return math.tointeger(draw("geometric_", generator, p)) end,
   function(mt, r, generator, p) return filled(mt, r, "geometric_", generator, p) end,
 }, { inplace = true })
@@ -143,7 +142,7 @@ local function bernoulli(mt, r, generator, p)
   return M.copy_(r, core.as(core.like(r, drawn, "bernoulli"), mt))
 end
 
-calls.define(all, "bernoulli", "g? n=0.5|r g? n=0.5|r g? T", {
+calls.define(nil, "bernoulli", "g? n=0.5|r g? n=0.5|r g? T", {
   function(_, generator, p) return draw("uniform_", generator, 0, 1) < p and 1 or 0 end,
   function(mt, r, generator, p)
     if M.numel(r) == 0 then return r end
@@ -170,7 +169,7 @@ local function one_whole(generator, a, b)
   return M.item(whole(longs, out, generator, a, b))
 end
 
-calls.define(all, "random", "g? n n|g? n|g?|r g? n n|r g? n|r g?", {
+calls.define(nil, "random", "g? n n|g? n|g?|r g? n n|r g? n|r g?", {
   function(_, generator, a, b) return one_whole(generator, a, b) end,
   function(_, generator, b) return one_whole(generator, 1, b) end,
   function(_, generator) return one_whole(generator, 0, 2 ^ 32 - 1) end,
@@ -186,7 +185,7 @@ calls.define(floating, "randn", "r g? z", function(mt, r, generator, sizes)
   return fill(core.resize(r or core.empty(mt), sizes), "normal_", generator, 0, 1)
 end, { inplace = true })
 
-calls.define(all, "randperm", "r g? n", function(mt, r, generator, count)
+calls.define(nil, "randperm", "r g? n", function(mt, r, generator, count)
   local order = ml.randperm { math.tointeger(count), generator = native_of(generator) }
   return into(r, core.as(M.to(order, mt.__options.device), mt))
 end, { inplace = true })

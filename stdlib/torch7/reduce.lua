@@ -6,13 +6,12 @@ local core = require "moonlet.torch7.core"
 local namespace = require "moonlet.torch7.namespace"
 
 local M, like, into, number = core.methods, core.like, core.into, core.number
-local all = core.metatables
 
 local floating = core.of("float16", "float32", "float64")
 
 local function define(name, spec, f, kinds)
   kinds = kinds or {}
-  calls.define(kinds.classes or all, name, spec, f, kinds)
+  calls.define(kinds.classes, name, spec, f, kinds)
 end
 
 local function dim_of(x, dim, name) return core.dimension(x, dim, name) end

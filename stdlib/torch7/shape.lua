@@ -7,16 +7,15 @@ local core = require "moonlet.torch7.core"
 local ml = require "moonlet"
 local namespace = require "moonlet.torch7.namespace"
 local storages = require "moonlet.torch7.storage"
-local tensors = require "moonlet.torch7.tensor"
 
 local M, like, into, number, fail = core.methods, core.like, core.into, core.number, core.fail
-local all, classes = core.metatables, ml._classes
+local classes = ml._classes
 
 local floating = core.of("float16", "float32", "float64")
 
 local function define(name, spec, f, kinds)
   kinds = kinds or {}
-  calls.define(kinds.classes or all, name, spec, f, kinds)
+  calls.define(kinds.classes, name, spec, f, kinds)
 end
 
 -- A native tensor as a result in the class.
@@ -159,7 +158,7 @@ end)
 
 -- --- views --------------------------------------------------------------------------------------
 
--- Makes r show what the view shows.
+-- Makes r show what the view shows, which may be another name of a tensor of the script's.
 local function show(r, view)
   if r == nil then return view end
   return r:set(view)
@@ -262,8 +261,8 @@ function Tensor.view(...)
       fail("Wrong size for view. Input size: %s. Output size: %s",
         table.concat(core.sizes(x), "x"), table.concat(sizes, "x"))
     end
-    local mt = getmetatable(x)
-    return tensors.set_geometry(r or core.empty(mt), x:storage(), x:storageOffset(), sizes)
+    local view = M.view(x, core.checked(sizes))
+    return r and classes.take(r, view) or view
   end
   return run(with_result(...))
 end
@@ -328,12 +327,12 @@ function Tensor.permute(x, ...)
 end
 
 for name, f in pairs(Tensor) do
-  for _, mt in pairs(all) do mt[name] = f end
+  core.each_class(function(mt) mt[name] = f end)
   if name ~= "totable" then namespace[name] = f end
 end
 
 function namespace.isTensor(x) return core.is_tensor(x) end
 function namespace.isStorage(x) return type(x) == "userdata" and storages.is(x) end
-for _, mt in pairs(all) do mt.isTensor = namespace.isTensor end
+core.each_class(function(mt) mt.isTensor = namespace.isTensor end)
 
 define("numel", "t", function(_, x) return M.numel(x) end)

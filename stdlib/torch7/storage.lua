@@ -3,6 +3,7 @@
 
 local class = require "moonlet.torch7.class"
 local ml = require "moonlet"
+local namespace = require "moonlet.torch7.namespace"
 local types = require "moonlet.torch7.types"
 
 local classes = ml._classes
@@ -134,8 +135,15 @@ local function new(mt, first, at, size, ...)
   fail("%s: a size, a table, a storage or a file's name is expected", mt.__typename)
 end
 
--- The constructors of those on CUDA devices, which the package cutorch shows to scripts.
-storage.cuda_constructors = {}
+-- What is done with each class when it is made.
+local tasks = {}
+
+--- Calls f with the metatable of each class of storages, now or when it is made: those of CUDA
+--- devices are made when they are asked for.
+function storage.each_class(f)
+  tasks[#tasks + 1] = f
+  for _, mt in pairs(metatables) do f(mt) end
+end
 
 local function register(prefix, element)
   local mt
@@ -143,8 +151,7 @@ local function register(prefix, element)
   local function make(...) return new(mt, ...) end
   local name = "torch." .. prefix .. (on_cuda and element == "Float" and "" or element)
     .. "Storage"
-  mt = class.newmetatable(name, nil, make, make,
-    on_cuda and storage.cuda_constructors or require "moonlet.torch7.namespace")
+  mt = class.newmetatable(name, nil, make, make, namespace)
   for key, f in pairs(Storage) do mt[key] = f end
   mt.__dtype, mt.__element, mt.__is_storage = types.DTYPES[element], element, true
   mt.__key = (on_cuda and "cuda:" or "") .. mt.__dtype
@@ -156,11 +163,13 @@ local function register(prefix, element)
   end
   classes.register_storage(mt)
   metatables[mt.__key] = mt
+  for _, f in ipairs(tasks) do f(mt) end
 end
 
-for _, element in ipairs(types.NAMES) do
-  register("", element)
-  register("Cuda", element)
+for _, element in ipairs(types.NAMES) do register("", element) end
+
+function storage.make_cuda_classes()
+  for _, element in ipairs(types.NAMES) do register("Cuda", element) end
 end
 
 storage.Storage = Storage

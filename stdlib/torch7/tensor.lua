@@ -117,10 +117,7 @@ local function construct(mt, first, ...)
   local kind = type(first)
   if kind == "table" then return from_table(mt, first) end
   if kind == "userdata" then
-    if getmetatable(first) == mt then
-      return set_geometry(core.empty(mt), first:storage(), methods.storage_offset(first) + 1,
-        core.sizes(first), classes.strides(first))
-    end
+    if getmetatable(first) == mt then return core.wrap(first, mt) end
     if is_storage_of(mt, first) then return set_storage(core.empty(mt), first, ...) end
   end
   local sizes, strides = sizes_given(first, ...)
@@ -279,8 +276,7 @@ function Tensor:set(first, ...)
   if first == nil then
     return methods.set_(self, ml.Storage(0, mt.__options), 0, { 0 })
   elseif getmetatable(first) == mt then
-    return set_geometry(self, first:storage(), methods.storage_offset(first) + 1,
-      core.sizes(first), classes.strides(first))
+    return classes.take(self, core.wrap(first, mt))
   elseif is_storage_of(mt, first) then
     return set_storage(self, first, ...)
   end
@@ -290,8 +286,8 @@ end
 
 function Tensor:narrow(dim, first, size)
   dim = core.dimension(self, dim, "narrow")
-  core.expect(first, "number", "first", "narrow")
-  core.expect(size, "number", "size", "narrow")
+  if type(first) ~= "number" then core.expect(first, "number", "first", "narrow") end
+  if type(size) ~= "number" then core.expect(size, "number", "size", "narrow") end
   local whole, length = math.tointeger(first), math.tointeger(size)
   local all = methods.size(self, dim)
   if not whole or not length or whole < 1 or length < 1 or whole + length - 1 > all then
@@ -343,7 +339,35 @@ end
 
 -- --- memory -----------------------------------------------------------------------------------
 
+-- Whether elements of x may share memory, as those of expanded and unfolded tensors do.
+local function may_overlap(x)
+  local strides, order = classes.strides(x), {}
+  for d in ipairs(strides) do order[d] = d end
+  table.sort(order, function(a, b) return strides[a] < strides[b] end)
+  local reach = 0
+  for _, d in ipairs(order) do
+    local size = methods.size(x, d)
+    if size > 1 and strides[d] <= reach then return true end
+    reach = reach + (size - 1) * strides[d]
+  end
+  return false
+end
+
+--- The memory of a tensor that cannot be written in place, as elements share it: a native vector,
+--- and the position in it of each element. Where they share none the error `problem` is raised.
+function tensor.shared_memory(x, problem)
+  if not may_overlap(x) then error(problem, 0) end
+  local memory = storages.tensor(x:storage())
+  local positions = ml.arange(1, methods.numel(memory), { device = x.__options.device })
+  positions = positions:as_strided(classes.sizes(x), classes.strides(x), methods.storage_offset(x))
+  return memory, positions:reshape { -1 }
+end
+
 function Tensor:copy(source)
+  if getmetatable(source) == getmetatable(self) and classes.same_shape(self, source)
+    and methods.is_contiguous(self) then
+    return methods.copy_(self, source)
+  end
   if storages.is(source) then source = storages.tensor(source) end
   if not core.is_tensor(source) and not ml.is_tensor(source) then
     fail("torch.copy: a tensor is expected, got %s", class.type(source))
@@ -420,10 +444,10 @@ function Tensor:map2(a, b, f)
     function(v, w, u) return result_for(mt, f(v, w, u), v) end)
 end
 
-for _, mt in pairs(core.metatables) do
+core.each_class(function(mt)
   for name, f in pairs(Tensor) do mt[name] = f end
   mt.__len = Tensor.__len__
-end
+end)
 
 tensor.Tensor = Tensor
 tensor.set_geometry = set_geometry
@@ -431,6 +455,7 @@ tensor.contiguous_strides = contiguous_strides
 
 --- A tensor of Torch7's on the memory of a native one.
 function tensor.from(native)
+  if ml.is_tensor(native) and native.is_cuda then require "moonlet.torch7.cutorch" end
   local mt = ml.is_tensor(native)
     and core.metatables[(native.is_cuda and "cuda:" or "") .. native.dtype]
   if not mt then fail "torch.from: a native tensor of one of Torch7's types is expected" end

@@ -47,14 +47,14 @@ local kernels = setmetatable({}, { __index = load_name })
 
 -- One table for all types: the kernels look at what they are given.
 THNN.kernels = {}
-for _, mt in pairs(core.metatables) do
+core.each_class(function(mt)
   if core.is_floating(mt) then
     mt.THNN = kernels
     THNN.kernels[mt.__typename] = kernels
   end
   -- The functions change what they are given, so that a tensor stands for itself.
   mt.cdata = function(x) return x end
-end
+end)
 
 -- What stands for a tensor that is left out.
 THNN.NULL = nil

@@ -23,6 +23,7 @@ function Criterion:backward(input, target) return self:updateGradInput(input, ta
 Criterion.clone = nn.Module.clone
 Criterion.share = nn.Module.share
 Criterion.float, Criterion.double = nn.Module.float, nn.Module.double
+Criterion.cuda = nn.Module.cuda
 
 function Criterion:type(type_name, cache)
   if not type_name then return self.gradInput:type() end
@@ -42,7 +43,7 @@ Criterion.__tostring__ = function(self) return (self.__typename) end
 
 -- --- by THNN's functions ----------------------------------------------------------------------
 
--- rest(self) gives what the functions get besides whether to average; prepared(target, self) the
+-- rest(self) gives what the functions get besides whether to average; prepared(target, input) the
 -- target as they take it.
 local function define(name, init, rest, prepared)
   local class, parent = torch.class("nn." .. name, "nn.Criterion")
@@ -51,15 +52,15 @@ local function define(name, init, rest, prepared)
     self.output_tensor = torch.zeros(1)
     init(self, ...)
   end
-  local function target_of(self, target) return prepared and prepared(target, self) or target end
+  local function target_of(input, target) return prepared and prepared(target, input) or target end
   function class:updateOutput(input, target)
-    kernels[name .. "_updateOutput"](input, target_of(self, target), self.output_tensor,
+    kernels[name .. "_updateOutput"](input, target_of(input, target), self.output_tensor,
       self.sizeAverage, rest(self))
     self.output = self.output_tensor[1]
     return self.output
   end
   function class:updateGradInput(input, target)
-    kernels[name .. "_updateGradInput"](input, target_of(self, target), self.gradInput,
+    kernels[name .. "_updateGradInput"](input, target_of(input, target), self.gradInput,
       self.sizeAverage, rest(self))
     return self.gradInput
   end
@@ -84,9 +85,9 @@ define("BCECriterion", function(self, weights, size_average)
 end, function(self) return self.weights end)
 
 -- A class as a number is that of a single input.
-local function classes(target)
-  if type(target) == "number" then return torch.LongTensor { target } end
-  return target:long()
+local function classes(target, input)
+  if type(target) == "number" then target = torch.LongTensor { target } end
+  return nn.utils.positions(target, input)
 end
 
 define("ClassNLLCriterion", function(self, weights, size_average, ignored)

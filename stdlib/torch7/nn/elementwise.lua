@@ -1,15 +1,12 @@
 -- stdlib/torch7/nn/elementwise.lua: layers of single elements, most of them by THNN's functions.
 
-local THNN = require "moonlet.torch7.thnn"
+local by_kernels = require "moonlet.torch7.nn.by_kernels"
 local torch = require "moonlet.torch7"
-
-local kernels = THNN.kernels["torch.DoubleTensor"]
 
 -- A layer by THNN's functions `name`. `fields` are those given to its constructor, with their
 -- values
 -- where they are left out; `of_output` says that the gradient reads the output.
 local function define(name, fields, of_output, kernel)
-  kernel = kernel or name
   local class, parent = torch.class("nn." .. name, "nn.Module")
   local count = #fields
   function class:__init(...)
@@ -26,19 +23,9 @@ local function define(name, fields, of_output, kernel)
     for i, field in ipairs(fields) do values[i] = self[field[1]] end
     return table.unpack(values, 1, count)
   end
-  function class:updateOutput(input)
-    kernels[kernel .. "_updateOutput"](input, self.output, numbers(self))
-    return self.output
-  end
-  function class:updateGradInput(input, gradOutput)
-    local f = kernels[kernel .. "_updateGradInput"]
-    if of_output then
-      f(input, gradOutput, self.gradInput, self.output, numbers(self))
-    else
-      f(input, gradOutput, self.gradInput, numbers(self))
-    end
-    return self.gradInput
-  end
+  by_kernels(class, kernel or name, numbers, of_output and function(self)
+    return self.output, numbers(self)
+  end or numbers)
 end
 
 define("Abs", {})

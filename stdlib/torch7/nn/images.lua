@@ -1,10 +1,9 @@
 -- stdlib/torch7/nn/images.lua: layers of images and sequences: convolutions, pooling, padding and
 -- enlarging, by THNN's functions.
 
-local THNN = require "moonlet.torch7.thnn"
+local by_kernels = require "moonlet.torch7.nn.by_kernels"
+local nn = _G.nn
 local torch = require "moonlet.torch7"
-
-local kernels = THNN.kernels["torch.DoubleTensor"]
 
 -- --- convolutions --------------------------------------------------------------------------------
 
@@ -39,25 +38,14 @@ end
 
 local function window(self) return self.kW, self.kH, self.dW, self.dH, self.padW, self.padH end
 
-function SpatialConvolution:updateOutput(input)
-  kernels.SpatialConvolutionMM_updateOutput(input, self.output, self.weight, self.bias, nil, nil,
-    window(self))
-  return self.output
-end
-
-function SpatialConvolution:updateGradInput(input, gradOutput)
-  if not self.gradInput then return nil end
-  kernels.SpatialConvolutionMM_updateGradInput(input, gradOutput, self.gradInput, self.weight, nil,
-    nil,
-    window(self))
-  return self.gradInput
-end
-
-function SpatialConvolution:accGradParameters(input, gradOutput, scale)
-  kernels.SpatialConvolutionMM_accGradParameters(input, gradOutput, self.gradWeight, self.gradBias,
-    nil,
-    nil, self.kW, self.kH, self.dW, self.dH, self.padW, self.padH, scale or 1)
-end
+by_kernels(SpatialConvolution, "SpatialConvolutionMM", function(self)
+  return self.weight, self.bias, nil, nil, window(self)
+end, function(self)
+  return self.weight, nil, nil, window(self)
+end, function(self, scale)
+  return self.gradWeight, self.gradBias, nil, nil, self.kW, self.kH, self.dW, self.dH, self.padW,
+    self.padH, scale
+end)
 
 SpatialConvolution.__tostring__ = function(self)
   return ("%s(%d -> %d, %dx%d, %d,%d, %d,%d)"):format(self.__typename, self.nInputPlane,
@@ -75,26 +63,15 @@ function SpatialFullConvolution:__init(inputs, outputs, kW, kH, dW, dH, padW, pa
   self:reset()
 end
 
-function SpatialFullConvolution:updateOutput(input)
-  kernels.SpatialFullConvolution_updateOutput(input, self.output, self.weight, self.bias, nil, nil,
-    self.kW, self.kH, self.dW, self.dH, self.padW, self.padH, self.adjW, self.adjH)
-  return self.output
-end
-
-function SpatialFullConvolution:updateGradInput(input, gradOutput)
-  if not self.gradInput then return nil end
-  kernels.SpatialFullConvolution_updateGradInput(input, gradOutput, self.gradInput, self.weight,
-    nil,
-    self.kW, self.kH, self.dW, self.dH, self.padW, self.padH, self.adjW, self.adjH)
-  return self.gradInput
-end
-
-function SpatialFullConvolution:accGradParameters(input, gradOutput, scale)
-  kernels.SpatialFullConvolution_accGradParameters(input, gradOutput, self.gradWeight,
-    self.gradBias,
-    nil, nil, self.kW, self.kH, self.dW, self.dH, self.padW, self.padH, self.adjW, self.adjH,
-    scale or 1)
-end
+by_kernels(SpatialFullConvolution, "SpatialFullConvolution", function(self)
+  return self.weight, self.bias, nil, nil, self.kW, self.kH, self.dW, self.dH, self.padW, self.padH,
+    self.adjW, self.adjH
+end, function(self)
+  return self.weight, nil, window(self)
+end, function(self, scale)
+  return self.gradWeight, self.gradBias, nil, nil, self.kW, self.kH, self.dW, self.dH, self.padW,
+    self.padH, self.adjW, self.adjH, scale
+end)
 
 local TemporalConvolution, module = torch.class("nn.TemporalConvolution", "nn.Module")
 
@@ -114,24 +91,13 @@ function TemporalConvolution:reset(deviation)
   self.bias:uniform(-bound, bound)
 end
 
-function TemporalConvolution:updateOutput(input)
-  kernels.TemporalConvolution_updateOutput(input, self.output, self.weight, self.bias, self.kW,
-    self.dW,
-    self.inputFrameSize, self.outputFrameSize)
-  return self.output
-end
-
-function TemporalConvolution:updateGradInput(input, gradOutput)
-  kernels.TemporalConvolution_updateGradInput(input, gradOutput, self.gradInput, self.weight,
-    self.kW,
-    self.dW)
-  return self.gradInput
-end
-
-function TemporalConvolution:accGradParameters(input, gradOutput, scale)
-  kernels.TemporalConvolution_accGradParameters(input, gradOutput, self.gradWeight, self.gradBias,
-    self.kW, self.dW, scale or 1)
-end
+by_kernels(TemporalConvolution, "TemporalConvolution", function(self)
+  return self.weight, self.bias, self.kW, self.dW, self.inputFrameSize, self.outputFrameSize
+end, function(self)
+  return self.weight, self.kW, self.dW
+end, function(self, scale)
+  return self.gradWeight, self.gradBias, self.kW, self.dW, scale
+end)
 
 -- --- pooling -------------------------------------------------------------------------------------
 
@@ -152,17 +118,12 @@ local function set_ceil(value)
 end
 SpatialMaxPooling.ceil, SpatialMaxPooling.floor = set_ceil(true), set_ceil(false)
 
-function SpatialMaxPooling:updateOutput(input)
-  kernels.SpatialMaxPooling_updateOutput(input, self.output, self.indices, self.kW, self.kH,
-    self.dW,
-    self.dH, self.padW, self.padH, self.ceil_mode)
-  return self.output
-end
-
-function SpatialMaxPooling:updateGradInput(input, gradOutput)
-  kernels.SpatialMaxPooling_updateGradInput(input, gradOutput, self.gradInput, self.indices)
-  return self.gradInput
-end
+by_kernels(SpatialMaxPooling, "SpatialMaxPooling", function(self)
+  self.indices = nn.utils.positions(self.indices, self.output)
+  return self.indices, self.kW, self.kH, self.dW, self.dH, self.padW, self.padH, self.ceil_mode
+end, function(self)
+  return self.indices
+end)
 
 function SpatialMaxPooling:clearState()
   self.indices:set()
@@ -189,18 +150,21 @@ end
 SpatialAveragePooling.setCountIncludePad = set_count(true)
 SpatialAveragePooling.setCountExcludePad = set_count(false)
 
-function SpatialAveragePooling:updateOutput(input)
-  kernels.SpatialAveragePooling_updateOutput(input, self.output, self.kW, self.kH, self.dW, self.dH,
-    self.padW, self.padH, self.ceil_mode, self.count_include_pad)
-  if not self.divide then self.output:mul(self.kW * self.kH) end
-  return self.output
+local function average_window(self)
+  return self.kW, self.kH, self.dW, self.dH, self.padW, self.padH, self.ceil_mode,
+    self.count_include_pad
 end
 
-function SpatialAveragePooling:updateGradInput(input, gradOutput)
-  kernels.SpatialAveragePooling_updateGradInput(input, gradOutput, self.gradInput, self.kW, self.kH,
-    self.dW, self.dH, self.padW, self.padH, self.ceil_mode, self.count_include_pad)
-  if not self.divide then self.gradInput:mul(self.kW * self.kH) end
-  return self.gradInput
+by_kernels(SpatialAveragePooling, "SpatialAveragePooling", average_window, average_window)
+
+-- Without a division the windows are sums.
+for method, field in pairs { updateOutput = "output", updateGradInput = "gradInput" } do
+  local mean = SpatialAveragePooling[method]
+  SpatialAveragePooling[method] = function(self, ...)
+    mean(self, ...)
+    if not self.divide then self[field]:mul(self.kW * self.kH) end
+    return self[field]
+  end
 end
 
 -- --- enlarging and padding -----------------------------------------------------------------------
@@ -212,16 +176,8 @@ function SpatialUpSamplingNearest:__init(scale)
   self.scale_factor = scale
 end
 
-function SpatialUpSamplingNearest:updateOutput(input)
-  kernels.SpatialUpSamplingNearest_updateOutput(input, self.output, self.scale_factor)
-  return self.output
-end
-
-function SpatialUpSamplingNearest:updateGradInput(input, gradOutput)
-  kernels.SpatialUpSamplingNearest_updateGradInput(input, gradOutput, self.gradInput,
-    self.scale_factor)
-  return self.gradInput
-end
+local function scale_of(self) return self.scale_factor end
+by_kernels(SpatialUpSamplingNearest, "SpatialUpSamplingNearest", scale_of, scale_of)
 
 local SpatialZeroPadding = torch.class("nn.SpatialZeroPadding", "nn.Module")
 

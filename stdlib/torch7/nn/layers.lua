@@ -3,6 +3,8 @@
 -- CMul, LookupTable and BatchNormalization.
 
 local THNN = require "moonlet.torch7.thnn"
+local by_kernels = require "moonlet.torch7.nn.by_kernels"
+local nn = _G.nn
 local torch = require "moonlet.torch7"
 
 local kernels = THNN.kernels["torch.DoubleTensor"]
@@ -31,20 +33,13 @@ function Linear:reset(deviation)
   return self
 end
 
-function Linear:updateOutput(input)
-  kernels.Linear_updateOutput(input, self.output, self.weight, self.bias)
-  return self.output
-end
-
-function Linear:updateGradInput(input, gradOutput)
-  kernels.Linear_updateGradInput(input, gradOutput, self.gradInput, self.weight)
-  return self.gradInput
-end
-
-function Linear:accGradParameters(input, gradOutput, scale)
-  kernels.Linear_accGradParameters(input, gradOutput, self.gradInput, self.weight, self.bias,
-    self.gradWeight, self.gradBias, nil, scale)
-end
+by_kernels(Linear, "Linear", function(self)
+  return self.weight, self.bias
+end, function(self)
+  return self.weight
+end, function(self, scale)
+  return self.gradInput, self.weight, self.bias, self.gradWeight, self.gradBias, nil, scale
+end)
 
 Linear.__tostring__ = function(self)
   return ("%s(%d -> %d)%s"):format(self.__typename, self.weight:size(2), self.weight:size(1),
@@ -154,16 +149,16 @@ function LookupTable:reset(deviation)
   self.weight:normal(0, deviation or 1)
 end
 
-local function positions(input)
+local function positions(self, input)
   if input:dim() > 2 then
     error(("LookupTable: a vector or a matrix of positions is expected, got %d dimensions"):format(
       input:dim()), 3)
   end
-  return input:long():contiguous()
+  return nn.utils.positions(input, self.weight):contiguous()
 end
 
 function LookupTable:updateOutput(input)
-  local at = positions(input)
+  local at = positions(self, input)
   if self.maxNorm then kernels.LookupTable_renorm(at, self.weight, self.maxNorm, self.normType) end
   self.output = self.weight:index(1, at:view(-1))
   if input:dim() == 2 then
@@ -179,9 +174,9 @@ function LookupTable:updateGradInput(input)
 end
 
 function LookupTable:accGradParameters(input, gradOutput, scale)
-  kernels.LookupTable_accGradParameters(positions(input), gradOutput, self.gradWeight, self._count,
-    nil,
-    nil, self.shouldScaleGradByFreq, self.paddingValue, scale or 1)
+  self._count = self._count:type(getmetatable(self.weight).__family.int32.__typename)
+  kernels.LookupTable_accGradParameters(positions(self, input), gradOutput, self.gradWeight,
+    self._count, nil, nil, self.shouldScaleGradByFreq, self.paddingValue, scale or 1)
 end
 
 -- --- batch normalization -------------------------------------------------------------------------

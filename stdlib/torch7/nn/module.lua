@@ -9,8 +9,10 @@ nn.utils = {}
 
 -- --- values in tables ----------------------------------------------------------------------------
 
-local FLOATING = { ["torch.FloatTensor"] = true, ["torch.DoubleTensor"] = true,
-  ["torch.HalfTensor"] = true }
+local FLOATING = {}
+for _, name in ipairs { "Float", "Double", "Half", "Cuda", "CudaDouble", "CudaHalf" } do
+  FLOATING["torch." .. name .. "Tensor"] = true
+end
 
 -- A tensor as one of another type; those that shared a storage share one again.
 local function converted(x, type_name, cache)
@@ -63,6 +65,11 @@ function nn.utils.clear(self, ...)
     if torch.isTensor(value) then value:set() elseif type(value) == "table" then self[name] = {} end
   end
   return self
+end
+
+--- Positions as the LongTensor of the device that another tensor is on.
+function nn.utils.positions(x, other)
+  return x:type(getmetatable(other).__family.int64.__typename)
 end
 
 -- --- the class -----------------------------------------------------------------------------------
@@ -159,6 +166,7 @@ end
 
 function Module:float(...) return self:type("torch.FloatTensor", ...) end
 function Module:double(...) return self:type("torch.DoubleTensor", ...) end
+function Module:cuda(...) return self:type("torch.CudaTensor", ...) end
 
 function Module:clearState() return nn.utils.clear(self, "output", "gradInput") end
 

@@ -1,31 +1,20 @@
 -- stdlib/torch7/optim/gradient.lua: steps along the gradient: sgd, nag, asgd and rprop. Each is
--- called
--- as f(opfunc, x, config, state): options are read from config, what is kept from step to step is
--- in
--- state, which is config where it is left out.
+-- called as f(opfunc, x, config, state): options are read from config, what is kept from step to
+-- step is in state, which is config where it is left out.
 
+local step = require "moonlet.torch7.optim.step"
 local torch = require "moonlet.torch7"
 
 local gradient = {}
 
--- The loss, and its gradient with weight decay, in memory that may be changed.
-local function evaluate(opfunc, x, decay)
-  local loss, g = opfunc(x)
-  if decay and decay ~= 0 then g:add(decay, x) end
-  return loss, g
-end
-
 --- Stochastic gradient descent, with momentum, and rates or decays of single parameters.
-function gradient.sgd(opfunc, x, config, state)
-  config = config or {}
-  state = state or config
-  local rate, momentum = config.learningRate or 1e-3, config.momentum or 0
+gradient.sgd = step.method(function(x, g, config, state)
+  local momentum = config.momentum or 0
   local dampening = config.dampening or momentum
   if config.nesterov and (momentum <= 0 or dampening ~= 0) then
-    error("sgd: nesterov expects a positive momentum and a dampening of 0", 2)
+    error("sgd: nesterov expects a positive momentum and a dampening of 0", 3)
   end
   state.evalCounter = state.evalCounter or 0
-  local loss, g = evaluate(opfunc, x, config.weightDecay)
   if config.weightDecays then g:addcmul(1, config.weightDecays, x) end
   if momentum ~= 0 then
     if state.dfdx then
@@ -35,37 +24,36 @@ function gradient.sgd(opfunc, x, config, state)
     end
     if config.nesterov then g:add(momentum, state.dfdx) else g = state.dfdx end
   end
-  local now = rate / (1 + state.evalCounter * (config.learningRateDecay or 0))
+  local rate = step.rate(config, 1e-3, state.evalCounter)
   if config.learningRates then
     state.deltaParameters = state.deltaParameters or g.new():resizeAs(g)
-    x:add(-now, state.deltaParameters:cmul(g, config.learningRates))
+    x:add(-rate, state.deltaParameters:cmul(g, config.learningRates))
   else
-    x:add(-now, g)
+    x:add(-rate, g)
   end
   state.evalCounter = state.evalCounter + 1
-  return x, { loss }
-end
+end)
 
 --- Nesterov's accelerated gradient: the gradient is that of the point to which momentum leads.
 function gradient.nag(opfunc, x, config, state)
   config = config or {}
   state = state or config
-  local rate, momentum = config.learningRate or 1e-3, config.momentum or 0.9
+  local momentum = config.momentum or 0.9
   if momentum <= 0 then error("nag: a positive momentum is expected", 2) end
   state.evalCounter = state.evalCounter or 0
-  local now = rate / (1 + state.evalCounter * (config.learningRateDecay or 0))
-  if state.dfdx then x:add(-now * momentum, state.dfdx) end
-  local loss, g = evaluate(opfunc, x, config.weightDecay)
+  local rate = step.rate(config, 1e-3, state.evalCounter)
+  if state.dfdx then x:add(-rate * momentum, state.dfdx) end
+  local loss, g = step.evaluate(opfunc, x, config)
   if state.dfdx then
     state.dfdx:mul(momentum)
   else
-    state.dfdx = g.new():resizeAs(g):zero()
+    state.dfdx = step.zeros(g)
   end
   state.dfdx:add(config.dampening and 1 - config.dampening or 1, g)
   if config.learningRates then
-    x:addcmul(-now, g, config.learningRates)
+    x:addcmul(-rate, g, config.learningRates)
   else
-    x:add(-now, g)
+    x:add(-rate, g)
   end
   state.evalCounter = state.evalCounter + 1
   return x, { loss }

@@ -31,9 +31,33 @@ end
 
 local ZERO, ONE = { 0, 0 }, { 1, 1 }
 
+-- The input as a batch of the planes that the table connects, which may be the first of more; and
+-- whether a batch dimension was added.
+local function connected(name, input, planes)
+  local x, added = base.batch(input, 4, name)
+  planes = base.whole(planes)
+  if M.size(x, 2) < planes then
+    base.fail("%s: an input of at least %d planes is expected, got %d", name, planes, M.size(x, 2))
+  end
+  return M.narrow(x, 2, 1, planes), added
+end
+
+-- The gradient y of the connected planes in r, that of the others being zero.
+local function unconnected(r, y, input, added)
+  local planes = M.size(input, added and 1 or 2)
+  if M.size(y, 2) < planes then
+    local shape = sizes(y)
+    shape[2] = planes
+    local all = base.zeros(y, shape)
+    M.copy_(M.narrow(all, 2, 1, M.size(y, 2)), y)
+    y = all
+  end
+  return base.unbatch(r, y, added)
+end
+
 out.SpatialConvolutionMap_updateOutput = function(input, output, weight, bias, connections, inputs,
     outputs, dW, dH)
-  local x, added = base.batch(input, 4, "SpatialConvolutionMap")
+  local x, added = connected("SpatialConvolutionMap", input, inputs)
   local filters = dense(weight, positions(connections, 2, 1, inputs), outputs, inputs)
   local y = I.native_conv(x, filters, bias, list(dH, dW), ZERO, ONE, 1)
   return base.unbatch(output, y, added)
@@ -41,16 +65,16 @@ end
 
 out.SpatialConvolutionMap_updateGradInput = function(input, gradOutput, gradInput, weight, _,
     connections, inputs, outputs, dW, dH)
-  local x, added = base.batch(input, 4, "SpatialConvolutionMap")
+  local x, added = connected("SpatialConvolutionMap", input, inputs)
   local g = base.batch(gradOutput, 4, "SpatialConvolutionMap")
   local filters = dense(weight, positions(connections, 2, 1, inputs), outputs, inputs)
   local y = I.native_conv_transpose(g, filters, nil, sizes(x), list(dH, dW), ZERO, ONE, 1)
-  return base.unbatch(gradInput, y, added)
+  return unconnected(gradInput, y, input, added)
 end
 
 out.SpatialConvolutionMap_accGradParameters = function(input, gradOutput, gradWeight, gradBias,
     connections, inputs, outputs, dW, dH, scale)
-  local x = base.batch(input, 4, "SpatialConvolutionMap")
+  local x = connected("SpatialConvolutionMap", input, inputs)
   local g = base.batch(gradOutput, 4, "SpatialConvolutionMap")
   local shape = { outputs, inputs, M.size(gradWeight, 2), M.size(gradWeight, 3) }
   local all = I.native_conv_grad_weight(g, x, shape, list(dH, dW), ZERO, ONE, 1)
@@ -60,7 +84,7 @@ end
 
 out.SpatialFullConvolutionMap_updateOutput = function(input, output, weight, bias, connections,
     inputs, outputs, dW, dH)
-  local x, added = base.batch(input, 4, "SpatialFullConvolutionMap")
+  local x, added = connected("SpatialFullConvolutionMap", input, inputs)
   local filters = dense(weight, positions(connections, 1, 2, outputs), inputs, outputs)
   local step = list(dH, dW)
   local shape = { M.size(x, 1), outputs, (M.size(x, 3) - 1) * step[1] + M.size(weight, 2),
@@ -69,16 +93,17 @@ out.SpatialFullConvolutionMap_updateOutput = function(input, output, weight, bia
   return base.unbatch(output, y, added)
 end
 
-out.SpatialFullConvolutionMap_updateGradInput = function(_, gradOutput, gradInput, weight, _,
+out.SpatialFullConvolutionMap_updateGradInput = function(input, gradOutput, gradInput, weight, _,
     connections, inputs, outputs, dW, dH)
   local g, added = base.batch(gradOutput, 4, "SpatialFullConvolutionMap")
   local filters = dense(weight, positions(connections, 1, 2, outputs), inputs, outputs)
-  return base.unbatch(gradInput, I.native_conv(g, filters, nil, list(dH, dW), ZERO, ONE, 1), added)
+  local y = I.native_conv(g, filters, nil, list(dH, dW), ZERO, ONE, 1)
+  return unconnected(gradInput, y, input, added)
 end
 
 out.SpatialFullConvolutionMap_accGradParameters = function(input, gradOutput, gradWeight, gradBias,
     connections, inputs, outputs, dW, dH, scale)
-  local x = base.batch(input, 4, "SpatialFullConvolutionMap")
+  local x = connected("SpatialFullConvolutionMap", input, inputs)
   local g = base.batch(gradOutput, 4, "SpatialFullConvolutionMap")
   local shape = { inputs, outputs, M.size(gradWeight, 2), M.size(gradWeight, 3) }
   local all = I.native_conv_grad_weight(x, g, shape, list(dH, dW), ZERO, ONE, 1)

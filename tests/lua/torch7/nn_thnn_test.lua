@@ -217,12 +217,18 @@ test("SpatialConvolutionMap and its transposed form: gradients", function()
   local connections = torch.Tensor { { 1, 1 }, { 1, 2 }, { 3, 2 }, { 2, 4 } }
   local w, gw = with_weights(4, 2, 3)
   local b, gb = with_weights(4)
-  for name, input in pairs { SpatialConvolutionMap = torch.randn(2, 3, 4, 5),
-    SpatialFullConvolutionMap = torch.randn(3, 4, 5) } do
-    checks.layer(name, layer(name, p(w, b, connections, 3, 4, 2, 1), p(w, b, connections, 3, 4, 2,
-      1),
-      p(gw, gb, connections, 3, 4, 2, 1), { w, b }, { gw, gb }), input)
+  local numbers = { connections, 3, 4, 2, 1 }
+  local function check(name, input)
+    checks.layer(name, layer(name, p(w, b, table.unpack(numbers)), p(w, b, table.unpack(numbers)),
+      p(gw, gb, table.unpack(numbers)), { w, b }, { gw, gb }), input)
   end
+  check("SpatialConvolutionMap", torch.randn(2, 3, 4, 5))
+  check("SpatialFullConvolutionMap", torch.randn(3, 4, 5))
+  -- Planes that the table does not name.
+  check("SpatialConvolutionMap", torch.randn(5, 4, 5))
+  check("SpatialFullConvolutionMap", torch.randn(2, 4, 4, 5))
+  expect.error(function() check("SpatialConvolutionMap", torch.randn(2, 4, 5)) end,
+    "SpatialConvolutionMap: an input of at least 3 planes is expected, got 2")
 end)
 
 test("PReLU: gradients, with one quotient and one for each plane", function()

@@ -80,6 +80,16 @@ test("packages of an installation", function()
   os.remove(folder)
 end)
 
+test("names of Torch7's interpreter are not there for scripts that require torch", function()
+  expect.equal(printed [[
+    torch.class "A"
+    debug.getregistry().A = nil
+    print(torch.getmetatable "A", path.join("a", "b"))
+  ]], "nil\ta/b\n")
+  expect.equal(printed([[require "torch" print(pcall(debug.getregistry)) print(path, unpack)]], ""),
+    "false\tdebug.getregistry: the registry is not for scripts\nnil\tnil\n")
+end)
+
 test("plain Moonlet stays as it is", function()
   expect.equal(printed([[print(6 / 2, unpack, rawget(_G, "torch"), package.loaded["moonlet.torch7"])]], ""),
     "3.0\tnil\tnil\tnil\n")

@@ -148,8 +148,26 @@ test("expanded tensors are filled and copied to", function()
   expect.equal(x:totable(), { { 4.0, 5.0, 6.0 } }, "what is copied last stays")
   expect.equal(x:expand(2, 3):zero():size(1), 2)
   expect.equal(x:sum(), 0.0)
-  expect.error(function() x:expand(2, 3):add(1) end, "several elements of this expanded")
-  expect.error(function() x:unfold(2, 2, 1):zero() end, "overlapping tensor share one position")
+  expect.equal(x:unfold(2, 2, 1):fill(3):size():totable(), { 1, 2, 2 })
+  expect.equal(x:totable(), { { 3.0, 3.0, 3.0 } })
+end)
+
+test("what is added to elements that share memory adds up", function()
+  for _, class in ipairs { torch.FloatTensor, torch.LongTensor } do
+    local x = class(1, 3):zero()
+    x:expand(2, 3):add(1)
+    expect.equal(x:sum(), 6 + 0 * x[1][1])
+    x:expand(2, 3):add(2, class { { 1, 0, 0 }, { 1, 1, 0 } }):csub(1)
+    expect.equal(x:totable(), class { { 4, 2, 0 } }:totable())
+    local y = class(5):zero()
+    y:narrow(1, 2, 4):unfold(1, 2, 1):add(1)
+    expect.equal(y:totable(), class { 0, 1, 2, 2, 1 }:totable())
+    y:unfold(1, 3, 1):csub(class(3, 3):fill(1))
+    expect.equal(y:totable(), class { -1, -1, -1, 0, 0 }:totable())
+  end
+  expect.error(function() torch.zeros(1, 3):expand(2, 3):mul(2) end,
+    "several elements of this expanded")
+  expect.error(function() torch.zeros(2, 3):t():add(torch.zeros(2)) end, "inconsistent tensor size")
 end)
 
 test("storages", function()
