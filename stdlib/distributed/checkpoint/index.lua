@@ -146,8 +146,16 @@ local function check_tensor(name, tensor)
   check_cover(name, tensor)
 end
 
+-- Stands for a tensor in the tree: its entry in the index.
+local Leaf = {}
+
+--- Whether a value of the tree stands for a tensor.
+---@param value any
+---@return boolean
+function index.is_tensor(value) return getmetatable(value) == Leaf end
+
 local function decode(text)
-  local found = json.decode(text, budget.new(nil, #text):rest())
+  local found = json.decode(text, budget.new(#text):rest())
   if type(found) ~= "table" or found.format ~= FORMAT then error("it is none of a checkpoint", 0) end
   if found.version ~= VERSION then
     error(("it has version %s, this library reads version %d"):format(tostring(found.version),
@@ -155,12 +163,16 @@ local function decode(text)
   elseif type(found.tensors) ~= "table" or type(found.tree) ~= "string" then
     error("it has no tensors or no tree", 0)
   end
-  for name, tensor in pairs(found.tensors) do check_tensor(name, tensor) end
-  return found
+  for name, tensor in pairs(found.tensors) do
+    check_tensor(name, tensor)
+    tensor.name = name
+    setmetatable(tensor, Leaf)
+  end
+  return tree.decode(found.tree, found.tensors, budget.new(#found.tree))
 end
 
---- The index of a folder, checked: `tensors` as they were written, and `value`, the tree of values
---- with the tensors' entries in their places.
+--- The tree of values of a folder's checkpoint, checked; for tensors it has their entries: name,
+--- dtype, shape and parts.
 ---@param op string
 ---@param folder string
 ---@return table
@@ -170,10 +182,6 @@ function index.read(op, folder)
     fail("%s: '%s' has no checkpoint: there is no %s", op, folder, NAME)
   end
   local ok, found = pcall(decode, system.read_file(path, op, MOST_BYTES))
-  if ok then
-    ok, found.value = pcall(tree.decode, found.tree, found.tensors, budget.new(nil, #found.tree))
-    found = ok and found or found.value
-  end
   if not ok then fail("%s: '%s': %s", op, path, (tostring(found):gsub("^[^\n]-:%d+: ", ""))) end
   return found
 end

@@ -11,16 +11,14 @@ local fail = options.fail
 
 local plan = {}
 
---- What this rank has of a state: the text of its tree, and its tensors by name.
----@param state table
----@return table { tree, tensors }
+-- What this rank has of a state: the text of its tree and what its tensors are; and these by name.
 local function own_part(state)
   local tensors = {}
   local text = tree.encode(state, tensors)
   local about = {}
   for name, tensor in pairs(tensors) do
     local spec = shards.of(tensor)
-    local first = spec and spec.first or {}
+    local first = table.move(spec and spec.first or {}, 1, spec and #spec.first or 0, 1, {})
     for dim = #first + 1, tensor:dim() do first[dim] = 1 end
     about[name] = { dtype = tensor.dtype, shape = spec and spec.shape or tensor.shape:totable(),
       first = first, sizes = tensor.shape:totable() }
