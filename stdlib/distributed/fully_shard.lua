@@ -13,6 +13,9 @@ local passes = require "moonlet.distributed.passes"
 local shards = require "moonlet.distributed.shards"
 local signature = require "moonlet.signature"
 local state = require "moonlet.distributed.state"
+
+require "moonlet.distributed.device_mesh"  -- for the type DeviceMesh
+
 local fail = options.fail
 
 local sharding = {}
@@ -175,11 +178,9 @@ end
 local function group_of(mesh, group)
   if mesh == nil then return state.group_of("fully_shard", group) end
   if group then fail "fully_shard: 'mesh' and 'group' both say which ranks; give one" end
-  local dims = type(mesh) == "table" and mesh.ndim or nil
-  if type(mesh) ~= "table" or type(mesh.get_group) ~= "function" then
-    fail("fully_shard: 'mesh' must be a device mesh, got %s", signature.describe(mesh))
-  elseif math.type(dims) == "integer" and dims ~= 1 then
-    fail("fully_shard: 'mesh' must have one dimension, got %d; take one of them, mesh[name]", dims)
+  if mesh.ndim ~= 1 then
+    fail("fully_shard: 'mesh' must have one dimension, got %d; take one of them, mesh[name]",
+      mesh.ndim)
   end
   return state.group_of("fully_shard", mesh:get_group())
 end
@@ -207,7 +208,7 @@ local function add_hooks(module, part)
   end)
 end
 
-local read_shard = signature('fully_shard(Module module, any mesh=nil, Group? group=nil, '
+local read_shard = signature('fully_shard(Module module, DeviceMesh? mesh=nil, Group? group=nil, '
   .. 'bool? reshard_after_forward=nil, MixedPrecisionPolicy? mp_policy=nil)')
 
 --- Shares the parameters of a module out over the ranks: each has a part of every parameter, of its

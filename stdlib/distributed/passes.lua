@@ -18,27 +18,21 @@ function passes.added(_, parts) generation, parts_of_modules = generation + 1, p
 local Pass = {}
 Pass.__index = Pass
 
--- What the end of backward hangs on: a node that is older than all others of the pass.
-local End = ml.autograd.Function {
-  name = "ShardedBackwardEnd",
-  forward = function(ctx, pass, _)
-    ctx.pass = pass
-    return ml.empty(0)
-  end,
-  backward = function(ctx)
-    ctx.pass:finish_backward()
-    return nil, nil
-  end,
-}
-
 local pass_count = 0
 
 local function new_pass(context)
   pass_count = pass_count + 1
   local pass = setmetatable({ context = context, calls = {}, dropped = 0, number = pass_count },
     Pass)
-  if ml.is_grad_enabled() then pass.token = End(pass, ml.empty(0, { requires_grad = true })) end
   return pass
+end
+
+--- Has a backward that comes to the pass end it, too.
+function Pass:begin_backward()
+  local running = ml._running_backward()
+  if self.backward == running then return end
+  self.backward = running
+  ml._after_backward(function() self:finish_backward() end)
 end
 
 -- Sends gradients, when those before have come.
@@ -53,12 +47,14 @@ function Pass:finish_reduce()
   if pending then ShardGroup.finish_reduce(pending) end
 end
 
+-- Of calls that backward has not been done with, as it was to come to the inputs alone, the wholes
+-- go as well.
 function Pass:finish_backward()
   self:finish_reduce()
   for _, call in ipairs(self.calls) do
-    if call.in_backward then call:finish {} end
+    if call.in_backward then call:leave() end
   end
-  self.context.backward = nil
+  self.backward, self.context.backward = nil, nil
 end
 
 -- --- contexts -----------------------------------------------------------------------------------
@@ -131,7 +127,6 @@ local function finish(context)
   for _, part in ipairs(context.parts) do
     if part.group and part.group.pending and not part.group.held then part.group:empty() end
   end
-  context.pass.token = nil
   context.pass, context.root, context.last = nil, nil, nil
 end
 
@@ -145,7 +140,7 @@ function passes.leave(part, hook)
   local pass, is_root = context.pass, context.root == part
   if ml.is_grad_enabled() and (call or is_root) then
     hook(function()
-      if is_root then context.backward = pass end
+      context.backward = pass
       if call then call:begin() end
     end)
   end

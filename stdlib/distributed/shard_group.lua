@@ -145,7 +145,8 @@ end
 local Call = {}
 Call.__index = Call
 
--- The wholes as results of a node. `token` is what the end of backward hangs on.
+-- The wholes as results of a node. The second argument is a tensor that requires a gradient, which
+-- it never gets: so there is a node.
 local Gather = ml.autograd.Function {
   name = "ShardedParameters",
   forward = function(ctx, call, _)
@@ -160,7 +161,7 @@ local Gather = ml.autograd.Function {
       fail("backward: parameters that fully_shard has shared out have no gradients of gradients")
     end
     ctx.call:finish({ ... })
-    return nil, ml.zeros(0)
+    return nil, nil
   end,
 }
 
@@ -237,7 +238,7 @@ function ShardGroup:before_forward(pass, inputs)
     local trained = self:trained_items()
     call = new_call(self, pass, trained)
     if #trained == 0 then watch(call, inputs) end
-    local results = #trained > 0 and table.pack(Gather(call, pass.token)) or {}
+    local results = #trained > 0 and table.pack(Gather(call, ml.empty(0, { requires_grad = true }))) or {}
     for i, item in ipairs(trained) do wholes[item] = parameter.like(item.shard, results[i]) end
   end
   self:show(wholes)
@@ -259,6 +260,7 @@ function Call:begin()
     fail("backward: the parameters of '%s' have changed since its forward", owner.name)
   end
   self.in_backward, self.done = true, false
+  self.pass:begin_backward()
   if not self.memory.filled then
     if owner.memory and owner.memory.filled then owner:empty() end
     owner:fill(self.memory)
@@ -275,13 +277,20 @@ function Call:begin()
   end
 end
 
--- Backward is done with the wholes of a call; `gradients` by position, nil where there is none.
+-- Backward is done with the wholes of a call.
+function Call:leave()
+  self.in_backward, self.done = false, true
+  for call in pairs(self.owner.open) do
+    if call.in_backward then return end
+  end
+  self.owner:reshard()
+end
+
+-- The same with the gradients by position, nil where there is none.
 function Call:finish(gradients)
   local owner = self.owner
-  self.in_backward, self.done = false, true
-  local busy = false
-  for call in pairs(owner.open) do busy = busy or call.in_backward end
-  if not busy then owner:reshard() end
+  self.pass:begin_backward()
+  self:leave()
   local found, dropped = {}, 0
   for i, item in ipairs(self.trained) do
     local g, before = gradients[i], owner.unsent and owner.unsent[item]

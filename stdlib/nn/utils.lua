@@ -91,7 +91,9 @@ local function norm_of_parameters(parameters, norm_type, foreach)
     table.move(gradients, 1, #gradients, #all + 1, all)
     if list.combine then
       local like = { dtype = list[1].dtype, device = list[1].device }
-      local norm = #gradients > 0 and total_norm(gradients, norm_type, foreach)
+      local filled = {}
+      for _, g in ipairs(gradients) do filled[#filled + 1] = g:numel() > 0 and g or nil end
+      local norm = #filled > 0 and total_norm(filled, norm_type, foreach)
         or ml.full({}, norm_type < 0 and math.huge or 0, like)
       norms[#norms + 1] = list.combine(norm, norm_type)
     elseif #gradients > 0 then
