@@ -20,4 +20,5 @@ return options.namespace("distributed", distributed, options.late {
   ["distributed.comm_hooks"] = { "comm_hooks" },
   ["distributed.zero"] = { "ZeroRedundancyOptimizer" },
   ["distributed.functional"] = { "functional" },
+  ["distributed.device_mesh"] = { "DeviceMesh", "init_device_mesh" },
 })
