@@ -20,5 +20,6 @@ return options.namespace("distributed", distributed, options.late {
   ["distributed.comm_hooks"] = { "comm_hooks" },
   ["distributed.zero"] = { "ZeroRedundancyOptimizer" },
   ["distributed.functional"] = { "functional" },
+  ["distributed.tensor"] = { "tensor" },
   ["distributed.device_mesh"] = { "DeviceMesh", "init_device_mesh" },
 })
