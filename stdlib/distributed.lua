@@ -22,4 +22,6 @@ return options.namespace("distributed", distributed, options.late {
   ["distributed.checkpoint"] = { "checkpoint" },
   ["distributed.fully_shard"] = { "fully_shard", "FSDPModule", "MixedPrecisionPolicy" },
   ["distributed.functional"] = { "functional" },
+  ["distributed.tensor"] = { "tensor" },
+  ["distributed.device_mesh"] = { "DeviceMesh", "init_device_mesh" },
 })
