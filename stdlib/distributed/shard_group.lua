@@ -16,8 +16,9 @@ local fail = options.fail
 
 local ShardGroup = class "ShardGroup"
 
--- Handles of gradients that the collector has not found yet may hold so many bytes.
-local MOST_DROPPED = 16 << 20
+-- Handles of whole gradients hold these until the collector finds them. It runs when they are so
+-- many bytes, and several times as many as what it has to look through.
+local MOST_DROPPED, DROPPED_FOR_LUA = 2 << 20, 4
 
 local function shard_of(entry, group)
   local whole = entry.tensor
@@ -306,7 +307,7 @@ function Call:finish(gradients)
     owner.unsent = found
   end
   pass.dropped = pass.dropped + dropped
-  if pass.dropped > MOST_DROPPED then
+  if pass.dropped > math.max(MOST_DROPPED, DROPPED_FOR_LUA * collectgarbage "count" * 1024) then
     pass.dropped = 0
     collectgarbage()
   end
