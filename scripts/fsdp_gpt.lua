@@ -3,7 +3,8 @@
 --
 --     moonlet launch -n 2 scripts/fsdp_gpt.lua TEXT
 --
--- With one process it runs as it is, and under mpirun: mpirun -n 2 moonlet scripts/fsdp_gpt.lua TEXT.
+-- With one process it runs as it is, and under mpirun:
+-- mpirun -n 2 moonlet scripts/fsdp_gpt.lua TEXT.
 
 local ml = require "moonlet"
 local data, dist, nn, F = ml.data, ml.distributed, ml.nn, ml.nn.functional

@@ -221,6 +221,14 @@ local function watch(call, inputs)
   end
 end
 
+-- Has the node of a call give the wholes that gradients come to.
+function ShardGroup:record(call, wholes)
+  local results = table.pack(Gather(call, ml.empty(0, { requires_grad = true })))
+  for i, item in ipairs(call.trained) do
+    wholes[item] = parameter.like(item.shard, results[i])
+  end
+end
+
 --- Before the module runs: its fields hold the wholes. Gives the call, or nil where backward will
 --- not come here.
 ---@param pass table
@@ -239,8 +247,7 @@ function ShardGroup:before_forward(pass, inputs)
     local trained = self:trained_items()
     call = new_call(self, pass, trained)
     if #trained == 0 then watch(call, inputs) end
-    local results = #trained > 0 and table.pack(Gather(call, ml.empty(0, { requires_grad = true }))) or {}
-    for i, item in ipairs(trained) do wholes[item] = parameter.like(item.shard, results[i]) end
+    if #trained > 0 then self:record(call, wholes) end
   end
   self:show(wholes)
   return call

@@ -7,8 +7,8 @@ local collectives = require "moonlet.distributed.collectives"
 
 local shards = {}
 
--- By tensor: `shape`, the sizes of the whole; `first`, where the part begins in each dimension, from
--- 1; `group`, the ranks that have the other parts.
+-- By tensor: `shape`, the sizes of the whole; `first`, where the part begins in each dimension,
+-- from 1; `group`, the ranks that have the other parts.
 local specs = setmetatable({}, { __mode = "k" })
 
 --- Says that a tensor is a part.
