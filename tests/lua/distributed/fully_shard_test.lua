@@ -364,6 +364,60 @@ test("the norm of gradients is that over all ranks", function()
   ]])
 end)
 
+test("a gradient that is not finite on one rank keeps all from the step", function()
+  run(2, [[
+    local net = sharded(make())
+    local opt, scaler = ml.optim.SGD(net:parameters(), { lr = 0.1 }), ml.amp.GradScaler()
+    local before = net[1].weight:detach():clone()
+    scaler:scale(net(part((batch(1)))):sum()):backward()
+    if rank == 1 then net[1].weight.grad[1][1] = math.huge end
+    scaler:step(opt)
+    scaler:update()
+    assert(ml.equal(net[1].weight:detach(), before) and scaler:get_scale() == 32768)
+    net:zero_grad()
+    scaler:scale(net(part((batch(1)))):sum()):backward()
+    scaler:step(opt)
+    scaler:update()
+    assert(not ml.equal(net[1].weight:detach(), before))
+  ]])
+end)
+
+test("shared out along one dimension of a mesh, and parallel layers along the other", function()
+  run(4, [[
+    local mesh = dist.init_device_mesh("cpu", { 2, 2 }, { mesh_dim_names = { "dp", "tp" } })
+    local parallel = dist.tensor.parallel
+    local Mlp = class("Mlp", nn.Module)
+    function Mlp:init()
+      ml.manual_seed(5)
+      self.a, self.b = nn.Linear(6, 16), nn.Linear(16, 2)
+    end
+    function Mlp:forward(x) return self.b(self.a(x):tanh()) end
+    local one, net = Mlp(), Mlp()
+    parallel.parallelize_module(net, mesh.tp, { a = parallel.ColwiseParallel(),
+      b = parallel.RowwiseParallel() })
+    dist.fully_shard(net, { mesh = mesh.dp })
+    local opt = ml.optim.Adam(net:parameters(), { lr = 0.01 })
+    local plain = ml.optim.Adam(one:parameters(), { lr = 0.01 })
+    local row = mesh:get_local_rank "dp"
+    for step = 1, 4 do
+      local x, y = batch(step)
+      local loss = F.mse_loss(one(x), y)
+      plain:zero_grad() opt:zero_grad()
+      loss:backward()
+      plain:step()
+      local own = F.mse_loss(net(x:narrow(1, 8 * row + 1, 8)), y:narrow(1, 8 * row + 1, 8))
+      own:backward()
+      opt:step()
+      local mean = own:detach():clone()
+      dist.all_reduce(mean, "avg")
+      near(mean, loss:detach(), "loss " .. step)
+    end
+    assert(net.a.weight:numel() == 6 * 16 // 4)
+    local good, message = pcall(dist.fully_shard, nn.Linear(2, 2), { mesh = mesh })
+    assert(not good and message:find("'mesh' must have one dimension, got 2", 1, true), message)
+  ]])
+end)
+
 test("hooks of shards see their gradients, and an optimiser may step in them", function()
   run(2, [[
     local one, net = make(), sharded(make())
