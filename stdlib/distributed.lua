@@ -21,5 +21,6 @@ return options.namespace("distributed", distributed, options.late {
   ["distributed.zero"] = { "ZeroRedundancyOptimizer" },
   ["distributed.functional"] = { "functional" },
   ["distributed.tensor"] = { "tensor" },
+  ["distributed.pipelining"] = { "pipelining" },
   ["distributed.device_mesh"] = { "DeviceMesh", "init_device_mesh" },
 })
