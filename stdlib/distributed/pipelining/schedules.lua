@@ -102,7 +102,7 @@ end
 ---   (4, 1)	2
 --- > ml.distributed.destroy_process_group()
 ---@param ... any on stage 0 the arguments of its layers, whose tensors have a row for each sample
----   of the batch; then by name: `target`, on the last stage, what `loss_fn` gets beside the results;
+---   of the batch; then by name: `target`, on the last stage, what `loss_fn` gets beside results;
 ---   `losses`, a table that gets the loss of each microbatch there; `kwargs`, named arguments of
 ---   this stage's layers, parted as the batch is; `return_outputs` (true), whether the results are
 ---   returned, for which the last stage keeps them

@@ -25,8 +25,8 @@ local read_class = signature('distributed.pipelining.PipelineStage(Module submod
 --- > stage.is_first, stage.is_last
 ---   true	true
 --- > ml.distributed.destroy_process_group()
----@param submodule table the layers; with `DistributedDataParallel` around them gradients are sent
----   in the backward of the last microbatch
+---@param submodule table the layers; with `DistributedDataParallel` around them, or shared out by
+---   `fully_shard`, gradients are sent in the backward of the last microbatch
 ---@param stage_index integer which stage it is, from 0: this rank's position in the group
 ---@param num_stages integer how many there are: the number of ranks of the group
 ---@param device? string where what comes in goes; that of the first parameter unless given
@@ -160,13 +160,19 @@ local function loss_of(self, m, outputs)
   return loss
 end
 
--- Layers that send gradients of their own do so in the last microbatch.
-local function synced(self, m, f, ...)
-  local parallel = ml.nn.parallel.DistributedDataParallel
-  if m < self.step.count and class.is_instance(self.submodule, parallel) then
-    local _ <close> = self.submodule:no_sync()
-    return f(...)
+-- What ends with `<close>`: until then layers that send gradients of their own do not.
+local function without_sync(layers)
+  if class.is_instance(layers, ml.nn.parallel.DistributedDataParallel) then
+    return layers:no_sync()
+  elseif layers.set_requires_gradient_sync then  -- fully_shard has shared them out
+    layers:set_requires_gradient_sync(false)
+    return setmetatable({}, { __close = function() layers:set_requires_gradient_sync(true) end })
   end
+end
+
+-- Such layers send them in the last microbatch.
+local function synced(self, m, f, ...)
+  local _ <close> = m < self.step.count and without_sync(self.submodule) or nil
   return f(...)
 end
 

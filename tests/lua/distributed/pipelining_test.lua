@@ -226,6 +226,45 @@ for _, name in ipairs(SCHEDULES) do
   end)
 end
 
+for _, name in ipairs(SCHEDULES) do
+  test(("%s over fully_shard, and over tensor parallel, on 4 ranks"):format(name), function()
+    ranks.run_well(4, HEAD:gsub("dist.init_process_group%(%)\n", [[
+      local mesh = dist.init_device_mesh("cpu", { 2, 2 }, { mesh_dim_names = { "pp", "other" } })
+    ]], 1) .. ([[
+      local index, copy = mesh:get_local_rank("pp"), mesh:get_local_rank("other")
+      local tp = dist.tensor.parallel
+      for _, kind in ipairs { "fully_shard", "tensor parallel" } do
+        local one, net = make(), own_layers(make(), index, 2)
+        local sharded = kind == "fully_shard"
+        if sharded then
+          for _, layer in ipairs(net) do dist.fully_shard(layer, { mesh = mesh.other }) end
+          dist.fully_shard(net, { mesh = mesh.other })
+        else
+          tp.parallelize_module(net, mesh.other, { ["0.0"] = tp.ColwiseParallel(),
+            ["1.0"] = tp.RowwiseParallel() })
+        end
+        local stage = pp.PipelineStage(net, index, 2, { group = mesh:get_group("pp") })
+        local schedule = pp.%s(stage, 4, mse)
+        local a = ml.optim.Adam(one:parameters(), { lr = 0.1 })
+        local b = ml.optim.Adam(net:parameters(), { lr = 0.1 })
+        for step = 1, 3 do
+          local x, y = batch(step, 16)
+          a:zero_grad() b:zero_grad()
+          mse(one(x), y):backward()
+          if sharded then x, y = x:narrow(1, 8 * copy + 1, 8), y:narrow(1, 8 * copy + 1, 8) end
+          if index == 0 then schedule:step(x) else schedule:step { target = y } end
+          a:step() b:step()
+        end
+        local whole = dist.checkpoint.get_model_state_dict(net, { full_state_dict = true })
+        for name, p in pairs(own_layers(one, index, 2):state_dict()) do
+          near(whole[name], p, kind .. " " .. name)
+        end
+      end
+      dist.destroy_process_group()
+    ]]):format(name))
+  end)
+end
+
 test("stages that do not agree, or give something else, are told", function()
   local function fails(script, ...)
     local outputs = ranks.run(2, HEAD .. script)

@@ -438,6 +438,109 @@ test("data parallel over tensor parallel on 4 ranks trains as one process", func
   ]])
 end)
 
+test("fully_shard over tensor parallel on 4 ranks trains as one process", function()
+  ranks.run_well(4, HEAD:gsub("local mesh = [^\n]*\n", [[
+    local grid = dist.init_device_mesh("cpu", { 2, 2 }, { mesh_dim_names = { "dp", "tp" } })
+    local mesh = grid.tp
+  ]], 1) .. GPT .. [[
+    local one, net = GPT(11, 8, 1), GPT(11, 8, 2)
+    tp.parallelize_module(net, mesh, parted)
+    for _, block in ipairs(net.blocks) do dist.fully_shard(block, { mesh = grid.dp }) end
+    dist.fully_shard(net, { mesh = grid.dp })
+    assert(net.head.weight:size(1) <= 3)
+    local a = ml.optim.SGD(one:parameters(), { lr = 0.1, momentum = 0.9 })
+    local b = ml.optim.SGD(net:parameters(), { lr = 0.1, momentum = 0.9 })
+    local cross_entropy = nn.CrossEntropyLoss()
+    for step = 1, 5 do
+      local ids, targets = batch(step)
+      ids, targets = ml.cat { ids, (batch(step + 50)) }, ml.cat { targets, (batch(step + 90)) }
+      a:zero_grad() b:zero_grad()
+      cross_entropy(one(ids), targets):backward()
+      local first = 3 * grid:get_local_rank("dp") + 1
+      local own, wanted = ids:narrow(1, first, 3), targets:narrow(1, first, 3)
+      tp.loss_parallel(mesh, function() return cross_entropy(net(own), wanted) end):backward()
+      near(nn.utils.clip_grad_norm_(net:parameters(), 0.5),
+        nn.utils.clip_grad_norm_(one:parameters(), 0.5), "norm")
+      a:step() b:step()
+    end
+    local checkpoint = dist.checkpoint
+    local whole = checkpoint.get_model_state_dict(net, { full_state_dict = true })
+    for name, x in pairs(one:state_dict()) do near(whole[name], x, name) end
+    local states = checkpoint.get_optimizer_state_dict(net, b, { full_state_dict = true })
+    near(states.state["head.weight"].momentum_buffer,
+      a.state[one.head.weight].momentum_buffer, "state")
+    for _, x in pairs(net:state_dict()) do x:zero_() end
+    checkpoint.set_model_state_dict(net, whole, { full_state_dict = true })
+    whole = checkpoint.get_model_state_dict(net, { full_state_dict = true })
+    for name, x in pairs(one:state_dict()) do near(whole[name], x, name .. " once more") end
+    dist.destroy_process_group()
+  ]])
+end)
+
+for _, count in ipairs { 2, 4 } do
+  test(("norms that are clipped, and whole states, %d ranks"):format(count), function()
+    run(count, GPT .. [[
+      local one, net = GPT(11, 8, 1), GPT(11, 8, size)
+      tp.parallelize_module(net, mesh, parted)
+      local ids, targets = batch(1)
+      local cross_entropy = nn.CrossEntropyLoss()
+      cross_entropy(one(ids), targets):backward()
+      tp.loss_parallel(mesh, function() return cross_entropy(net(ids), targets) end):backward()
+      for _, kind in ipairs { 2, 1, math.huge } do
+        near(nn.utils.clip_grad_norm_(net:parameters(), 0.01, kind),
+          nn.utils.clip_grad_norm_(one:parameters(), 0.01, kind), "norm")
+      end
+      near(net.norm.weight.grad, one.norm.weight.grad, "clipped")
+      near(net.head.weight.grad, part(one.head.weight.grad, 1), "clipped part")
+      local whole = dist.checkpoint.get_model_state_dict(net, { full_state_dict = true })
+      for name, x in pairs(one:state_dict()) do near(whole[name], x, name) end
+      local own = net:state_dict()
+      assert(own["blocks.0.linear1.weight"]:size(1) == 32 // size)
+      for _, x in pairs(own) do x:zero_() end
+      local checkpoint = dist.checkpoint
+      checkpoint.set_model_state_dict(net, whole, { full_state_dict = true })
+      near(net.blocks[1].qkv.weight:detach(), part(one.blocks[1].qkv.weight:detach(), 1, 3), "qkv")
+      near(net.embedding.weight:detach(), part(one.embedding.weight:detach(), 1), "embedding")
+      near(net.blocks[2].linear2.weight:detach(), part(one.blocks[2].linear2.weight:detach(), 2),
+        "linear2")
+      local good, message = pcall(checkpoint.save, net:state_dict(), { checkpoint_id = "/nowhere" })
+      assert(not good and message:find("qkv.%a+' is a part of several pieces"), message)
+      dist.destroy_process_group()
+    ]])
+  end)
+end
+
+test("checkpoints of parts load into modules that are whole, or parted by other ranks", function()
+  local folder = os.tmpname()
+  os.remove(folder)
+  local NET = [[
+    ml.manual_seed(1)
+    local net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+    local state = net:state_dict()
+    local wanted = {}
+    for name, x in pairs(state) do wanted[name] = x:clone() end
+    tp.parallelize_module(net, mesh, { ["0"] = tp.ColwiseParallel(), ["2"] = tp.RowwiseParallel() })
+    local folder = "]] .. folder .. '"\n'
+  local good, message = pcall(function()
+    run(4, NET .. [[
+      dist.checkpoint.save(net:state_dict(), { checkpoint_id = folder })
+      dist.destroy_process_group()
+    ]])
+    local LOAD = NET .. [[
+      for _, x in pairs(net:state_dict()) do x:zero_() end
+      local own = net:state_dict()
+      dist.checkpoint.load(own, { checkpoint_id = folder })
+      local whole = dist.checkpoint.get_model_state_dict(net, { full_state_dict = true })
+      for name, x in pairs(wanted) do near(whole[name], x, name) end
+      dist.destroy_process_group()
+    ]]
+    run(2, LOAD)
+    run(1, LOAD)
+  end)
+  os.execute(("rm -rf '%s'"):format(folder))
+  if not good then error(message, 0) end
+end)
+
 -- Ends the group of one rank that `f` has made, also after an error.
 local function alone(f)
   local mesh = ml.distributed.init_device_mesh("cpu", { 1 })
