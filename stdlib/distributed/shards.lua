@@ -7,10 +7,10 @@ local collectives = require "moonlet.distributed.collectives"
 
 local shards = {}
 
--- By tensor: `shape`, the sizes of the whole; `first`, where the part begins in each dimension, from
--- 1; `group`, the ranks that have the other parts. A part of a part has `outer`, what the larger one
--- is, and `inner`, where it lies in that: `shape` and `first`; its group shares the larger one. A
--- part of several `pieces` has functions `gather` and `take` in the place of `first`.
+-- By tensor: `shape`, the sizes of the whole; `first`, where the part begins in each dimension,
+-- from 1; `group`, the ranks that have the other parts. A part of a part has `outer`, what the
+-- larger one is, and `inner`, where it lies in that: `shape` and `first`; its group shares the
+-- larger one. A part of several `pieces` has functions `gather` and `take` in the place of `first`.
 local specs = setmetatable({}, { __mode = "k" })
 
 --- Says that a tensor is a part.
