@@ -23,5 +23,6 @@ return options.namespace("distributed", distributed, options.late {
   ["distributed.fully_shard"] = { "fully_shard", "FSDPModule", "MixedPrecisionPolicy" },
   ["distributed.functional"] = { "functional" },
   ["distributed.tensor"] = { "tensor" },
+  ["distributed.pipelining"] = { "pipelining" },
   ["distributed.device_mesh"] = { "DeviceMesh", "init_device_mesh" },
 })

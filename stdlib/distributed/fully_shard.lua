@@ -141,7 +141,7 @@ local function entries_of(module)
   return entries
 end
 
-local function check_entries(entries, module)
+local function check_entries(entries, module, group)
   for _, entry in ipairs(entries) do
     local p = entry.tensor
     if parameter.is_uninitialized(p) then
@@ -153,7 +153,7 @@ local function check_entries(entries, module)
     elseif taken[p] then
       fail("fully_shard: the parameter '%s' is also one of '%s', which has been shared out by "
         .. "itself; shard the module that holds both instead", entry.name, taken[p])
-    elseif shards.of(p) then
+    elseif shards.of(p) and (shards.of(p).outer or shards.of(p).group == group) then
       fail("fully_shard: the parameter '%s' of %s is a shard already", entry.name,
         module:describe())
     end
@@ -193,7 +193,9 @@ local function make_group(module, entries, part)
   part.group = ShardGroup(entries, { name = module:describe(), group = part.ranks,
     policy = part.policy })
   for _, entry in ipairs(entries) do taken[entry.tensor] = module:describe() end
-  for _, item in ipairs(part.group.items) do norms.add(item.shard, part.ranks) end
+  for _, item in ipairs(part.group.items) do
+    norms.add(item.shard, part.ranks, item.spec.outer and item.spec.outer.group)
+  end
 end
 
 local function add_hooks(module, part)
@@ -249,7 +251,7 @@ function sharding.fully_shard(...)
   end
   policy = policy or MixedPrecisionPolicy()
   local entries = entries_of(module)
-  check_entries(entries, module)
+  check_entries(entries, module, group)
   local part = { policy = policy, ranks = group, reshards = reshards, depth = 0, module = module }
   if group.size > 1 then check_ranks(entries, group) end
   parts[module] = part

@@ -5,7 +5,7 @@ local shared_norms = require "moonlet.nn.shared_norms"
 
 local norms = {}
 
--- One function for each group, so that its parameters are taken together.
+-- One function for each group, or pair of groups, so that their parameters are taken together.
 local by_group = setmetatable({}, { __mode = "k" })
 
 local REDUCTIONS = { [math.huge] = "max", [-math.huge] = "min", [0] = "sum" }
@@ -21,12 +21,22 @@ local function combine_over(group)
   end
 end
 
+-- Over the ranks that share a part, then over those that share the whole.
+local function combine_over_both(group, outer)
+  local within, across = combine_over(group), combine_over(outer)
+  return function(norm, norm_type) return across(within(norm, norm_type), norm_type) end
+end
+
 --- Says that a parameter is a part of one that the ranks of a group share.
 ---@param p moonlet.Tensor
 ---@param group table
-function norms.add(p, group)
-  by_group[group] = by_group[group] or combine_over(group)
-  shared_norms.add(p, by_group[group])
+---@param outer? table the group that shares what the first one has a part of
+function norms.add(p, group, outer)
+  local known = by_group[group] or setmetatable({}, { __mode = "k" })
+  by_group[group] = known
+  local key = outer or group
+  known[key] = known[key] or outer and combine_over_both(group, outer) or combine_over(group)
+  shared_norms.add(p, known[key])
 end
 
 return norms

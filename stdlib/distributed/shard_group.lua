@@ -27,7 +27,8 @@ local function shard_of(entry, group)
   local shard = parameter.new(own:contiguous(), whole.requires_grad)
   local starts = { first }
   for dim = 2, whole:dim() do starts[dim] = 1 end
-  return shard, { shape = whole.shape:totable(), first = starts, group = group }
+  local spec = { shape = whole.shape:totable(), first = starts, group = group }
+  return shard, shards.within(whole, spec)
 end
 
 --- `entries` are the parameters: `name`, `tensor` and `owners`, pairs of a module and a field.
@@ -39,7 +40,8 @@ function ShardGroup:init(entries, given)
   for i, entry in ipairs(entries) do
     local shard, spec = shard_of(entry, given.group)
     local item = { name = entry.name, owners = entry.owners, shard = shard, spec = spec,
-      shape = spec.shape, row = entry.tensor:numel() // math.max(1, spec.shape[1]) }
+      shape = entry.tensor.shape:totable() }
+    item.row = entry.tensor:numel() // math.max(1, item.shape[1])
     if entry.tensor:numel() == 0 then item.row = 0 end
     shards.note(shard, spec)
     self.items[i] = item

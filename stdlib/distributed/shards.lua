@@ -8,7 +8,9 @@ local collectives = require "moonlet.distributed.collectives"
 local shards = {}
 
 -- By tensor: `shape`, the sizes of the whole; `first`, where the part begins in each dimension,
--- from 1; `group`, the ranks that have the other parts.
+-- from 1; `group`, the ranks that have the other parts. A part of a part has `outer`, what the
+-- larger one is, and `inner`, where it lies in that: `shape` and `first`; its group shares the
+-- larger one. A part of several `pieces` has functions `gather` and `take` in the place of `first`.
 local specs = setmetatable({}, { __mode = "k" })
 
 --- Says that a tensor is a part.
@@ -48,6 +50,22 @@ function shards.narrow(tensor, first, shape)
   return tensor
 end
 
+-- What the ranks of a group share, of which each has the part that begins at `first`.
+local function gathered(tensor, shape, first, group)
+  local parts, list = {}, {}
+  objects.all_gather_object(parts, { first = first, shape = tensor.shape:totable() },
+    { group = group })
+  local like = { dtype = tensor.dtype, device = tensor.device }
+  for i, part in ipairs(parts) do list[i] = ml.empty(part.shape, like) end
+  collectives.all_gather(list, tensor:detach():contiguous(), { group = group })
+  local whole = ml.empty(shape, like)
+  for i, part in ipairs(parts) do
+    shards.narrow(whole, part.first, part.shape):copy_(list[i])
+    list[i]:free()
+  end
+  return whole
+end
+
 --- The whole that a tensor is a part of, on all ranks of its group, which must all call this;
 --- detached. A tensor that is whole is given as it is.
 ---@param tensor moonlet.Tensor
@@ -55,18 +73,39 @@ end
 function shards.whole(tensor)
   local spec = specs[tensor]
   if not spec then return tensor:detach() end
-  local group, parts, list = spec.group, {}, {}
-  objects.all_gather_object(parts, { first = spec.first, shape = tensor.shape:totable() },
-    { group = group })
-  local like = { dtype = tensor.dtype, device = tensor.device }
-  for i, part in ipairs(parts) do list[i] = ml.empty(part.shape, like) end
-  collectives.all_gather(list, tensor:detach():contiguous(), { group = group })
-  local whole = ml.empty(spec.shape, like)
-  for i, part in ipairs(parts) do
-    shards.narrow(whole, part.first, part.shape):copy_(list[i])
-    list[i]:free()
+  if spec.outer then
+    local part = gathered(tensor, spec.inner.shape, spec.inner.first, spec.group)
+    return shards.whole(shards.note(part, spec.outer))
+  elseif spec.gather then
+    return spec.gather(tensor)
   end
-  return whole
+  return gathered(tensor, spec.shape, spec.first, spec.group)
+end
+
+--- The part of a whole that a spec says, of those sizes.
+---@param whole moonlet.Tensor
+---@param spec table
+---@param sizes integer[]
+---@return moonlet.Tensor
+function shards.part(whole, spec, sizes)
+  if spec.outer then
+    whole = shards.part(whole, spec.outer, spec.inner.shape)
+    return shards.narrow(whole, spec.inner.first, sizes)
+  end
+  return spec.take and spec.take(whole) or shards.narrow(whole, spec.first, sizes)
+end
+
+--- What a part of the rows of a tensor is, where that is a part already.
+---@param tensor moonlet.Tensor
+---@param spec table what the part would be of a whole tensor
+---@return table
+function shards.within(tensor, spec)
+  local outer = specs[tensor]
+  if not outer then return spec end
+  local first = table.move(outer.first, 1, #outer.first, 1, {})
+  first[1] = first[1] + spec.first[1] - 1
+  return { shape = outer.shape, first = first, group = spec.group, outer = outer,
+    pieces = outer.pieces, inner = { shape = spec.shape, first = spec.first } }
 end
 
 return shards

@@ -95,6 +95,11 @@ end
 
 local function plan_tensor(job, path, target, entry)
   local spec = shards.of(target)
+  if spec and spec.pieces then
+    table.insert(job.wrong, ("'%s' is a part of several pieces, as ColwiseParallel with 'parts' "
+      .. "leaves them, which checkpoints do not hold"):format(path))
+    return
+  end
   local shape = spec and spec.shape or target.shape:totable()
   local same = #shape == #entry.shape
   for dim, size in ipairs(entry.shape) do same = same and shape[dim] == size end

@@ -50,7 +50,7 @@ local function part_for(value, spec)
   for dim, size in ipairs(spec.shape) do
     if #sizes ~= #spec.shape or sizes[dim] ~= size then return value end
   end
-  return shards.narrow(value, spec.first, spec.sizes)
+  return shards.part(value, spec, spec.sizes)
 end
 
 -- What rank 0 has, on all ranks.
@@ -106,12 +106,19 @@ function state_dict.get_model_state_dict(...)
   return given(model:state_dict(), full, on_host)
 end
 
+-- What part a parameter is, with its sizes.
+local function with_sizes(spec, p)
+  local out = { sizes = p.shape:totable() }
+  for key, value in pairs(spec) do out[key] = value end
+  return out
+end
+
 -- By name of a parameter its part.
 local function specs_of(model)
   local specs = {}
   for name, p in model:named_parameters { remove_duplicate = false } do
     local spec = shards.of(p)
-    specs[name] = spec and { shape = spec.shape, first = spec.first, sizes = p.shape:totable() }
+    specs[name] = spec and with_sizes(spec, p)
   end
   return specs
 end
@@ -239,7 +246,7 @@ local read_set_optim = signature("set_optimizer_state_dict(Module model, Optimiz
 -- The state of a parameter for the optimiser, of whole tensors or parts.
 local function own_state(p, value)
   local spec, out = shards.of(p), {}
-  spec = spec and { shape = spec.shape, first = spec.first, sizes = p.shape:totable() }
+  spec = spec and with_sizes(spec, p)
   for key, item in pairs(value) do out[key] = part_for(item, spec) end
   return out
 end

@@ -5,7 +5,9 @@ local collectives = require "moonlet.distributed.collectives"
 local layouts = require "moonlet.distributed.tensor.layouts"
 local ml = require "moonlet"
 local options = require "moonlet.options"
+local norms = require "moonlet.distributed.norms"
 local parameter = require "moonlet.nn.parameter"
+local shards = require "moonlet.distributed.shards"
 local fail = options.fail
 
 local parts = {}
@@ -23,11 +25,6 @@ function parts.placement(module, field)
   return all and all[field]
 end
 
---- Whether any parameter directly in the module is parted.
----@param module table
----@return boolean
-function parts.any(module) return rawget(module, "_parted") ~= nil end
-
 local function piece_size(placement)
   local sum = 0
   for _, size in ipairs(placement.sizes) do sum = sum + size end
@@ -44,23 +41,42 @@ local function part_of(whole, placement, rank)
   return #list == 1 and list[1] or ml.cat(list, placement.dim)
 end
 
--- The same values on all ranks of the group: those of one of them.
-local function agree(x, group, source)
-  if source then collectives.broadcast(x, source, { group = group }) end
-end
-
 --- Makes all ranks of a group have the values of one; without `source` they stay as they are.
 ---@param tensors moonlet.Tensor[]
 ---@param group table
 ---@param source integer|false
 function parts.share(tensors, group, source)
-  local _ <close> = ml.no_grad()
+  if not source then return end
   for _, x in ipairs(tensors) do
-    if source and x:numel() > 0 then
-      local there = x:detach()
-      agree(there, group, source)
-    end
+    if x:numel() > 0 then collectives.broadcast(x:detach(), source, { group = group }) end
   end
+end
+
+-- What a parameter that is parted so is, for state dicts and checkpoints.
+local function spec_of(x, placement)
+  local shape, first = x.shape:totable(), {}
+  for dim = 1, #shape do first[dim] = 1 end
+  shape[placement.dim] = piece_size(placement) * placement.pieces
+  first[placement.dim] = layouts.range(placement.sizes, placement.group.rank) + 1
+  local spec = { shape = shape, first = first, group = placement.group }
+  if placement.pieces > 1 then
+    spec.pieces = placement.pieces
+    spec.gather = function(part) return parts.whole(part, placement) end
+    spec.take = function(whole) return part_of(whole, placement, placement.group.rank) end
+  end
+  return spec
+end
+
+-- Has state dicts say which parts they have.
+local function note_in_state_dicts(module)
+  module:register_state_dict_post_hook(function(own, destination, prefix)
+    for field, placement in pairs(rawget(own, "_parted")) do
+      local tensor = destination[prefix .. field]
+      if ml.is_tensor(tensor) and placement.group.size > 1 then
+        shards.note(tensor, shards.of(own[field]) or spec_of(own[field], placement))
+      end
+    end
+  end)
 end
 
 --- Leaves each rank of a group its part of a parameter of a module. What is shared by several
@@ -76,6 +92,7 @@ function parts.part(module, field, placement, context)
   if not all then
     all = setmetatable({}, Placement)
     rawset(module, "_parted", all)
+    note_in_state_dicts(module)
   end
   local known = context.parted[whole]
   if known and (known.placement.dim ~= placement.dim
@@ -94,6 +111,10 @@ function parts.part(module, field, placement, context)
     known = { placement = placement, name = context.name .. "." .. field,
       tensor = parameter.new(own, whole.requires_grad) }
     context.parted[whole] = known
+    if placement.group.size > 1 then
+      shards.note(known.tensor, spec_of(known.tensor, placement))
+      norms.add(known.tensor, placement.group)
+    end
   end
   module[field], all[field] = known.tensor, placement
 end
@@ -119,22 +140,6 @@ function parts.whole(x, placement)
     end
   end
   return ml.cat(pieces, dim)
-end
-
---- This rank's part of such a whole.
----@param whole moonlet.Tensor
----@param placement table
----@return moonlet.Tensor
-function parts.own(whole, placement) return part_of(whole, placement, placement.group.rank) end
-
---- The shape of the whole.
----@param x moonlet.Tensor
----@param placement table
----@return integer[]
-function parts.whole_shape(x, placement)
-  local shape = x.shape:totable()
-  shape[placement.dim] = piece_size(placement) * placement.pieces
-  return shape
 end
 
 return parts

@@ -3,54 +3,12 @@
 
 package.path = (arg[0]:match("^(.*)/") or ".") .. "/../?.lua;" .. package.path
 local harness = require "harness"
+local nets = require "tensor_parallel_nets"
 local ranks = require "distributed_ranks"
 local ml = require "moonlet"
 local test, expect = harness.test, harness.expect
 
--- Nets of which each process can make the same one; `part` is this rank's of a whole.
-local HEAD = [[
-local mesh = dist.init_device_mesh("cpu", { tonumber(os.getenv "WORLD_SIZE") })
-local size = dist.get_world_size()
-local nn, dt, tp = ml.nn, dist.tensor, dist.tensor.parallel
-local Shard, Replicate = dt.Shard, dt.Replicate
--- Relative to the largest element.
-local function near(got, wanted, what)
-  assert(got.shape == wanted.shape, ("%s: %s, not %s"):format(what or "", got.shape, wanted.shape))
-  if got:numel() == 0 then return end
-  local difference = (got:double() - wanted:double()):abs():max():item()
-  local scale = math.max(1, wanted:double():abs():max():item())
-  assert(difference <= 1e-5 * scale, ("%s: off by %g"):format(what or "", difference))
-end
-local function part(whole, dim, pieces)
-  local length = whole:size(dim) // (pieces or 1)
-  local each, list = (length + size - 1) // size, {}
-  local first = math.min(each * rank, length)
-  local count = math.min(each, length - first)
-  for k = 0, (pieces or 1) - 1 do list[k + 1] = whole:narrow(dim, k * length + first + 1, count) end
-  return ml.cat(list, dim)
-end
--- Two nets with the same parameters, and an input for each.
-local function twice(make, plan, ...)
-  ml.manual_seed(3)
-  local one = make()
-  local net = one:deepcopy()
-  tp.parallelize_module(net, mesh, plan)
-  local x = ml.randn(...)
-  return one, net, x:clone():requires_grad_(true), x:clone():requires_grad_(true)
-end
--- Compares a scalar's first and second derivatives by the input of each net.
-local function compare_gradients(a, x, b, y, what)
-  -- `create_graph` keeps the graph for what comes.
-  local f, g = ml.grad(a, x, { create_graph = true }), ml.grad(b, y, { create_graph = true })
-  near(g:detach(), f:detach(), what .. ": gradient")
-  if f.requires_grad then
-    near(ml.grad(g:pow(2):sum(), y, { retain_graph = true }),
-      ml.grad(f:pow(2):sum(), x, { retain_graph = true }), what .. ": second derivative")
-  end
-end
-]]
-
-local function run(count, script) return ranks.run_well(count, HEAD .. script) end
+local function run(count, script) return ranks.run_well(count, nets.head .. script) end
 
 for _, count in ipairs { 2, 4 } do
   test(("columns and rows with all layouts, %d ranks"):format(count), function()
@@ -169,91 +127,6 @@ for _, count in ipairs { 2, 4 } do
       dist.destroy_process_group()
     ]])
   end)
-end
-
--- A GPT whose norms and dropouts see parts of the positions, and whose scores stay parted.
-local GPT = [[
-local Block = nn.class "Block"
-function Block:init(dim, heads, ranks)
-  self.heads, self.norm1, self.norm2 = heads // ranks, nn.LayerNorm(dim), nn.RMSNorm(dim)
-  self.qkv, self.out = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
-  self.linear1, self.linear2 = nn.Linear(dim, 4 * dim), nn.Linear(4 * dim, dim)
-end
-function Block:attend(x)
-  local y = self.qkv(x)
-  local n, steps = y:size(1), y:size(2)
-  local q, k, v = table.unpack(y:chunk(3, 3))
-  local function split(t) return t:view(n, steps, self.heads, -1):transpose(2, 3) end
-  y = nn.functional.scaled_dot_product_attention(split(q), split(k), split(v), { is_causal = true })
-  return self.out(y:transpose(2, 3):reshape(n, steps, -1))
-end
-function Block:forward(x)
-  x = x + self:attend(self.norm1(x))
-  return x + self.linear2(self.linear1(self.norm2(x)):relu())
-end
-local GPT = nn.class "GPT"
-function GPT:init(words, dim, ranks)
-  ml.manual_seed(5)
-  self.embedding, self.positions = nn.Embedding(words, dim), nn.Embedding(4, dim)
-  self.blocks = nn.ModuleList()
-  for i = 1, 2 do self.blocks[i] = Block(dim, 4, ranks) end
-  self.norm, self.head = nn.LayerNorm(dim), nn.Linear(dim, words, { bias = false })
-end
-function GPT:forward(ids)
-  local where = ml.arange(1, ids:size(2)):expand(ids.shape)
-  local x = self.embedding(ids) + self.positions(where)
-  for _, block in ipairs(self.blocks) do x = block(x) end
-  return self.head(self.norm(x)):transpose(2, 3)
-end
-local C, R, S = tp.ColwiseParallel, tp.RowwiseParallel, tp.SequenceParallel
-local plain = { embedding = R(), ["blocks.*.qkv"] = C { parts = 3 }, ["blocks.*.out"] = R(),
-  ["blocks.*.linear1"] = C(), ["blocks.*.linear2"] = R(), head = C() }
-local parted = { embedding = R { output_layouts = Shard(2) },
-  positions = R { output_layouts = Shard(2) },
-  ["blocks.*.norm*"] = S(), ["blocks.*.qkv"] = C { parts = 3, input_layouts = Shard(2) },
-  ["blocks.*.out"] = R { output_layouts = Shard(2) },
-  ["blocks.*.linear1"] = C { input_layouts = Shard(2) },
-  ["blocks.*.linear2"] = R { output_layouts = Shard(2) },
-  norm = S(), head = C { input_layouts = Shard(2) } }
-local function batch(step)
-  local g = ml.Generator():manual_seed(step)
-  return ml.randint(11, { 3, 4 }, { generator = g }), ml.randint(11, { 3, 4 }, { generator = g })
-end
-]]
-
-for _, count in ipairs { 2, 4 } do
-  for _, plan in ipairs { "plain", "parted" } do
-    test(("a GPT trains as in one process, %s, %d ranks"):format(plan, count), function()
-      run(count, GPT .. ([[
-        local one, net = GPT(11, 8, 1), GPT(11, 8, size)
-        tp.parallelize_module(net, mesh, %s)
-        local a = ml.optim.Adam(one:parameters(), { lr = 0.01 })
-        local b = ml.optim.Adam(net:parameters(), { lr = 0.01 })
-        local cross_entropy = nn.CrossEntropyLoss()
-        for step = 1, 5 do
-          local ids, targets = batch(step)
-          a:zero_grad() b:zero_grad()
-          local f = cross_entropy(one(ids), targets)
-          local g = tp.loss_parallel(mesh, function() return cross_entropy(net(ids), targets) end)
-          near(g:detach(), f:detach(), "loss")
-          f:backward() g:backward()
-          near(net.norm.weight.grad, one.norm.weight.grad, "norm")
-          near(net.blocks[1].norm2.weight.grad, one.blocks[1].norm2.weight.grad, "norm2")
-          near(net.blocks[2].out.bias.grad, one.blocks[2].out.bias.grad, "bias")
-          a:step() b:step()
-        end
-        near(net.embedding.weight:detach(), part(one.embedding.weight:detach(), 1), "embedding")
-        near(net.blocks[1].qkv.weight:detach(), part(one.blocks[1].qkv.weight:detach(), 1, 3),
-          "qkv")
-        near(net.blocks[2].linear2.weight:detach(), part(one.blocks[2].linear2.weight:detach(), 2),
-          "linear2")
-        local _ <close> = ml.no_grad()
-        local ids = batch(9)
-        near(net(ids), part(one(ids), 2), "without gradients")
-        dist.destroy_process_group()
-      ]]):format(plan))
-    end)
-  end
 end
 
 for _, count in ipairs { 2, 4 } do
@@ -405,35 +278,6 @@ test("parameters, buffers and generators begin as those of one rank; ties and co
       { embedding = tp.ColwiseParallel(), head = tp.ColwiseParallel() })
     refused("'embedding.weight' and 'head.weight' share a parameter, and the plan parts it only",
       { head = tp.ColwiseParallel() })
-    dist.destroy_process_group()
-  ]])
-end)
-
-test("data parallel over tensor parallel on 4 ranks trains as one process", function()
-  ranks.run_well(4, HEAD:gsub("local mesh = [^\n]*\n", [[
-    local grid = dist.init_device_mesh("cpu", { 2, 2 }, { mesh_dim_names = { "dp", "tp" } })
-    local mesh = grid.tp
-  ]], 1) .. GPT .. [[
-    local one, net = GPT(11, 8, 1), GPT(11, 8, 2)
-    tp.parallelize_module(net, mesh, parted)
-    local ddp = nn.parallel.DistributedDataParallel(net, { process_group = grid:get_group("dp") })
-    local a = ml.optim.Adam(one:parameters(), { lr = 0.01 })
-    local b = ml.optim.Adam(ddp:parameters(), { lr = 0.01 })
-    local cross_entropy = nn.CrossEntropyLoss()
-    for step = 1, 5 do
-      local ids, targets = batch(step)
-      ids, targets = ml.cat { ids, (batch(step + 50)) }, ml.cat { targets, (batch(step + 90)) }
-      a:zero_grad() b:zero_grad()
-      cross_entropy(one(ids), targets):backward()
-      local first = 3 * grid:get_local_rank("dp") + 1
-      local own, wanted = ids:narrow(1, first, 3), targets:narrow(1, first, 3)
-      tp.loss_parallel(mesh, function() return cross_entropy(ddp(own), wanted) end):backward()
-      a:step() b:step()
-    end
-    size, rank = 2, grid:get_local_rank("tp")
-    near(net.head.weight:detach(), part(one.head.weight:detach(), 1), "head")
-    near(net.norm.weight:detach(), one.norm.weight:detach(), "norm")
-    near(net.blocks[1].qkv.weight:detach(), part(one.blocks[1].qkv.weight:detach(), 1, 3), "qkv")
     dist.destroy_process_group()
   ]])
 end)
