@@ -118,6 +118,7 @@ class Engine final : public Wanted {
   bool computes(const Edge& edge);
   uint64_t number() const { return number_; }
   bool keeps_graph() const { return retain_; }
+  void add_end(std::function<void()> f) { ends_with_.push_back(std::move(f)); }
 
   Tensor* so_far(const Edge& edge) const override;
   bool takes_rows(const Edge& edge) const override;
@@ -151,6 +152,7 @@ class Engine final : public Wanted {
   bool retain_, create_;
   bool restricted_ = false, sums_ = false;
   NodeStreams streams_;
+  std::vector<std::function<void()>> ends_with_;
   const uint64_t number_ = ++last_number;
   static inline std::atomic<uint64_t> last_number{0};
   std::vector<Node*> roots_;
@@ -470,6 +472,7 @@ void Engine::run() {
   }
   for (const auto& task : leaves) run_task(*task);
   streams_.join();
+  for (size_t i = 0; i < ends_with_.size(); ++i) ends_with_[i]();
 }
 
 Tensor Engine::captured(const Edge& input) const {
@@ -534,6 +537,11 @@ std::vector<Tensor> captured_by(const Engine& engine, const BackwardRequest& req
 uint64_t running_backward() { return running_engine ? running_engine->number() : 0; }
 
 bool running_backward_keeps_graph() { return running_engine && running_engine->keeps_graph(); }
+
+void after_backward(std::function<void()> f) {
+  if (!running_engine) fail("after_backward: no backward runs");
+  running_engine->add_end(std::move(f));
+}
 
 bool has_gradient_so_far(const Edge& edge) {
   return running_engine && running_engine->has_so_far(edge);

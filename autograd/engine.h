@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "autograd/node.h"
@@ -36,6 +37,8 @@ std::vector<ReachingGradients> gradients_reaching(const BackwardRequest& request
 uint64_t running_backward();
 // Whether what its nodes saved stays, for another one.
 bool running_backward_keeps_graph();
+// Has `f` called when it has ended well. Throws where none runs.
+void after_backward(std::function<void()> f);
 // Whether it computes the gradient that goes along the edge.
 bool is_computed_now(const Edge& edge);
 // Whether it has found a gradient for that already, to which others will be added.

@@ -1,16 +1,20 @@
 -- stdlib/convert.lua: the command `moonlet convert`: the weights of a model of Torch7's in a file
--- of another kind, under the names that a model of `ml.nn` made alike gives them.
+-- of another kind, under the names that a model of `ml.nn` made alike gives them; or a checkpoint
+-- that several ranks have written, as one file.
 
 local ml = require "moonlet"
+local system = require "moonlet.system"
 
 local convert = {}
 
 local USAGE = [[
 usage: moonlet convert [--dtype DTYPE] MODEL.t7 OUTPUT
+       moonlet convert [--dtype DTYPE] [--key NAME] FOLDER OUTPUT
 Writes the weights and buffers of a model of Torch7's nn as a state dict, whose names are those of
-an nn.Sequential with a counterpart for each module. OUTPUT ends in .safetensors, .pt or another
-ending that ml.save knows.
+an nn.Sequential with a counterpart for each module; or what ml.distributed.checkpoint has saved in
+a folder, with whole tensors. OUTPUT ends in .safetensors, .pt or another ending that ml.save knows.
   --dtype DTYPE  of all weights, such as float32
+  --key NAME     of the table in a checkpoint that is written alone, such as model
 ]]
 
 local function fail(format, ...) error(("convert: " .. format):format(...), 0) end
@@ -112,10 +116,13 @@ end
 -- --- the command --------------------------------------------------------------------------------
 
 local function read_arguments(words)
-  local paths, dtype, at = {}, nil, 1
+  local paths, dtype, key, at = {}, nil, nil, 1
   while at <= #words do
     local word = words[at]
-    if word == "--dtype" then
+    if word == "--key" then
+      at = at + 1
+      key = words[at] or fail "a value is missing behind '--key'"
+    elseif word == "--dtype" then
       at = at + 1
       dtype = words[at] or fail "a value is missing behind '--dtype'"
       if not pcall(ml.empty, 0, { dtype = dtype }) then fail("'%s' is no dtype", dtype) end
@@ -127,7 +134,34 @@ local function read_arguments(words)
     at = at + 1
   end
   if #paths ~= 2 then fail("a model and an output are expected\n%s", USAGE) end
-  return paths[1], paths[2], dtype
+  return paths[1], paths[2], dtype, key
+end
+
+-- The tensors in nested tables in another dtype; how many there are.
+local function cast(value, dtype)
+  local count = 0
+  for key, item in pairs(value) do
+    if ml.is_tensor(item) then
+      if dtype and item.dtype:find "^float" then value[key] = item:to(dtype) end
+      count = count + 1
+    elseif type(item) == "table" then
+      count = count + cast(item, dtype)
+    end
+  end
+  return count
+end
+
+-- The state dict that a file or folder has.
+local function read_input(input, key)
+  local folder = input:gsub("(.)/+$", "%1")
+  if system.exists(folder) ~= "directory" then
+    if key then fail "'--key' is for the folder of a checkpoint" end
+    return convert.state_dict(ml.load(input))
+  end
+  local value = require("moonlet.distributed.checkpoint.read").all("convert", folder)
+  if key == nil then return value end
+  if type(value[key]) ~= "table" then fail("the checkpoint has no table '%s'", key) end
+  return value[key]
 end
 
 --- Runs the command on the words behind its name.
@@ -139,16 +173,16 @@ function convert.command(words)
     return true
   end
   local ok, problem = pcall(function()
-    local input, output, dtype = read_arguments(words)
-    local state, count = convert.state_dict(ml.load(input)), 0
-    for name, x in pairs(state) do
-      if dtype and x.dtype:find "^float" then state[name] = x:to(dtype) end
-      count = count + 1
-    end
+    local input, output, dtype, key = read_arguments(words)
+    local state = read_input(input, key)
+    local count = cast(state, dtype)
     ml.save(output, state)
     print(("%s: %d tensors"):format(output, count))
   end)
-  if not ok then io.stderr:write("moonlet: ", tostring(problem), "\n") end
+  if not ok then
+    problem = tostring(problem):gsub("^[^\n]-:%d+: (convert: )", "%1")
+    io.stderr:write("moonlet: ", problem, "\n")
+  end
   return ok
 end
 

@@ -19,5 +19,10 @@ return options.namespace("distributed", distributed, options.late {
     "scatter_object_list", "send_object_list", "recv_object_list" },
   ["distributed.comm_hooks"] = { "comm_hooks" },
   ["distributed.zero"] = { "ZeroRedundancyOptimizer" },
+  ["distributed.checkpoint"] = { "checkpoint" },
+  ["distributed.fully_shard"] = { "fully_shard", "FSDPModule", "MixedPrecisionPolicy" },
   ["distributed.functional"] = { "functional" },
+  ["distributed.tensor"] = { "tensor" },
+  ["distributed.pipelining"] = { "pipelining" },
+  ["distributed.device_mesh"] = { "DeviceMesh", "init_device_mesh" },
 })

@@ -12,7 +12,8 @@ local fail = options.fail
 local collectives = {}
 
 local reductions = { "sum", "avg", "product", "min", "max", "band", "bor", "bxor" }
-signature.add_choice("Reduction", reductions)
+-- Not "Reduction", which losses have.
+signature.add_choice("ReduceOp", reductions)
 
 -- --- the ops ------------------------------------------------------------------------------------
 
@@ -138,7 +139,7 @@ end
 
 -- --- the collectives ----------------------------------------------------------------------------
 
-local read_all_reduce = signature('all_reduce(Tensor tensor, Reduction op="sum", '
+local read_all_reduce = signature('all_reduce(Tensor tensor, ReduceOp op="sum", '
   .. 'Group? group=nil, bool async_op=false)')
 
 --- Reduces a tensor over all ranks: afterwards it holds the same on each. Sums of 16-bit floats are
@@ -189,7 +190,7 @@ function collectives.broadcast(...)
   return run(async, nil, op.broadcast, x, src, group.number)
 end
 
-local read_reduce = signature('reduce(Tensor tensor, int>=0 dst, Reduction op="sum", '
+local read_reduce = signature('reduce(Tensor tensor, int>=0 dst, ReduceOp op="sum", '
   .. 'Group? group=nil, bool async_op=false)')
 
 --- Reduces a tensor over all ranks to one of them, in the order of ranks.
@@ -361,7 +362,7 @@ function collectives.scatter(...)
 end
 
 local read_scatter_tensor = signature('reduce_scatter_tensor(Tensor output, Tensor input, '
-  .. 'Reduction op="sum", Group? group=nil, bool async_op=false)')
+  .. 'ReduceOp op="sum", Group? group=nil, bool async_op=false)')
 
 --- Reduces a tensor over all ranks, of which each gets its part: those of the first dimension, one
 --- behind the other. Sums are made in the order of ranks.
@@ -394,7 +395,7 @@ function collectives.reduce_scatter_tensor(...)
 end
 
 local read_reduce_scatter = signature('reduce_scatter(Tensor output, Tensor[] input_list, '
-  .. 'Reduction op="sum", Group? group=nil, bool async_op=false)')
+  .. 'ReduceOp op="sum", Group? group=nil, bool async_op=false)')
 
 --- Reduces a list of tensors over all ranks, of which each gets one. Their shapes may differ, in
 --- the same way on each rank.

@@ -110,7 +110,7 @@ definitions.all_to_all_single = define(
   end)
 
 local read_all_reduce = signature('distributed.functional.all_reduce(Tensor tensor, '
-  .. 'Reduction op="sum", Group? group=nil)')
+  .. 'ReduceOp op="sum", Group? group=nil)')
 
 --- The reduction of a tensor over all ranks as a new one. The gradient of "sum" is the sum of the
 --- gradients of all ranks.
@@ -151,7 +151,7 @@ function functional.all_gather(...)
 end
 
 local read_scatter = signature('distributed.functional.reduce_scatter(Tensor tensor, '
-  .. 'Reduction op="sum", Group? group=nil)')
+  .. 'ReduceOp op="sum", Group? group=nil)')
 
 --- This rank's part of the reduction of a tensor over all ranks.
 --- > ml.distributed.init_process_group()
@@ -192,7 +192,7 @@ function functional.broadcast(...)
 end
 
 local read_reduce = signature('distributed.functional.reduce(Tensor tensor, int>=0 dst, '
-  .. 'Reduction op="sum", Group? group=nil)')
+  .. 'ReduceOp op="sum", Group? group=nil)')
 
 --- The reduction of a tensor over all ranks on one of them; zeros on the others.
 --- > ml.distributed.init_process_group()

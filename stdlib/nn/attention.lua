@@ -111,6 +111,9 @@ local read_forward = signature("MultiheadAttention:forward(Tensor query, Tensor 
 
 MultiheadAttention._inputs = nil
 
+-- For layers that compute some of the heads.
+layers._read_forward = read_forward
+
 function MultiheadAttention:forward(...)
   local o = read_forward:table(...)
   local query, key, value = o.query, o.key, o.value

@@ -8,6 +8,7 @@ local init = require "moonlet.nn.init"
 local ml = require "moonlet"
 local notes = require "moonlet.files.notes"
 local options = require "moonlet.options"
+local shared_norms = require "moonlet.nn.shared_norms"
 local signature = require "moonlet.signature"
 
 local utils = {}
@@ -65,7 +66,7 @@ local function norms_of(tensors, norm_type, foreach)
 end
 
 -- The norm of all tensors as one vector, on the device of the first.
-local function total_norm(where, tensors, norm_type, error_if_nonfinite, foreach)
+local function total_norm(tensors, norm_type, foreach)
   if #tensors == 0 then return ml.zeros({}) end
   local norms = norms_of(tensors, norm_type, foreach)
   local total = norms[1]
@@ -73,10 +74,35 @@ local function total_norm(where, tensors, norm_type, error_if_nonfinite, foreach
     for i, norm in ipairs(norms) do norms[i] = norm:to(tensors[1].device) end
     total = ml.stack(norms):norm(norm_type)
   end
+  return total
+end
+
+local function check_finite(where, total, error_if_nonfinite)
   if error_if_nonfinite and not total:isfinite():item() then
     options.fail("%s: the norm of the gradients is %g", where, total:item())
   end
-  return total
+end
+
+-- The gradients of parameters and their norm: over all ranks, of those that ranks have shared out.
+local function norm_of_parameters(parameters, norm_type, foreach)
+  local all, norms = {}, {}
+  for _, list in ipairs(shared_norms.lists(parameters)) do
+    local gradients = gradients_of(list)
+    table.move(gradients, 1, #gradients, #all + 1, all)
+    if list.combine then
+      local like = { dtype = list[1].dtype, device = list[1].device }
+      local filled = {}
+      for _, g in ipairs(gradients) do filled[#filled + 1] = g:numel() > 0 and g or nil end
+      local norm = #filled > 0 and total_norm(filled, norm_type, foreach)
+        or ml.full({}, norm_type < 0 and math.huge or 0, like)
+      norms[#norms + 1] = list.combine(norm, norm_type)
+    elseif #gradients > 0 then
+      norms[#norms + 1] = total_norm(gradients, norm_type, foreach)
+    end
+  end
+  if #norms == 0 then return all, ml.zeros({}) end
+  for i = 2, #norms do norms[i] = norms[i]:to(norms[1].device) end
+  return all, #norms == 1 and norms[1] or ml.stack(norms):norm(norm_type)
 end
 
 -- Scales gradients whose norm is `total` to at most `max_norm`.
@@ -95,7 +121,8 @@ local read_clip_norm = signature("nn.utils.clip_grad_norm_(Module|Tensor|Tensor[
 
 --- Clips the norm of all gradients together, in place. The gradients are taken as one vector; where
 --- its norm exceeds `max_norm` all are scaled by the same factor. The result is the norm before, a
---- tensor; nothing waits for the device.
+--- tensor; nothing waits for the device. Of parameters that `ml.distributed.fully_shard` has shared
+--- out it is the norm over all ranks, which must all call it.
 --- > w = ml.nn.Parameter(ml.tensor { 3.0, 4 })
 --- > w:pow(2):sum():backward()
 --- > ml.nn.utils.clip_grad_norm_(w, 1)
@@ -117,10 +144,10 @@ local read_clip_norm = signature("nn.utils.clip_grad_norm_(Module|Tensor|Tensor[
 ---@source Pascanu et al., 2013: On the difficulty of training recurrent neural networks
 function utils.clip_grad_norm_(...)
   local parameters, max_norm, norm_type, error_if_nonfinite, foreach = read_clip_norm(...)
-  local gradients = gradients_of(parameters)
   local _ <close> = ml.no_grad()
-  local total = total_norm("clip_grad_norm_", gradients, norm_type, error_if_nonfinite, foreach)
-  scale_to(gradients, max_norm, total, foreach)
+  local all, total = norm_of_parameters(parameters_of(parameters), norm_type, foreach)
+  check_finite("clip_grad_norm_", total, error_if_nonfinite)
+  scale_to(all, max_norm, total, foreach)
   return total
 end
 
@@ -191,8 +218,9 @@ local read_total_norm = signature("nn.utils.get_total_norm(Tensor|Tensor[] tenso
 function utils.get_total_norm(...)
   local tensors, norm_type, error_if_nonfinite, foreach = read_total_norm(...)
   local _ <close> = ml.no_grad()
-  local list = parameters_of(tensors)
-  return total_norm("get_total_norm", list, norm_type, error_if_nonfinite, foreach)
+  local total = total_norm(parameters_of(tensors), norm_type, foreach)
+  check_finite("get_total_norm", total, error_if_nonfinite)
+  return total
 end
 
 local read_to_vector = signature(

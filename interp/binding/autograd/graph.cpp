@@ -277,6 +277,16 @@ int l_running_backward(lua_State* L) {
   return 2;
 }
 
+// _after_backward(f): calls `f` when the backward that runs has ended.
+int l_after_backward(lua_State* L) {
+  check(is_callable(L, 1), "after_backward: a function is expected, got ", type_name(L, 1));
+  release_waiting(L);
+  const auto held = memory::make_shared<HeldValue>(L, 1);
+  after_backward(
+      [held] { held->with("backward: its end", [](lua_State* state) { lua_call(state, 0, 0); }); });
+  return 0;
+}
+
 int l_release_saved(lua_State* L) {
   node_at(L, 1).release_saved();
   return 0;
@@ -340,6 +350,7 @@ Edge edge_at(lua_State* L, int index) {
 void register_graph(lua_State* L) {
   static const luaL_Reg kModule[] = {{"_gradient_edge", guard<l_gradient_edge>},
                                      {"_running_backward", guard<l_running_backward>},
+                                     {"_after_backward", guard<l_after_backward>},
                                      {"_release_saved", guard<l_release_saved>},
                                      {"_is_computed_now", guard<l_is_computed_now>},
                                      {"_increment_version", guard<l_increment_version>},

@@ -344,6 +344,51 @@ int l_rebind(lua_State* L) {
   return 0;
 }
 
+// What stands for memory that was given back while tensors are on it.
+class GivenBack final : public DeferredContents {
+ public:
+  void fill(Storage&) override {
+    fail(
+        "the memory of this tensor has been given back: it is the whole of a parameter that "
+        "fully_shard has shared out, which is there while its module runs; module:unshard() "
+        "gathers it");
+  }
+  void drop(Storage&) noexcept override {}
+};
+
+// Never destroyed, since storages may outlive static objects.
+void give_back(Storage& storage) {
+  static GivenBack& given_back = *new GivenBack;
+  storage.settle(Storage::allocate(0, storage.device()));
+  storage.settle(Storage::deferred(0, storage.device(), given_back));
+}
+
+// _give_back_memory(x): frees the memory that `x` is on, though others may be on it: to use it is
+// an error from now on. The tensors, what the tape has saved of them, and the version stay.
+int l_give_back_memory(lua_State* L) {
+  Storage& storage = check_tensor(L, 1, "give_back_memory").storage();
+  check(!storage.is_foreign() && !storage.is_mapped() && !storage.has_other_writers(),
+        "give_back_memory: memory that is the library's own, and of one interpreter, is expected");
+  if (!storage.is_deferred()) give_back(storage);
+  return 0;
+}
+
+// _take_memory(x, y): `x`, whose memory has been given back, is on that of `y`, which has none
+// then.
+int l_take_memory(lua_State* L) {
+  Storage& to = check_tensor(L, 1, "take_memory").storage();
+  Storage& from = check_tensor(L, 2, "take_memory").storage();
+  check(to.is_deferred() && !from.is_deferred() && !from.is_foreign() && !from.is_mapped() &&
+            to.bytes() == from.bytes() && to.device() == from.device(),
+        "take_memory: a tensor without memory and one with as much are expected");
+  Storage* const between = Storage::allocate(0, from.device());
+  between->retain();
+  from.settle(between);
+  give_back(from);
+  to.settle(between);
+  return 0;
+}
+
 }  // namespace
 
 TypedStorage* storage_cell(lua_State* L, int index) {
@@ -387,10 +432,10 @@ int push_storage(lua_State* L, TypedStorage storage) {
 }
 
 void register_storage(lua_State* L) {
-  static const luaL_Reg kModule[] = {{"Storage", op_guard<l_storage>},
-                                     {"is_storage", guard<l_is_storage>},
-                                     {"_rebind", guard<l_rebind>},
-                                     {nullptr, nullptr}};
+  static const luaL_Reg kModule[] = {
+      {"Storage", op_guard<l_storage>},       {"is_storage", guard<l_is_storage>},
+      {"_rebind", guard<l_rebind>},           {"_give_back_memory", guard<l_give_back_memory>},
+      {"_take_memory", guard<l_take_memory>}, {nullptr, nullptr}};
   BindingState& state = binding_state(L);
   make_registry(L, state);
   push_methods_with_metatable(L, state);

@@ -160,13 +160,14 @@ local function attend(q, k, v, mask, dropout_p, need_weights)
 end
 
 local function run(o)
-  local length, batch, features = table.unpack(o.query.shape)
+  local length, batch = table.unpack(o.query.shape)
   local q, k, v = project(o)
   local keys, values, extra = keys_and_values(k, v, o)
   local mask = merged_mask(o, keys.shape[2], extra)
   local y, weights = attend(by_head(q, o), keys, values, mask, o.training and o.dropout_p or 0,
     o.need_weights)
-  y = y:transpose(1, 2):reshape(length, batch, features)
+  -- The heads may be some of those of a larger layer, and have fewer features than the query.
+  y = y:transpose(1, 2):reshape(length, batch, q.shape[3])
   y = ml.linear(y, o.out_proj_weight, o.out_proj_bias)
   if not weights then return y end
   weights = weights:reshape(batch, o.num_heads, length, keys.shape[2])

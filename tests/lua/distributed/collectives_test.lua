@@ -397,6 +397,8 @@ test("with one rank all works, without Gloo and without an environment", functio
   expect.error(function() dist.all_reduce(x, "mean") end, "'op' must be")
   expect.error(function() dist.all_reduce(ml.ones(2):long(), "avg") end, "'avg' is for floats")
   expect.error(function() dist.broadcast(x, 1) end, "must be a rank of the group")
+  local each = ml.nn.functional.cross_entropy(ml.ones(2, 3), ml.tensor { 1, 2 }, { reduction = "none" })
+  expect.equal(each.shape:totable(), { 2 }, "losses have reductions of their own")
   dist.destroy_process_group()
   expect.error(function() dist.all_reduce(x) end, "call ml.distributed.init_process_group first")
 end)
