@@ -4,6 +4,7 @@
 local class = require "moonlet.class"
 local ml = require "moonlet"
 local options = require "moonlet.options"
+local shared_norms = require "moonlet.nn.shared_norms"
 local signature = require "moonlet.signature"
 require "moonlet.optim.optimizer"
 local fail = options.fail
@@ -169,10 +170,34 @@ local function check_no_float16(optimizer)
   end
 end
 
+-- Whether a gradient was not finite; waits for the devices.
+local function found_any(state)
+  for i, flag in ipairs(state.found) do
+    if ml.is_tensor(flag) then state.found[i] = flag:item() end
+    if state.found[i] then return true end
+  end
+  return false
+end
+
+-- Ranks that have shared parameters out take a step together, or none does.
+local function agree(optimizer, state)
+  local parameters = {}
+  for _, group in ipairs(optimizer.param_groups) do
+    table.move(group.params, 1, #group.params, #parameters + 1, parameters)
+  end
+  for _, list in ipairs(shared_norms.lists(parameters)) do
+    if list.combine then
+      local here = ml.tensor(found_any(state) and 1.0 or 0.0)
+      state.found = { list.combine(here, math.huge):item() > 0 }
+    end
+  end
+end
+
 local function unscale(self, optimizer, state)
   check_no_float16(optimizer)
   local _ <close> = ml.no_grad()
   state.found = not_finite(divide_gradients(optimizer, single(1 / self._scale)))
+  agree(optimizer, state)
   state.stage = "unscaled"
 end
 
@@ -199,15 +224,6 @@ function GradScaler:unscale_(...)
     fail "unscale_: it is called after step()"
   end
   unscale(self, optimizer, state)
-end
-
--- Whether a gradient was not finite; waits for the devices.
-local function found_any(state)
-  for i, flag in ipairs(state.found) do
-    if ml.is_tensor(flag) then state.found[i] = flag:item() end
-    if state.found[i] then return true end
-  end
-  return false
 end
 
 local read_step = signature "GradScaler:step(Optimizer optimizer, any... rest)"

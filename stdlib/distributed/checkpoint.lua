@@ -32,15 +32,16 @@ local read_save = signature('checkpoint.save(dict state_dict, string checkpoint_
   .. 'Group? process_group=nil)', "checkpoint.save")
 
 --- Writes a state in a folder, by all ranks: each writes the parts that it has of parameters that
---- `fully_shard` has shared out, as a safetensors file; what several have is written by one of them.
+--- `fully_shard` has shared out, as a safetensors file; what several have one of them writes.
 --- An index is written last, and only then earlier files are removed: when a rank is killed before,
 --- the folder has the checkpoint that it had. The state is a table of tensors, numbers, strings,
 --- booleans, and tables of these. All ranks must call it, with a folder that all can write.
 --- > net = ml.nn.Linear(2, 1)
 --- > folder = os.tmpname() os.remove(folder)
---- > ml.distributed.checkpoint.save({ model = net:state_dict(), step = 3 }, { checkpoint_id = folder })
+--- > at = { checkpoint_id = folder }
+--- > ml.distributed.checkpoint.save({ model = net:state_dict(), step = 3 }, at)
 --- > other = { model = ml.nn.Linear(2, 1):state_dict(), step = 0 }
---- > ml.distributed.checkpoint.load(other, { checkpoint_id = folder })
+--- > ml.distributed.checkpoint.load(other, at)
 --- > other.step
 ---   3
 ---@param state_dict table the state, such as `get_state_dict` gives it
@@ -66,10 +67,7 @@ end
 local AsyncSave = class "AsyncSave"
 checkpoint.AsyncSave = AsyncSave
 
-function AsyncSave:init(job)
-  if type(job) ~= "table" then fail "AsyncSave: async_save makes it" end
-  self.job = job
-end
+function AsyncSave:init() fail "AsyncSave: checkpoint.async_save makes it" end
 
 -- Whether this rank's file is written, in that time.
 local function is_written(self, seconds)
@@ -89,8 +87,8 @@ end
 ---@return boolean
 function AsyncSave:is_completed() return self.job == nil or is_written(self, 0) end
 
---- Waits until all ranks have written their files, and writes the index. All ranks must call it; the
---- next `save` or `async_save` does.
+--- Waits until all ranks have written their files, and writes the index. All ranks must call it;
+--- the next `save` or `async_save` does.
 --- > folder = os.tmpname() os.remove(folder)
 --- > ml.distributed.checkpoint.async_save({ x = ml.ones(2) }, { checkpoint_id = folder }):wait()
 ---@error what has gone wrong on any rank
@@ -113,6 +111,8 @@ local read_async = signature('checkpoint.async_save(dict state_dict, string chec
 --- > folder = os.tmpname() os.remove(folder)
 --- > saving = ml.distributed.checkpoint.async_save({ x = ml.ones(2) }, { checkpoint_id = folder })
 --- > saving:wait()
+--- > saving:is_completed()
+---   true
 ---@param state_dict table the state
 ---@param checkpoint_id string the folder, which is made where it is missing
 ---@param process_group? table the group; all ranks unless given
@@ -129,17 +129,17 @@ function checkpoint.async_save(...)
     job.own[name] = there:storage() == tensor:storage() and there:clone() or there
   end
   write.start(job)
-  under_way = AsyncSave(job)
+  under_way = setmetatable({ job = job }, AsyncSave)
   return under_way
 end
 
 local read_load = signature('checkpoint.load(dict state_dict, string checkpoint_id, '
   .. 'Group? process_group=nil)', "checkpoint.load")
 
---- Reads a checkpoint into a state: tensors are filled in position, so a module's parameters have the
---- values afterwards; other values are replaced. Each rank reads the parts that it needs, whatever
---- number of ranks has written them. What the checkpoint has beside it is left; a table that is
---- empty gets all. All ranks must call it.
+--- Reads a checkpoint into a state: tensors are filled in position, so a module's parameters have
+--- the values afterwards; other values are replaced. Each rank reads the parts that it needs,
+--- whatever number of ranks has written them. What the checkpoint has beside it is left; a table
+--- that is empty gets all. All ranks must call it.
 --- > folder = os.tmpname() os.remove(folder)
 --- > ml.distributed.checkpoint.save({ x = ml.ones(2) }, { checkpoint_id = folder })
 --- > state = { x = ml.zeros(2) }
@@ -156,7 +156,9 @@ function checkpoint.load(...)
   local value, folder, group = read_load(...)
   group = group_of("checkpoint.load", group)
   finish_before()
-  plan.together("checkpoint.load", group, function() read.into("checkpoint.load", folder, value) end)
+  plan.together("checkpoint.load", group, function()
+    read.into("checkpoint.load", folder, value)
+  end)
 end
 
 local read_single = signature('checkpoint.dcp_to_torch_save(string dcp_checkpoint_dir, '
@@ -164,8 +166,8 @@ local read_single = signature('checkpoint.dcp_to_torch_save(string dcp_checkpoin
 
 --- Writes a checkpoint as one file, with whole tensors: a `.pt` file, or another that `ml.save`
 --- writes. `moonlet convert FOLDER FILE` does the same.
---- > folder, file = os.tmpname(), os.tmpname() .. ".safetensors"
---- > os.remove(folder)
+--- > file = os.tmpname() .. ".safetensors"
+--- > folder = os.tmpname() os.remove(folder)
 --- > ml.distributed.checkpoint.save({ x = ml.ones(2) }, { checkpoint_id = folder })
 --- > ml.distributed.checkpoint.dcp_to_torch_save(folder, file)
 --- > ml.load(file).x

@@ -25,6 +25,10 @@ local parts = setmetatable({}, { __mode = "k" })
 -- Parameters that shards have taken the fields of, by the name of the module.
 local taken = setmetatable({}, { __mode = "k" })
 
+-- What modules get of FSDPModule.
+local METHODS = { "unshard", "reshard", "set_requires_gradient_sync", "set_reshard_after_forward",
+  "set_gradient_divide_factor" }
+
 -- --- the policy ---------------------------------------------------------------------------------
 
 local read_policy = signature('MixedPrecisionPolicy(string? param_dtype=nil, '
@@ -115,8 +119,8 @@ end
 
 -- --- making -------------------------------------------------------------------------------------
 
--- The parameters of a module and of those below it that are not shared out by themselves: each once,
--- with all its owners.
+-- The parameters of a module and of those below it that are not shared out by themselves: each
+-- once, with all its owners.
 local function entries_of(module)
   local entries, by_tensor, seen = {}, {}, {}
   local function visit(owner, prefix)
@@ -203,7 +207,8 @@ local function add_hooks(module, part)
   module:register_state_dict_pre_hook(reshard)
   module:register_load_state_dict_pre_hook(reshard)
   module:register_state_dict_post_hook(function(_, destination, prefix)
-    for name, value in module:named_parameters(prefix:gsub("%.$", ""), { remove_duplicate = false }) do
+    local above = prefix:gsub("%.$", "")
+    for name, value in module:named_parameters(above, { remove_duplicate = false }) do
       local spec = shards.of(value)
       if spec and ml.is_tensor(destination[name]) then shards.note(destination[name], spec) end
     end
@@ -220,8 +225,8 @@ local read_shard = signature('fully_shard(Module module, DeviceMesh? mesh=nil, G
 --- averaged over the ranks and each gets its part of them. Call it for blocks of a model first and
 --- for the model last: those of a block are gathered together, and the model takes what is left.
 --- Each rank gives its part of the data, and must begin with the same parameters. The module gets
---- the methods of `FSDPModule`, and parts along the first dimension as its parameters. With one rank
---- they stay whole.
+--- the methods of `FSDPModule`, and parts along the first dimension as its parameters. With one
+--- rank they stay whole.
 --- > ml.distributed.init_process_group()
 --- > net = ml.nn.Sequential(ml.nn.Linear(2, 3), ml.nn.Linear(3, 1))
 --- > for _, block in ipairs(net) do ml.distributed.fully_shard(block) end
@@ -254,9 +259,7 @@ function sharding.fully_shard(...)
   if not plain and #entries > 0 then make_group(module, entries, part) end
   if not plain or policy.output_dtype then add_hooks(module, part) end
   passes.added(part, parts)
-  for name, method in pairs(sharding.FSDPModule) do
-    if type(method) == "function" and name:find "^%a" then rawset(module, name, method) end
-  end
+  for _, name in ipairs(METHODS) do rawset(module, name, sharding.FSDPModule[name]) end
   return module
 end
 
@@ -273,6 +276,8 @@ end
 ---@see distributed.fully_shard
 local FSDPModule = class "FSDPModule"
 sharding.FSDPModule = FSDPModule
+
+function FSDPModule:init() fail "FSDPModule: fully_shard gives modules its methods" end
 
 local function part_of(module, method)
   return parts[module] or fail("%s: a module that fully_shard has shared out is expected, got %s",
@@ -334,8 +339,8 @@ end
 local read_sync = signature('FSDPModule:set_requires_gradient_sync(bool requires_gradient_sync, '
   .. 'bool recurse=true)')
 
---- Whether backward adds gradients up over the ranks. While it does not, they add up on each rank as
---- those of whole parameters, and the next backward that does sends the sums: to accumulate
+--- Whether backward adds gradients up over the ranks. While it does not, they add up on each rank
+--- as those of whole parameters, and the next backward that does sends the sums: to accumulate
 --- gradients over several batches.
 --- > ml.distributed.init_process_group()
 --- > net = ml.distributed.fully_shard(ml.nn.Linear(2, 1))

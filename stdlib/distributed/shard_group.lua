@@ -16,8 +16,9 @@ local fail = options.fail
 
 local ShardGroup = class "ShardGroup"
 
--- Handles of gradients that the collector has not found yet may hold so many bytes.
-local MOST_DROPPED = 16 << 20
+-- Handles of whole gradients hold these until the collector finds them. It runs when they are so
+-- many bytes, and several times as many as what it has to look through.
+local MOST_DROPPED, DROPPED_FOR_LUA = 2 << 20, 4
 
 local function shard_of(entry, group)
   local whole = entry.tensor
@@ -222,6 +223,14 @@ local function watch(call, inputs)
   end
 end
 
+-- Has the node of a call give the wholes that gradients come to.
+function ShardGroup:record(call, wholes)
+  local results = table.pack(Gather(call, ml.empty(0, { requires_grad = true })))
+  for i, item in ipairs(call.trained) do
+    wholes[item] = parameter.like(item.shard, results[i])
+  end
+end
+
 --- Before the module runs: its fields hold the wholes. Gives the call, or nil where backward will
 --- not come here.
 ---@param pass table
@@ -240,8 +249,7 @@ function ShardGroup:before_forward(pass, inputs)
     local trained = self:trained_items()
     call = new_call(self, pass, trained)
     if #trained == 0 then watch(call, inputs) end
-    local results = #trained > 0 and table.pack(Gather(call, ml.empty(0, { requires_grad = true }))) or {}
-    for i, item in ipairs(trained) do wholes[item] = parameter.like(item.shard, results[i]) end
+    if #trained > 0 then self:record(call, wholes) end
   end
   self:show(wholes)
   return call
@@ -308,7 +316,7 @@ function Call:finish(gradients)
     owner.unsent = found
   end
   pass.dropped = pass.dropped + dropped
-  if pass.dropped > MOST_DROPPED then
+  if pass.dropped > math.max(MOST_DROPPED, DROPPED_FOR_LUA * collectgarbage "count" * 1024) then
     pass.dropped = 0
     collectgarbage()
   end

@@ -282,9 +282,8 @@ int l_after_backward(lua_State* L) {
   check(is_callable(L, 1), "after_backward: a function is expected, got ", type_name(L, 1));
   release_waiting(L);
   const auto held = memory::make_shared<HeldValue>(L, 1);
-  after_backward([held] {
-    held->with("backward: its end", [](lua_State* state) { lua_call(state, 0, 0); });
-  });
+  after_backward(
+      [held] { held->with("backward: its end", [](lua_State* state) { lua_call(state, 0, 0); }); });
   return 0;
 }
 

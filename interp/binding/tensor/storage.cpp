@@ -373,7 +373,8 @@ int l_give_back_memory(lua_State* L) {
   return 0;
 }
 
-// _take_memory(x, y): `x`, whose memory has been given back, is on that of `y`, which has none then.
+// _take_memory(x, y): `x`, whose memory has been given back, is on that of `y`, which has none
+// then.
 int l_take_memory(lua_State* L) {
   Storage& to = check_tensor(L, 1, "take_memory").storage();
   Storage& from = check_tensor(L, 2, "take_memory").storage();
@@ -431,12 +432,10 @@ int push_storage(lua_State* L, TypedStorage storage) {
 }
 
 void register_storage(lua_State* L) {
-  static const luaL_Reg kModule[] = {{"Storage", op_guard<l_storage>},
-                                     {"is_storage", guard<l_is_storage>},
-                                     {"_rebind", guard<l_rebind>},
-                                     {"_give_back_memory", guard<l_give_back_memory>},
-                                     {"_take_memory", guard<l_take_memory>},
-                                     {nullptr, nullptr}};
+  static const luaL_Reg kModule[] = {
+      {"Storage", op_guard<l_storage>},       {"is_storage", guard<l_is_storage>},
+      {"_rebind", guard<l_rebind>},           {"_give_back_memory", guard<l_give_back_memory>},
+      {"_take_memory", guard<l_take_memory>}, {nullptr, nullptr}};
   BindingState& state = binding_state(L);
   make_registry(L, state);
   push_methods_with_metatable(L, state);

@@ -87,7 +87,8 @@ local function check_part(name, tensor, part)
   if type(part) ~= "table" or type(part.key) ~= "string" or type(part.file) ~= "string"
       or not part.file:find(FILE) then
     error(("a part of '%s' names no file of a checkpoint"):format(name), 0)
-  elseif not is_sizes(part.shape, 0, #tensor.shape) or not is_sizes(part.first, 1, #tensor.shape) then
+  elseif not is_sizes(part.shape, 0, #tensor.shape)
+      or not is_sizes(part.first, 1, #tensor.shape) then
     error(("a part of '%s' has no position"):format(name), 0)
   end
   for dim, size in ipairs(tensor.shape) do
@@ -156,7 +157,9 @@ function index.is_tensor(value) return getmetatable(value) == Leaf end
 
 local function decode(text)
   local found = json.decode(text, budget.new(#text):rest())
-  if type(found) ~= "table" or found.format ~= FORMAT then error("it is none of a checkpoint", 0) end
+  if type(found) ~= "table" or found.format ~= FORMAT then
+    error("it is none of a checkpoint", 0)
+  end
   if found.version ~= VERSION then
     error(("it has version %s, this library reads version %d"):format(tostring(found.version),
       VERSION), 0)

@@ -84,7 +84,9 @@ end
 
 -- --- states -------------------------------------------------------------------------------------
 
-local function path_of(path, key) return path == "" and tostring(key) or path .. "/" .. tostring(key) end
+local function path_of(path, key)
+  return path == "" and tostring(key) or path .. "/" .. tostring(key)
+end
 
 local function kind_of(value)
   if ml.is_tensor(value) or index.is_tensor(value) then return "tensor" end
@@ -98,8 +100,8 @@ local function plan_tensor(job, path, target, entry)
       .. "leaves them, which checkpoints do not hold"):format(path))
     return
   end
-  local shape, same = spec and spec.shape or target.shape:totable(), true
-  same = #shape == #entry.shape
+  local shape = spec and spec.shape or target.shape:totable()
+  local same = #shape == #entry.shape
   for dim, size in ipairs(entry.shape) do same = same and shape[dim] == size end
   if not same then
     table.insert(job.wrong, ("'%s' has shape (%s), in the checkpoint (%s)"):format(path,

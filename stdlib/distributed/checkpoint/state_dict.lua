@@ -100,6 +100,7 @@ local read_get_model = signature("get_model_state_dict(Module model, " .. OPTION
 ---@param full_state_dict? boolean whether tensors are whole
 ---@param cpu_offload? boolean whether they are on the host; whole ones are on rank 0 alone then
 ---@return table<string, moonlet.Tensor>
+---@shape parameters (n, *) -> (n, *), or parts (m, *) of them
 function state_dict.get_model_state_dict(...)
   local model, full, on_host = read_get_model(...)
   return given(model:state_dict(), full, on_host)
@@ -255,6 +256,8 @@ end
 --- > opt = ml.optim.Adam(net:parameters(), { lr = 0.1 })
 --- > state = ml.distributed.checkpoint.get_optimizer_state_dict(net, opt)
 --- > ml.distributed.checkpoint.set_optimizer_state_dict(net, opt, state)
+--- > opt.state[net.weight].step
+---   1
 ---@param model table the model
 ---@param optimizers table the optimiser of its parameters
 ---@param optim_state_dict table the state

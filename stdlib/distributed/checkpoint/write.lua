@@ -29,7 +29,8 @@ local function assign(all, tensors, number, position)
   for name, tensor in pairs(all.tensors) do
     for _, part in ipairs(tensor.parts) do
       part.file = index.file_name(number, part.rank)
-      part.key = #tensor.parts == 1 and name or ("%s@%s"):format(name, table.concat(part.first, ","))
+      part.key = name
+      if #tensor.parts > 1 then part.key = name .. "@" .. table.concat(part.first, ",") end
       if part.rank == position then own[part.key] = tensors[name]:detach() end
       part.rank = nil
     end
@@ -79,7 +80,9 @@ local pool
 --- Has the thread write this rank's file. The tensors must not change any more.
 ---@param job table
 function write.start(job)
-  pool = pool and pool:is_open() and pool or workers.start(1, "moonlet.distributed.checkpoint.write")
+  if not (pool and pool:is_open()) then
+    pool = workers.start(1, "moonlet.distributed.checkpoint.write")
+  end
   pool:send(1, job.path, job.own)
 end
 

@@ -364,6 +364,60 @@ test("the norm of gradients is that over all ranks", function()
   ]])
 end)
 
+test("a gradient that is not finite on one rank keeps all from the step", function()
+  run(2, [[
+    local net = sharded(make())
+    local opt, scaler = ml.optim.SGD(net:parameters(), { lr = 0.1 }), ml.amp.GradScaler()
+    local before = net[1].weight:detach():clone()
+    scaler:scale(net(part((batch(1)))):sum()):backward()
+    if rank == 1 then net[1].weight.grad[1][1] = math.huge end
+    scaler:step(opt)
+    scaler:update()
+    assert(ml.equal(net[1].weight:detach(), before) and scaler:get_scale() == 32768)
+    net:zero_grad()
+    scaler:scale(net(part((batch(1)))):sum()):backward()
+    scaler:step(opt)
+    scaler:update()
+    assert(not ml.equal(net[1].weight:detach(), before))
+  ]])
+end)
+
+test("shared out along one dimension of a mesh, and parallel layers along the other", function()
+  run(4, [[
+    local mesh = dist.init_device_mesh("cpu", { 2, 2 }, { mesh_dim_names = { "dp", "tp" } })
+    local parallel = dist.tensor.parallel
+    local Mlp = class("Mlp", nn.Module)
+    function Mlp:init()
+      ml.manual_seed(5)
+      self.a, self.b = nn.Linear(6, 16), nn.Linear(16, 2)
+    end
+    function Mlp:forward(x) return self.b(self.a(x):tanh()) end
+    local one, net = Mlp(), Mlp()
+    parallel.parallelize_module(net, mesh.tp, { a = parallel.ColwiseParallel(),
+      b = parallel.RowwiseParallel() })
+    dist.fully_shard(net, { mesh = mesh.dp })
+    local opt = ml.optim.Adam(net:parameters(), { lr = 0.01 })
+    local plain = ml.optim.Adam(one:parameters(), { lr = 0.01 })
+    local row = mesh:get_local_rank "dp"
+    for step = 1, 4 do
+      local x, y = batch(step)
+      local loss = F.mse_loss(one(x), y)
+      plain:zero_grad() opt:zero_grad()
+      loss:backward()
+      plain:step()
+      local own = F.mse_loss(net(x:narrow(1, 8 * row + 1, 8)), y:narrow(1, 8 * row + 1, 8))
+      own:backward()
+      opt:step()
+      local mean = own:detach():clone()
+      dist.all_reduce(mean, "avg")
+      near(mean, loss:detach(), "loss " .. step)
+    end
+    assert(net.a.weight:numel() == 6 * 16 // 4)
+    local good, message = pcall(dist.fully_shard, nn.Linear(2, 2), { mesh = mesh })
+    assert(not good and message:find("'mesh' must have one dimension, got 2", 1, true), message)
+  ]])
+end)
+
 test("hooks of shards see their gradients, and an optimiser may step in them", function()
   run(2, [[
     local one, net = make(), sharded(make())
@@ -432,6 +486,80 @@ test("errors name what is wrong", function()
     print(pcall(loss.backward, loss))
   ]])
   expect.truthy(outputs[0]:find("rank 1 has died", 1, true), outputs[0])
+end)
+
+-- A GPT of 12 blocks, of which `ROWS` windows are shared by the ranks; rank 0 prints the most bytes
+-- of a step, and those of a block's parameters.
+local GPT = [[
+dist.init_process_group()
+local size = dist.get_world_size()
+local nn, F = ml.nn, ml.nn.functional
+local DIM, LAYERS, WINDOW, ROWS, WORDS = 128, 12, 32, 16, 65
+local Block = nn.class("Block", nn.Module)
+function Block:init()
+  self.norm1, self.qkv, self.out = nn.LayerNorm(DIM), nn.Linear(DIM, 3 * DIM), nn.Linear(DIM, DIM)
+  self.norm2 = nn.LayerNorm(DIM)
+  self.mlp = nn.Sequential(nn.Linear(DIM, 4 * DIM), nn.GELU(), nn.Linear(4 * DIM, DIM))
+end
+function Block:forward(x)
+  local n, steps, dim = table.unpack(x.shape)
+  local function split(t) return t:view(n, steps, 4, -1):transpose(2, 3) end
+  local q, k, v = table.unpack(self.qkv(self.norm1(x)):chunk(3, 3))
+  local y = F.scaled_dot_product_attention(split(q), split(k), split(v), { is_causal = true })
+  x = x + self.out(y:transpose(2, 3):reshape(n, steps, dim))
+  return x + self.mlp(self.norm2(x))
+end
+ml.manual_seed(1)
+local net = nn.Sequential(nn.Embedding(WORDS, DIM))
+for _ = 1, LAYERS do net:append(Block()) end
+net:append(nn.LayerNorm(DIM))
+net:append(nn.Linear(DIM, WORDS))
+local block = 0
+for _, p in ipairs(net[2]:parameters()) do block = block + p:numel() * p:element_size() end
+for i = 2, LAYERS + 1 do dist.fully_shard(net[i]) end
+dist.fully_shard(net)
+local opt = ml.optim.AdamW(net:parameters(), { lr = 0.001 })
+local own, losses = ROWS // size, {}
+local function step(i)
+  local g = ml.Generator():manual_seed(i)
+  local ids = ml.randint(WORDS, { ROWS, WINDOW + 1 }, { generator = g })
+    :narrow(1, rank * own + 1, own)
+  opt:zero_grad()
+  local scores = net(ids:narrow(2, 1, WINDOW))
+  local loss = F.cross_entropy(scores:flatten(1, 2), ids:narrow(2, 2, WINDOW):flatten())
+  loss:backward()
+  opt:step()
+  local mean = loss:detach():clone()
+  dist.all_reduce(mean, "avg")
+  losses[i] = ("%.5f"):format(mean:item())
+end
+for i = 1, 2 do step(i) end
+collectgarbage()
+local peak = ml.memory.peak_live_bytes(function() step(3) end)
+if rank == 0 then print(peak, block, table.concat(losses, " ")) end
+dist.destroy_process_group()
+]]
+
+test("a GPT trains alike on 1, 2 and 4 ranks, each of which needs its share of the memory", function()
+  local function measure(size)
+    local text = ranks.run_well(size, GPT)[0]
+    local peak, block, losses = text:match "^(%d+)%s+(%d+)%s+([%d. ]+)\n$"
+    expect.truthy(peak, text)
+    return tonumber(peak), tonumber(block), losses
+  end
+  local all, block, losses = measure(1)
+  for _, size in ipairs { 2, 4 } do
+    local peak, _, own_losses = measure(size)
+    local share = peak / (all / size + block)
+    print(("  %d ranks: %.2f MiB of %.2f, %.3f of its share"):format(size, peak / 2 ^ 20,
+      all / 2 ^ 20, share))
+    expect.truthy(share <= 1.15, ("%d ranks: %.3f"):format(size, share))
+    for number in losses:gmatch "%S+" do
+      local other = own_losses:match "%S+"
+      own_losses = own_losses:gsub("^%S+%s*", "")
+      expect.near(tonumber(other), tonumber(number), 2e-5)
+    end
+  end
 end)
 
 harness.run()
