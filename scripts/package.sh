@@ -1,6 +1,6 @@
 #!/bin/sh
 # scripts/package.sh: packages of a build: .deb files (moonlet, libmoonlet0, libmoonlet-dev and, where
-# its plugin was built, moonlet-cuda), or a .tar.xz of one executable that needs no library.
+# its plugin was built, moonlet-cuda and moonlet-mpi), or a .tar.xz of one executable that needs no library.
 # usage: sh scripts/package.sh deb|tar BUILD_FOLDER OUTPUT_FOLDER [MESON_OPTION...]
 # The build folder is set up where it is not there: for Debian's folders, or with -Dstatic=true. What another
 # prefix was set up for is moved to /usr. With -Dblas=bundled the .tar.xz has no OpenBLAS.
@@ -126,7 +126,8 @@ make_debs() {
     --remove-section=.comment --remove-section=.note {} +
   find "$work/all/usr/lib" -name '*.a' -exec strip --strip-debug --enable-deterministic-archives {} +
   # The plugin, and what stands in for NVIDIA's libraries where it is emulated.
-  take libmoonlet0 "$lib/moonlet/moonlet-onnx.so"
+  take libmoonlet0 "$lib/moonlet/moonlet-onnx.so" "$lib/moonlet/moonlet-distributed.so"
+  take moonlet-mpi "$lib/moonlet/moonlet-distributed-mpi.so"
   [ ! -e "$work/all/$lib/moonlet/moonlet-cuda.so" ] || take moonlet-cuda "$lib/moonlet"
   take libmoonlet-dev usr/include "$lib/pkgconfig" usr/lib/cmake "$lib/libmoonlet.so" \
     "$lib/libmoonlet-lua.so" "$lib/libmoonlet-run.so" "$lib/libmoonlet.a" "$lib/libmoonlet-run.a"
@@ -157,6 +158,12 @@ TEXT
     'tensors and Lua for C and C++ programs - headers' <<'TEXT'
 Headers, static libraries, and the files by which pkg-config and CMake
 find libmoonlet.
+TEXT
+  [ ! -d "$work/moonlet-mpi" ] ||
+    build_deb moonlet-mpi science "moonlet (= $version-1) | libmoonlet0 (= $version-1), $(needed moonlet-mpi)" \
+      'training by several processes over MPI for Moonlet' <<'TEXT'
+The plugin that moonlet and libmoonlet open when a script asks for process
+groups over MPI.
 TEXT
   [ -d "$work/moonlet-cuda" ] || return 0
   build_deb moonlet-cuda science "moonlet (= $version-1) | libmoonlet0 (= $version-1), $(needed moonlet-cuda)" \

@@ -14,53 +14,16 @@
 
 #include "interp/binding/tensor/tensor_userdata.h"
 #include "interp/distributed/engine.h"
+#include "interp/distributed/plugins.h"
 #include "interp/state/guard.h"
 #include "interp/state/interrupt.h"
 #include "tensor/core/error.h"
-#include "tensor/core/platform/libraries.h"
 #include "tensor/core/platform/programs.h"
 #include "tensor/core/platform/threads.h"
 #include "tensor/runtime/interrupt.h"
-#include "tensor/runtime/plugin_paths.h"
 
 namespace moonlet::distributed {
 namespace {
-
-struct Loaded {
-  const Engine* engine = nullptr;
-  std::string reason;
-};
-
-Loaded load() {
-  Loaded out;
-  for (const std::string& position :
-       plugin_paths("moonlet-distributed.so", "interp/distributed", "MOONLET_DISTRIBUTED_PLUGIN")) {
-    std::string reason;
-    void* handle = platform::open_library(position, platform::Binding::kNow, reason);
-    if (handle == nullptr) {
-      if (reason.find(position + ": cannot open") == reason.npos) out.reason = reason;
-      continue;
-    }
-    const auto* engine = static_cast<const Engine*>(platform::find_symbol(handle, kEngine));
-    if (engine != nullptr && engine->version == kVersion) return {engine, {}};
-    out.reason = position + " was built for another Moonlet; build or install both together";
-    platform::close_library(handle);
-  }
-  if (out.reason.empty())
-    out.reason =
-        "this Moonlet was built without Gloo (there is no moonlet-distributed.so beside it)";
-  return out;
-}
-
-const Loaded& loaded() {
-  static const Loaded once = load();
-  return once;
-}
-
-const Engine& engine() {
-  check(loaded().engine != nullptr, loaded().reason);
-  return *loaded().engine;
-}
 
 void look_at_stop() { stop_if_requested(); }
 
@@ -126,7 +89,7 @@ Endpoint endpoint_at(lua_State* L, int index) {
 
 // serve(host, port, secret) -> server
 int l_serve(lua_State* L) {
-  return push_object(L, std::shared_ptr<Server>(engine().serve(endpoint_at(L, 1))));
+  return push_object(L, std::shared_ptr<Server>(engine_of().serve(endpoint_at(L, 1))));
 }
 
 int l_port(lua_State* L) {
@@ -159,11 +122,12 @@ int l_gone(lua_State* L) { return push_peers(L, object_at<Server>(L, 1).gone(tex
 
 // connect(host, port, secret, seconds) -> store
 int l_connect(lua_State* L) {
-  return push_object(L, engine().connect(endpoint_at(L, 1), luaL_checknumber(L, 4), look_at_stop));
+  return push_object(L,
+                     engine_of().connect(endpoint_at(L, 1), luaL_checknumber(L, 4), look_at_stop));
 }
 
 // open_file(path) -> store
-int l_open_file(lua_State* L) { return push_object(L, engine().open_file(text_at(L, 1))); }
+int l_open_file(lua_State* L) { return push_object(L, engine_of().open_file(text_at(L, 1))); }
 
 int l_set(lua_State* L) {
   object_at<Store>(L, 1).set(text_at(L, 2), text_at(L, 3), look_at_stop);
@@ -220,12 +184,13 @@ int l_count(lua_State* L) {
 
 // --- runs and groups -----------------------------------------------------------------------------
 
-// join(host, port, secret, name, rank, size, seconds, keeps_store) -> run
+// join(backend, host, port, secret, name, rank, size, seconds, keeps_store) -> run
 int l_join(lua_State* L) {
   return push_object(
-      L, engine().join(endpoint_at(L, 1), text_at(L, 4), static_cast<int>(luaL_checkinteger(L, 5)),
-                       static_cast<int>(luaL_checkinteger(L, 6)), luaL_checknumber(L, 7),
-                       lua_toboolean(L, 8) != 0, look_at_stop));
+      L, engine_of(text_at(L, 1))
+             .join(endpoint_at(L, 2), text_at(L, 5), static_cast<int>(luaL_checkinteger(L, 6)),
+                   static_cast<int>(luaL_checkinteger(L, 7)), luaL_checknumber(L, 8),
+                   lua_toboolean(L, 9) != 0, look_at_stop));
 }
 
 int l_peers(lua_State* L) { return push_peers(L, object_at<Run>(L, 1).peers(look_at_stop)); }
@@ -457,7 +422,7 @@ int l_launch(lua_State* L) {
     push_text(L, text);
     lua_call(L, 3, 0);
   };
-  const std::vector<RankEnd> ends = engine().launch(ranks, line, look_at_stop);
+  const std::vector<RankEnd> ends = engine_of().launch(ranks, line, look_at_stop);
   lua_newtable(L);
   lua_Integer i = 0;
   for (const RankEnd& end : ends) {
@@ -513,10 +478,10 @@ int l_bytes_of(lua_State* L) {
   return 1;
 }
 
-// unavailable() -> nil, or why there is no plugin
+// unavailable(backend) -> nil, or why there is no plugin of it, or of any
 int l_unavailable(lua_State* L) {
-  if (loaded().engine != nullptr) return 0;
-  return push_text(L, loaded().reason);
+  const std::string reason = missing_reason(luaL_optstring(L, 1, ""));
+  return reason.empty() ? 0 : push_text(L, reason);
 }
 
 // --- the module ----------------------------------------------------------------------------------

@@ -6,7 +6,7 @@
 #include <exception>
 #include <utility>
 
-#include "interp/distributed/gloo_group.h"
+#include "interp/distributed/group.h"
 
 namespace moonlet::distributed {
 namespace {
@@ -61,6 +61,7 @@ RankRun::~RankRun() {
 
 void RankRun::leave(bool failed, const std::string& reason) noexcept {
   if (left_.exchange(true)) return;
+  if (failed) note_failure();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     ending_ = true;
@@ -69,7 +70,7 @@ void RankRun::leave(bool failed, const std::string& reason) noexcept {
   news_.notify_all();
   try {
     watcher_.leave(failed, reason, 2);
-    if (!failed || keeps_store_) wait_for_others(failed);
+    if (!failed || keeps_store_ || kFailureEndsOthers) wait_for_others(failed);
   } catch (const std::exception&) {
     // The store is gone, or this rank is: nobody is left to tell.
   }
@@ -115,10 +116,12 @@ void RankRun::hear(std::vector<Peer> gone) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (gone.size() == gone_.size()) return;
     gone_ = std::move(gone);
-    // Who has left may have done its part of what goes on.
-    for (GlooGroup* const group : groups_) {
+    for (RankGroup* const group : groups_) {
       const std::string reason = reason_of(group->members(), false);
-      if (!reason.empty()) group->abort(reason);
+      if (!reason.empty())
+        group->abort(reason);
+      else if (!reason_of(group->members(), true).empty())
+        group->note_left();
     }
   }
   news_.notify_all();
@@ -129,7 +132,7 @@ void RankRun::lose(const std::string& reason) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (ending_) return;
     lost_ = reason + " (rank 0 or the launcher keeps it, and has ended or is stopped)";
-    for (GlooGroup* const group : groups_) group->abort(lost_);
+    for (RankGroup* const group : groups_) group->abort(lost_);
   }
   news_.notify_all();
 }
@@ -182,7 +185,7 @@ std::string RankRun::activities(const std::vector<int>& members) {
   return out;
 }
 
-void RankRun::forget(const GlooGroup* group) {
+void RankRun::forget(const RankGroup* group) {
   const std::lock_guard<std::mutex> lock(mutex_);
   groups_.erase(std::remove(groups_.begin(), groups_.end(), group), groups_.end());
 }
@@ -190,7 +193,7 @@ void RankRun::forget(const GlooGroup* group) {
 std::shared_ptr<Group> RankRun::group(const std::string& name, std::vector<int> members,
                                       int position, double timeout,
                                       std::shared_ptr<Work>& connected) {
-  auto group = std::make_shared<GlooGroup>(shared_from_this(), run_ + "/" + name,
+  auto group = std::make_shared<RankGroup>(shared_from_this(), run_ + "/" + name,
                                            std::move(members), position, timeout);
   {
     const std::lock_guard<std::mutex> lock(mutex_);

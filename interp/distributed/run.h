@@ -16,7 +16,7 @@
 
 namespace moonlet::distributed {
 
-class GlooGroup;
+class RankGroup;
 
 class RankRun final : public Run, public std::enable_shared_from_this<RankRun> {
  public:
@@ -30,7 +30,7 @@ class RankRun final : public Run, public std::enable_shared_from_this<RankRun> {
   std::vector<Peer> peers(const Tick& tick) override { return client_.peers(run_, tick); }
   void leave(bool failed, const std::string& reason) noexcept override;
   // Of a group that ends: it is not aborted any more when this returns.
-  void forget(const GlooGroup* group);
+  void forget(const RankGroup* group);
 
   const Endpoint& endpoint() const { return client_.endpoint(); }
   std::string own_address() const { return client_.own_address(); }
@@ -60,7 +60,7 @@ class RankRun final : public Run, public std::enable_shared_from_this<RankRun> {
   std::vector<Peer> gone_;
   std::string lost_;  // why the store is no longer heard
   std::string doing_;
-  std::vector<GlooGroup*> groups_;
+  std::vector<RankGroup*> groups_;
   bool ending_ = false;
   std::atomic<bool> left_{false};
   std::thread thread_;
