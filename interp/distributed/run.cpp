@@ -51,7 +51,7 @@ RankRun::RankRun(const Endpoint& endpoint, const std::string& run, int rank, int
       client_(endpoint, timeout, tick),
       watcher_(endpoint, timeout, tick) {
   watcher_.register_rank(run, rank, size, timeout, tick);
-  thread_ = std::thread([this] { watch(); });
+  thread_ = std::thread([this] { beat(); });
 }
 
 RankRun::~RankRun() {
@@ -93,7 +93,7 @@ void RankRun::doing(const std::string& what) {
   doing_ = what;
 }
 
-void RankRun::watch() {
+void RankRun::beat() {
   std::string doing;
   for (;;) {
     try {
@@ -123,6 +123,10 @@ void RankRun::hear(std::vector<Peer> gone) {
       else if (!reason_of(group->members(), true).empty())
         group->note_left();
     }
+    for (const Watcher& watcher : watchers_) {
+      const std::string reason = reason_of(watcher.members, false);
+      if (!reason.empty()) watcher.ended(reason);
+    }
   }
   news_.notify_all();
 }
@@ -133,6 +137,7 @@ void RankRun::lose(const std::string& reason) {
     if (ending_) return;
     lost_ = reason + " (rank 0 or the launcher keeps it, and has ended or is stopped)";
     for (RankGroup* const group : groups_) group->abort(lost_);
+    for (const Watcher& watcher : watchers_) watcher.ended(lost_);
   }
   news_.notify_all();
 }
@@ -188,6 +193,18 @@ std::string RankRun::activities(const std::vector<int>& members) {
 void RankRun::forget(const RankGroup* group) {
   const std::lock_guard<std::mutex> lock(mutex_);
   groups_.erase(std::remove(groups_.begin(), groups_.end(), group), groups_.end());
+}
+
+std::shared_ptr<void> RankRun::watch(std::vector<int> members,
+                                     std::function<void(const std::string&)> ended) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::string reason = reason_of(members, true);
+  if (!reason.empty()) ended(reason);
+  const auto at = watchers_.insert(watchers_.end(), Watcher{std::move(members), std::move(ended)});
+  return {this, [self = shared_from_this(), at](RankRun*) {
+            const std::lock_guard<std::mutex> held(self->mutex_);
+            self->watchers_.erase(at);
+          }};
 }
 
 std::shared_ptr<Group> RankRun::group(const std::string& name, std::vector<int> members,

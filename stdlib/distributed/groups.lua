@@ -104,6 +104,7 @@ end
 
 local function clear()
   for _, group in pairs(state.groups) do
+    backends.close_devices(group)
     if group.native then group.native:close() end
     group.native = nil
   end
@@ -113,7 +114,7 @@ local function clear()
   state.run = nil
 end
 
-local read_init = signature('init_process_group(Backend backend="gloo", '
+local read_init = signature('init_process_group(Backend? backend=nil, '
   .. 'string init_method="env://", int>=0? rank=nil, int>=1? world_size=nil, number>0 timeout=30, '
   .. 'bool deterministic=false)')
 
@@ -125,8 +126,9 @@ local read_init = signature('init_process_group(Backend backend="gloo", '
 --- > ml.distributed.get_rank(), ml.distributed.get_world_size()
 ---   0	1
 --- > ml.distributed.destroy_process_group()
----@param backend? string what carries the tensors: "gloo", by TCP, or "mpi", in processes that a
----   launcher of MPI's has started
+---@param backend? string what carries the tensors: "gloo", by TCP; "mpi", in processes that a
+---   launcher of MPI's has started; "nccl": NCCL for tensors on CUDA devices, Gloo for the others;
+---   as the last one where NCCL is there, else as the first one, unless given
 ---@param init_method? string "env://", the variables MASTER_ADDR and MASTER_PORT;
 ---   "tcp://HOST:PORT", an address of rank 0's machine, which alone is listened at;
 ---   "file://PATH", a file that all can write, and that is not there before
@@ -158,9 +160,10 @@ function groups.init_process_group(...)
   for i = 1, size do ranks[i] = i - 1 end
   local world = state.ProcessGroup(0, ranks, rank, timeout)
   state.starts = (state.starts or 0) + 1
+  state.backend = backend
   local ready, problem = pcall(function()
     if size > 1 then
-      start_run(backend, method, found, rank, size, timeout)
+      start_run(backends.of_host(backend), method, found, rank, size, timeout)
       connect(world, "world")
     end
   end)
@@ -170,7 +173,6 @@ function groups.init_process_group(...)
     error(problem, 0)
   end
   state.groups[0], state.world, state.deterministic = world, world, deterministic
-  state.backend = backend
 end
 
 local read_destroy = signature "destroy_process_group(Group? group=nil)"
@@ -188,11 +190,13 @@ function groups.destroy_process_group(...)
     if state.groups[group.number] ~= group then
       fail "destroy_process_group: the process group has been destroyed already"
     end
+    backends.close_devices(group)
     if group.native then group.native:close() end
     state.groups[group.number], group.native = nil, nil
     return
   end
   if not state.world then fail "destroy_process_group: there is no process group" end
+  for _, each in pairs(state.groups) do backends.close_devices(each) end
   if state.run then state.call("destroy_process_group", state.run.leave, state.run) end
   clear()
 end
@@ -241,7 +245,8 @@ end
 
 local read_backend = signature "get_backend(Group? group=nil)"
 
---- The name of what carries the collectives, as `ml.distributed.init_process_group` was told.
+--- The name of what carries the collectives, as `ml.distributed.init_process_group` was told;
+--- "gloo" where it was told none.
 --- > ml.distributed.init_process_group()
 --- > ml.distributed.get_backend()
 ---   gloo
@@ -250,7 +255,7 @@ local read_backend = signature "get_backend(Group? group=nil)"
 ---@return string
 function groups.get_backend(...)
   state.group_of("get_backend", (read_backend(...)))
-  return state.backend
+  return state.backend or "gloo"
 end
 
 local read_process_ranks = signature "get_process_group_ranks(Group group)"

@@ -16,6 +16,7 @@ local EXCEPTIONS = {
   ["cuda/libraries/library.cpp"] = "the same; the loader looks beside who calls it",
   ["cuda/emulated/fiber.cpp"] = "the emulation of CUDA is for tests on Linux",
   ["cuda/emulated/library.cpp"] = "the same",
+  ["cuda/emulated/nccl.cpp"] = "the same",
   ["cuda/emulated/nvrtc.cpp"] = "the same",
   ["cuda/emulated/watch.cpp"] = "the same",
   ["interp/distributed/file_store.cpp"] = "Gloo, and with it the plugin, is built on Linux",
