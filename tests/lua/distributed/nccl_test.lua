@@ -164,10 +164,15 @@ test("work goes on in a stream of its own, between what comes before and behind 
         for i = 1, 3 do
           local y = x * i
           works[i] = { dist.all_reduce(y, { async_op = true }), y, i }
-          y = nil
         end
         -- Memory that is freed while work uses it is not used again before.
-        for i = 1, 5 do local z = ml.zeros(1000, { device = "cuda" }) z:fill_(-1) end
+        for i = 1, 3 do dist.all_reduce(x * 10, { async_op = true }) end
+        collectgarbage()
+        local fresh = {}
+        for i = 1, 6 do fresh[i] = ml.full({ 1000 }, -1.0, { device = "cuda" }) end
+        dist.all_reduce(ml.ones(1, { device = "cuda" }))
+        ml.cuda.synchronize()
+        for i = 1, 6 do assert(fresh[i]:min():item() == -1 and fresh[i]:max():item() == -1) end
         for i = 3, 1, -1 do
           local work, y, factor = table.unpack(works[i])
           if round % 2 == 0 then
