@@ -107,6 +107,6 @@ if [ ! -f "$build/build.ninja" ]; then
     rm -f "/tmp/moonlet-meson.$$"
     exit 1
   }
-  sed -n 's/^\(.*: \)\{0,1\}Message: \(The CUDA backend is left out\)/\2/p' "/tmp/moonlet-meson.$$"
+  sed -n 's/^\(.*: \)\{0,1\}Message: \(The CUDA backend is left out\|Training by several\)/\2/p' "/tmp/moonlet-meson.$$"
   rm -f "/tmp/moonlet-meson.$$"
 fi
