@@ -3,7 +3,8 @@
 --
 --     moonlet launch -n 2 scripts/ddp_mnist.lua --data FOLDER
 --
--- With one process it runs as it is, and under mpirun: mpirun -n 2 moonlet scripts/ddp_mnist.lua.
+-- With one process it runs as it is, and under mpirun, with --backend mpi or without:
+-- mpirun -n 2 moonlet scripts/ddp_mnist.lua.
 
 local ml = require "moonlet"
 local args = require "moonlet.args"
@@ -21,6 +22,7 @@ local options = args.parser {
   { "epochs", "integer", default = 5, min = 1, help = "passes over the training images" },
   { "batch-size", "integer", default = 32, min = 1, help = "images per step and process" },
   { "lr", "number", default = 0.003, min = 0, help = "learning rate" },
+  { "backend", "string", default = "gloo", help = "what carries the gradients: gloo or mpi" },
   { "out", "string", default = "ddp_mnist.safetensors", help = "the file of weights to write" },
 }:parse(arg)
 
@@ -57,7 +59,7 @@ local function accuracy(net, loader)
   return counts[1]:item() / counts[2]:item()
 end
 
-dist.init_process_group()
+dist.init_process_group { backend = options.backend }
 local rank, size = dist.get_rank(), dist.get_world_size()
 ml.manual_seed(1)
 local images, classes = load_digits()

@@ -1,7 +1,7 @@
 #!/bin/sh
 # scripts/package.sh: packages of a build: .deb files (moonlet, libmoonlet0, libmoonlet-dev and, where
-# their plugins were built, moonlet-distributed and moonlet-cuda), or a .tar.xz of one executable that
-# needs no library.
+# their plugins were built, moonlet-distributed, moonlet-mpi and moonlet-cuda), or a .tar.xz of one
+# executable that needs no library.
 # usage: sh scripts/package.sh deb|tar BUILD_FOLDER OUTPUT_FOLDER [MESON_OPTION...]
 # The build folder is set up where it is not there: for Debian's folders, or with -Dstatic=true. What another
 # prefix was set up for is moved to /usr. With -Dblas=bundled the .tar.xz has no OpenBLAS.
@@ -133,9 +133,8 @@ make_debs() {
     --remove-section=.comment --remove-section=.note {} +
   find "$work/all/usr/lib" -name '*.a' -exec strip --strip-debug --enable-deterministic-archives {} +
   take libmoonlet0 "$lib/moonlet/moonlet-onnx.so"
-  for path in "$work/all/$lib/moonlet"/moonlet-distributed*.so; do
-    take moonlet-distributed "${path#"$work/all/"}"
-  done
+  take moonlet-distributed "$lib/moonlet/moonlet-distributed.so"
+  take moonlet-mpi "$lib/moonlet/moonlet-distributed-mpi.so"
   # The plugin, and what stands in for NVIDIA's libraries where it is emulated.
   [ ! -e "$work/all/$lib/moonlet/moonlet-cuda.so" ] || take moonlet-cuda "$lib/moonlet"
   take libmoonlet-dev usr/include "$lib/pkgconfig" usr/lib/cmake "$lib/libmoonlet.so" \
@@ -171,6 +170,10 @@ TEXT
   build_plugin moonlet-distributed net 'training by several processes for Moonlet' <<'TEXT'
 The plugin that moonlet and libmoonlet open when a script first asks for
 more than one process: collectives over TCP, by Gloo.
+TEXT
+  build_plugin moonlet-mpi net 'training by several processes over MPI for Moonlet' <<'TEXT'
+The plugin that moonlet and libmoonlet open when a script asks for process
+groups over MPI.
 TEXT
   build_plugin moonlet-cuda science 'tensors on NVIDIA GPUs for Moonlet' <<'TEXT'
 The plugin that moonlet and libmoonlet open when a script first names a

@@ -29,6 +29,8 @@ libprotobuf-dev:their messages
 libgloo-dev:training by several processes
 fonts-dejavu-core:the font of their texts
 lowdown:the reference as HTML pages'
+optional='libopenmpi-dev:training by several processes over MPI
+openmpi-bin:starts them'
 if [ "${1:-}" = --tests ]; then
   shift
   packages="$packages
@@ -51,22 +53,27 @@ fi
 
 installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 
-missing=
-for line in $(printf '%s\n' "$packages" | tr ' ' '~'); do
-  name=${line%%:*}
-  if command -v dpkg-query >/dev/null 2>&1 && ! installed "$name"; then
-    [ -n "$missing" ] || echo 'Moonlet needs these packages, which are not installed:'
+# list_missing LINES: the packages among lines of NAME:WHAT_FOR that are not installed, each told.
+list_missing() {
+  missing=
+  command -v dpkg-query >/dev/null 2>&1 || return 0
+  for line in $(printf '%s\n' "$1" | tr ' ' '~'); do
+    name=${line%%:*}
+    installed "$name" && continue
+    [ -n "$missing" ] || echo "$2"
     printf '  %-24s %s\n' "$name" "$(printf '%s' "${line#*:}" | tr '~' ' ')"
     missing="$missing $name"
-  fi
-done
+  done
+}
 
-if [ -n "$missing" ]; then
+# install_missing: installs them with apt-get; false where it failed, with its output in $log.
+log=/tmp/moonlet-setup.$$
+install_missing() {
   as_root=
   if [ "$(id -u)" != 0 ]; then
     command -v sudo >/dev/null 2>&1 || {
-      echo "Install them as root, then run this again: apt-get install$missing" >&2
-      exit 1
+      echo "Install them as root, then run this again: apt-get install$missing" >"$log"
+      return 1
     }
     as_root=sudo
   fi
@@ -74,24 +81,32 @@ if [ -n "$missing" ]; then
   # shellcheck disable=SC2086
   { $as_root apt-get update -qq &&
     $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing
-  } >/tmp/moonlet-setup.$$ 2>&1 || {
-    cat /tmp/moonlet-setup.$$ >&2
-    rm -f /tmp/moonlet-setup.$$
-    echo 'apt-get failed; its output is above.' >&2
+  } >"$log" 2>&1
+}
+
+list_missing "$packages" 'Moonlet needs these packages, which are not installed:'
+if [ -n "$missing" ]; then
+  install_missing || {
+    cat "$log" >&2
+    rm -f "$log"
+    echo 'These packages are needed; the output of their installation is above.' >&2
     exit 1
   }
-  rm -f /tmp/moonlet-setup.$$
+  rm -f "$log"
 fi
 
 build=${1:-build}
 [ $# -eq 0 ] || shift
 if [ ! -f "$build/build.ninja" ]; then
+  list_missing "$optional" 'Without these packages, which are not installed, parts are left out:'
+  [ -z "$missing" ] || install_missing || echo 'They could not be installed; the rest is built without them.'
+  rm -f "$log"
   echo "Setting up the build folder $build."
   meson setup "$build" "$@" >"/tmp/moonlet-meson.$$" 2>&1 || {
     cat "/tmp/moonlet-meson.$$" >&2
     rm -f "/tmp/moonlet-meson.$$"
     exit 1
   }
-  sed -n 's/^\(.*: \)\{0,1\}Message: \(The CUDA backend is left out\)/\2/p' "/tmp/moonlet-meson.$$"
+  sed -n 's/^\(.*: \)\{0,1\}Message: \(The CUDA backend is left out\|Training by several\)/\2/p' "/tmp/moonlet-meson.$$"
   rm -f "/tmp/moonlet-meson.$$"
 fi

@@ -7,7 +7,9 @@ local options = require "moonlet.options"
 local distributed = {}
 
 return options.namespace("distributed", distributed, options.late {
-  ["distributed.groups"] = { "is_available", "is_initialized", "init_process_group",
+  ["distributed.backends"] = { "is_available", "is_gloo_available", "is_mpi_available",
+    "is_nccl_available" },
+  ["distributed.groups"] = { "is_initialized", "init_process_group",
     "destroy_process_group", "new_group", "split_group", "get_rank", "get_world_size",
     "get_local_rank", "get_backend", "get_process_group_ranks", "set_debug", "ProcessGroup" },
   ["distributed.stores"] = { "Store", "TCPStore", "FileStore" },

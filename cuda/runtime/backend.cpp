@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include "cuda/libraries/cudnn_conv.h"
+#include "cuda/libraries/nccl.h"
 #include "cuda/loops/compiler.h"
 #include "cuda/loops/raw_kernels.h"
 #include "cuda/memory/allocator.h"
@@ -95,6 +96,7 @@ class CudaBackend final : public Backend {
   DeferredErrors* deferred_errors() noexcept override { return &faults_; }
   LoopCompiler* loop_compiler() noexcept override { return loops::compiler(); }
   RawKernels* raw_kernels() noexcept override { return loops::raw_kernels(); }
+  Communicators* communicators() noexcept override { return nccl::communicators(); }
 
   std::vector<Property> device_properties(int index) override;
 

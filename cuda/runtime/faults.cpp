@@ -11,6 +11,7 @@
 #include <set>
 
 #include "cuda/runtime/device.h"
+#include "cuda/runtime/host_fault.h"
 #include "tensor/runtime/execution.h"
 #include "tensor/shapes/index.h"
 
@@ -141,6 +142,15 @@ Reporter reporter(int device, const char* op, Fault fault) {
   if (found == tables().list.end()) found = tables().list.emplace(device, make_table(device)).first;
   const size_t at = own_slot(found->second);
   return {found->second.slots + at, found->second.taken + at, op, fault};
+}
+
+HostFault host_fault(int device) { return {reporter(device, "", Fault::Condition).slot}; }
+
+void HostFault::report(const std::string& text) const noexcept {
+  if (is_written(*slot)) return;
+  slot->op = lasting(text);
+  slot->fault = Fault::Condition;
+  __atomic_store_n(&slot->written, 1, __ATOMIC_RELEASE);
 }
 
 void throw_reported(int device, const char* waiter) {

@@ -13,11 +13,10 @@
 #include <vector>
 
 #include "tensor/core/dtype.h"
+#include "tensor/runtime/collective_call.h"
+#include "tensor/runtime/streams.h"
 
 namespace moonlet::distributed {
-
-// Called some twenty times a second by what waits; what it throws ends the wait.
-using Tick = std::function<void()>;
 
 // Texts by keys that several processes see. All throw std::exception; `seconds` bounds a wait.
 class Store {
@@ -57,38 +56,6 @@ class Server {
   virtual std::vector<Peer> gone(std::string_view run) = 0;
 };
 
-// Sums and the like of elements. Avg is a sum, of which the script's side takes the part.
-enum class Reduction : uint8_t { Sum, Product, Min, Max, And, Or, Xor };
-enum class Kind : uint8_t {
-  AllReduce,
-  ReduceScatter,
-  Broadcast,
-  Reduce,
-  AllGather,
-  Exchange,
-  Barrier,
-  Send,
-  Receive
-};
-
-// What a rank computes together with the others of its group.
-struct Call {
-  Kind kind = Kind::Barrier;
-  std::string what{};  // for messages: "all_reduce of float32 (3, 4) at train.lua:12"
-  uint32_t tag = 0;    // only calls of equal tags meet
-  Reduction reduction = Reduction::Sum;
-  DType dtype = DType::UInt8;
-  bool ordered = false;  // sums in the order of ranks
-  int root = 0;          // or the rank that it is sent to, or comes from; -1: any
-  // Elements; of an exchange and a ReduceScatter by ranks.
-  size_t count = 0;
-  std::vector<size_t> sent{}, received{};
-  bool same_to_all = false;  // an exchange sends everyone the same
-  char* in = nullptr;
-  char* out = nullptr;
-  std::shared_ptr<const void> memory{};  // keeps what these point to
-};
-
 class Work {
  public:
   virtual ~Work() = default;
@@ -97,13 +64,19 @@ class Work {
   // Once it is done: why it failed, empty where it did not; who sent what was received.
   virtual std::string error() const = 0;
   virtual int source() const = 0;
+  // What is put into the current stream from now on waits for it, and the host does not; false
+  // where that takes the host.
+  virtual bool join() { return false; }
 };
 
-// Ranks that have collectives of their own, one after the other on a thread of the group.
+// Ranks that have collectives of their own, one after the other on a thread of the group, or on a
+// stream of a device.
 class Group {
  public:
   virtual ~Group() = default;
   virtual std::shared_ptr<Work> start(Call call) = 0;
+  // Of a group whose tensors are on a device.
+  virtual std::optional<DeviceStream> stream() const { return std::nullopt; }
   // What goes on and what is started later fails with that reason.
   virtual void abort(const std::string& reason) noexcept = 0;
 };
@@ -120,6 +93,16 @@ class Run {
                                        int position, double timeout,
                                        std::shared_ptr<Work>& connected) = 0;
   virtual std::vector<Peer> peers(const Tick& tick) = 0;
+  // Calls `ended` with the reason when one of the members has ended, on a thread of the run, until
+  // the result is destroyed.
+  virtual std::shared_ptr<void> watch(std::vector<int> members,
+                                      std::function<void(const std::string&)> ended) = 0;
+  // What this process does, which others hear when they wait for it in vain.
+  virtual void doing(const std::string& what) = 0;
+  // Why a call has failed for these members: who of them has ended, which this waits for a moment
+  // to hear, or what they do.
+  virtual std::string explain(const std::vector<int>& members, bool timed_out, double timeout,
+                              const std::string& error) = 0;
   // Says goodbye, or why this rank fails.
   virtual void leave(bool failed, const std::string& reason) noexcept = 0;
 };
@@ -157,7 +140,7 @@ struct Engine {
       const std::function<void(int rank, bool error, std::string_view line)>& line,
       const Tick& tick);
 };
-inline constexpr uint64_t kVersion = 1;
+inline constexpr uint64_t kVersion = 2;
 // The plugin's one exported object.
 inline constexpr const char* kEngine = "moonlet_distributed_engine";
 

@@ -13,54 +13,19 @@
 #include <vector>
 
 #include "interp/binding/tensor/tensor_userdata.h"
+#include "interp/distributed/call_table.h"
+#include "interp/distributed/device_group.h"
 #include "interp/distributed/engine.h"
+#include "interp/distributed/plugins.h"
 #include "interp/state/guard.h"
 #include "interp/state/interrupt.h"
 #include "tensor/core/error.h"
-#include "tensor/core/platform/libraries.h"
 #include "tensor/core/platform/programs.h"
 #include "tensor/core/platform/threads.h"
 #include "tensor/runtime/interrupt.h"
-#include "tensor/runtime/plugin_paths.h"
 
 namespace moonlet::distributed {
 namespace {
-
-struct Loaded {
-  const Engine* engine = nullptr;
-  std::string reason;
-};
-
-Loaded load() {
-  Loaded out;
-  for (const std::string& position :
-       plugin_paths("moonlet-distributed.so", "interp/distributed", "MOONLET_DISTRIBUTED_PLUGIN")) {
-    std::string reason;
-    void* handle = platform::open_library(position, platform::Binding::kNow, reason);
-    if (handle == nullptr) {
-      if (reason.find(position + ": cannot open") == reason.npos) out.reason = reason;
-      continue;
-    }
-    const auto* engine = static_cast<const Engine*>(platform::find_symbol(handle, kEngine));
-    if (engine != nullptr && engine->version == kVersion) return {engine, {}};
-    out.reason = position + " was built for another Moonlet; build or install both together";
-    platform::close_library(handle);
-  }
-  if (out.reason.empty())
-    out.reason =
-        "this Moonlet was built without Gloo (there is no moonlet-distributed.so beside it)";
-  return out;
-}
-
-const Loaded& loaded() {
-  static const Loaded once = load();
-  return once;
-}
-
-const Engine& engine() {
-  check(loaded().engine != nullptr, loaded().reason);
-  return *loaded().engine;
-}
 
 void look_at_stop() { stop_if_requested(); }
 
@@ -126,7 +91,7 @@ Endpoint endpoint_at(lua_State* L, int index) {
 
 // serve(host, port, secret) -> server
 int l_serve(lua_State* L) {
-  return push_object(L, std::shared_ptr<Server>(engine().serve(endpoint_at(L, 1))));
+  return push_object(L, std::shared_ptr<Server>(engine_of().serve(endpoint_at(L, 1))));
 }
 
 int l_port(lua_State* L) {
@@ -159,11 +124,12 @@ int l_gone(lua_State* L) { return push_peers(L, object_at<Server>(L, 1).gone(tex
 
 // connect(host, port, secret, seconds) -> store
 int l_connect(lua_State* L) {
-  return push_object(L, engine().connect(endpoint_at(L, 1), luaL_checknumber(L, 4), look_at_stop));
+  return push_object(L,
+                     engine_of().connect(endpoint_at(L, 1), luaL_checknumber(L, 4), look_at_stop));
 }
 
 // open_file(path) -> store
-int l_open_file(lua_State* L) { return push_object(L, engine().open_file(text_at(L, 1))); }
+int l_open_file(lua_State* L) { return push_object(L, engine_of().open_file(text_at(L, 1))); }
 
 int l_set(lua_State* L) {
   object_at<Store>(L, 1).set(text_at(L, 2), text_at(L, 3), look_at_stop);
@@ -220,12 +186,13 @@ int l_count(lua_State* L) {
 
 // --- runs and groups -----------------------------------------------------------------------------
 
-// join(host, port, secret, name, rank, size, seconds, keeps_store) -> run
+// join(backend, host, port, secret, name, rank, size, seconds, keeps_store) -> run
 int l_join(lua_State* L) {
   return push_object(
-      L, engine().join(endpoint_at(L, 1), text_at(L, 4), static_cast<int>(luaL_checkinteger(L, 5)),
-                       static_cast<int>(luaL_checkinteger(L, 6)), luaL_checknumber(L, 7),
-                       lua_toboolean(L, 8) != 0, look_at_stop));
+      L, engine_of(text_at(L, 1))
+             .join(endpoint_at(L, 2), text_at(L, 5), static_cast<int>(luaL_checkinteger(L, 6)),
+                   static_cast<int>(luaL_checkinteger(L, 7)), luaL_checknumber(L, 8),
+                   lua_toboolean(L, 9) != 0, look_at_stop));
 }
 
 int l_peers(lua_State* L) { return push_peers(L, object_at<Run>(L, 1).peers(look_at_stop)); }
@@ -247,17 +214,6 @@ int l_collect_run(lua_State* L) {
   return 0;
 }
 
-std::vector<int64_t> integers_at(lua_State* L, int index) {
-  luaL_checktype(L, index, LUA_TTABLE);
-  std::vector<int64_t> out;
-  for (lua_Integer i = 1; i <= luaL_len(L, index); ++i) {
-    lua_rawgeti(L, index, i);
-    out.push_back(luaL_checkinteger(L, -1));
-    lua_pop(L, 1);
-  }
-  return out;
-}
-
 // run:group(name, members, position, seconds) -> group, the work that connects it
 int l_group(lua_State* L) {
   const std::vector<int64_t> members = integers_at(L, 3);
@@ -271,124 +227,69 @@ int l_group(lua_State* L) {
 
 // --- calls ---------------------------------------------------------------------------------------
 
-template <size_t N>
-int choice(lua_State* L, const char* field, const std::array<const char*, N>& names) {
-  lua_getfield(L, 2, field);
-  const char* name = luaL_optstring(L, -1, names[0]);
-  for (size_t i = 0; i < N; ++i) {
-    if (std::strcmp(name, names[i]) != 0) continue;
-    lua_pop(L, 1);
-    return static_cast<int>(i);
-  }
-  fail("distributed: there is no ", field, " '", name, "'");
+// What work in the group's stream uses is not used again before that is done.
+void keep_for(const std::optional<DeviceStream>& stream, const CallTensors& tensors) {
+  if (!stream) return;
+  for (const Tensor* x : {&tensors.in, &tensors.out})
+    if (x->defined()) record_stream(*x, *stream);
 }
-
-int64_t integer_field(lua_State* L, const char* field) {
-  lua_getfield(L, 2, field);
-  const int64_t out = luaL_optinteger(L, -1, 0);
-  lua_pop(L, 1);
-  return out;
-}
-
-bool flag_field(lua_State* L, const char* field) {
-  lua_getfield(L, 2, field);
-  const bool out = lua_toboolean(L, -1) != 0;
-  lua_pop(L, 1);
-  return out;
-}
-
-std::vector<size_t> counts_field(lua_State* L, const char* field) {
-  std::vector<size_t> out;
-  if (lua_getfield(L, 2, field) == LUA_TTABLE)
-    for (const int64_t count : integers_at(L, lua_gettop(L))) {
-      check(count >= 0, "distributed: a count is negative");
-      out.push_back(static_cast<size_t>(count));
-    }
-  lua_pop(L, 1);
-  return out;
-}
-
-// The tensor of a field, or an undefined one.
-Tensor tensor_field(lua_State* L, const char* field) {
-  Tensor out;
-  if (lua_getfield(L, 2, field) != LUA_TNIL) {
-    out = binding::check_tensor(L, lua_gettop(L), "distributed");
-    check(out.device().is_cpu() && out.is_contiguous(),
-          "distributed: a contiguous tensor on the host is expected");
-  }
-  lua_pop(L, 1);
-  return out;
-}
-
-size_t sum_of(const std::vector<size_t>& counts) {
-  size_t out = 0;
-  for (const size_t count : counts) out += count;
-  return out;
-}
-
-size_t elements(const Tensor& x) { return x.defined() ? static_cast<size_t>(x.numel()) : 0; }
-
-// What a call reads and writes must lie in its tensors, whatever the library says.
-void check_sizes(const Call& call, const Tensor& in, const Tensor& out, size_t size) {
-  size_t read = call.count, written = call.count;
-  if (call.kind == Kind::AllGather) written *= size;
-  if (call.kind == Kind::Exchange) {
-    read = call.same_to_all ? call.count : sum_of(call.sent);
-    written = sum_of(call.received);
-  }
-  if (call.kind == Kind::ReduceScatter) read = sum_of(call.sent);
-  if (call.kind == Kind::Barrier || call.kind == Kind::Receive || call.kind == Kind::Broadcast)
-    read = 0;
-  if (call.kind == Kind::Barrier || call.kind == Kind::Send ||
-      (call.kind == Kind::Reduce && !out.defined()))
-    written = 0;
-  check(elements(in) >= read && elements(out) >= written,
-        "distributed: a tensor is too small for a call");
-  for (const Tensor* x : {&in, &out})
-    check(!x->defined() || x->dtype() == call.dtype, "distributed: dtypes differ");
-  const bool by_ranks = call.kind == Kind::Exchange || call.kind == Kind::ReduceScatter;
-  check(!by_ranks || call.sent.size() == size, "distributed: a count for each rank is expected");
-  check(call.kind != Kind::Exchange || call.received.size() == size,
-        "distributed: a count for each rank is expected");
-  check(call.root < static_cast<int>(size), "distributed: there is no such rank");
-}
-
-constexpr std::array<const char*, 9> kKinds = {"all_reduce", "reduce_scatter", "broadcast",
-                                               "reduce",     "all_gather",     "exchange",
-                                               "barrier",    "send",           "receive"};
-constexpr std::array<const char*, 7> kReductions = {"sum",  "product", "min", "max",
-                                                    "band", "bor",     "bxor"};
 
 // group:start(call, size) -> work
 int l_start(lua_State* L) {
   Group& group = object_at<Group>(L, 1);
+  CallTensors tensors;
+  Call call = call_at(L, 2, static_cast<size_t>(luaL_checkinteger(L, 3)), group.stream(), tensors);
+  keep_for(group.stream(), tensors);
+  return push_object(L, group.start(std::move(call)));
+}
+
+// group:start_all(calls, size) -> work: of a group whose tensors are on a device.
+int l_start_all(lua_State* L) {
+  auto* const group = dynamic_cast<DeviceGroup*>(&object_at<Group>(L, 1));
+  check(group != nullptr, "distributed: the group is not one of devices");
   luaL_checktype(L, 2, LUA_TTABLE);
   const auto size = static_cast<size_t>(luaL_checkinteger(L, 3));
-  Call call;
-  call.kind = static_cast<Kind>(choice(L, "kind", kKinds));
-  call.reduction = static_cast<Reduction>(choice(L, "reduction", kReductions));
-  call.tag = static_cast<uint32_t>(integer_field(L, "tag"));
-  call.root = static_cast<int>(integer_field(L, "root"));
-  call.count = static_cast<size_t>(integer_field(L, "count"));
-  call.sent = counts_field(L, "sent");
-  call.received = counts_field(L, "received");
-  call.ordered = flag_field(L, "ordered");
-  call.same_to_all = flag_field(L, "same_to_all");
-  lua_getfield(L, 2, "what");
-  call.what = text_at(L, -1);
-  auto tensors = std::make_shared<std::array<Tensor, 2>>();
-  const Tensor &in = (*tensors)[0] = tensor_field(L, "input"),
-               &out = (*tensors)[1] = tensor_field(L, "output");
-  if (in.defined() || out.defined()) call.dtype = in.defined() ? in.dtype() : out.dtype();
-  check_sizes(call, in, out, size);
-  if (out.defined()) {
-    check(!out.storage().is_read_only(), "distributed: the tensor that is written is read-only");
-    out.storage().bump_version();
+  std::vector<Call> calls;
+  for (lua_Integer i = 1; i <= luaL_len(L, 2); ++i) {
+    lua_rawgeti(L, 2, i);
+    CallTensors tensors;
+    calls.push_back(call_at(L, lua_gettop(L), size, group->stream(), tensors));
+    keep_for(group->stream(), tensors);
+    lua_pop(L, 1);
   }
-  call.in = in.defined() ? in.raw() : nullptr;
-  call.out = out.defined() ? out.raw() : nullptr;
-  call.memory = std::move(tensors);
-  return push_object(L, group.start(std::move(call)));
+  check(!calls.empty(), "distributed: at least one call is expected");
+  return push_object(L, group->start_all(std::move(calls)));
+}
+
+// --- groups of devices ---------------------------------------------------------------------------
+
+// devices_unavailable(x) -> nil, or why tensors on the device of x must go by the host
+int l_devices_unavailable(lua_State* L) {
+  const std::string reason =
+      devices_unavailable(binding::check_tensor(L, 1, "distributed").device());
+  return reason.empty() ? 0 : push_text(L, reason);
+}
+
+// device_has(x, call) -> whether groups of that device have such a call, of its kind and reduction,
+// for the dtype of x
+int l_device_has(lua_State* L) {
+  const Tensor& x = binding::check_tensor(L, 1, "distributed");
+  luaL_checktype(L, 2, LUA_TTABLE);
+  const CallName name = call_name_at(L, 2);
+  lua_pushboolean(L, communicators_of(x.device()).has(name.kind, name.reduction, x.dtype()));
+  return 1;
+}
+
+// run:device_group(members, position, seconds, x, key) -> group on the device of x, of ranks that
+// find each other by that key of the store
+int l_device_group(lua_State* L) {
+  object_at<Run>(L, 1);
+  const std::vector<int64_t> members = integers_at(L, 2);
+  const Device device = binding::check_tensor(L, 5, "distributed").device();
+  return push_object<Group>(
+      L, join_devices(cell_at<Run>(L, 1), {members.begin(), members.end()},
+                      static_cast<int>(luaL_checkinteger(L, 3)), luaL_checknumber(L, 4), device,
+                      text_at(L, 6), look_at_stop));
 }
 
 // group:abort(reason)
@@ -413,6 +314,19 @@ int l_wait_work(lua_State* L) {
   const std::string error = done ? work->error() : "";
   if (error.empty()) {
     lua_pushboolean(L, done);
+    return 1;
+  }
+  lua_pushnil(L);
+  return push_text(L, error) + 1;
+}
+
+// work:join() -> nil where the host must wait, true, or nil and why it has failed
+int l_join_work(lua_State* L) {
+  Work& work = object_at<Work>(L, 1);
+  const std::string error = work.error();
+  if (error.empty()) {
+    if (!work.join()) return 0;
+    lua_pushboolean(L, 1);
     return 1;
   }
   lua_pushnil(L);
@@ -457,7 +371,7 @@ int l_launch(lua_State* L) {
     push_text(L, text);
     lua_call(L, 3, 0);
   };
-  const std::vector<RankEnd> ends = engine().launch(ranks, line, look_at_stop);
+  const std::vector<RankEnd> ends = engine_of().launch(ranks, line, look_at_stop);
   lua_newtable(L);
   lua_Integer i = 0;
   for (const RankEnd& end : ends) {
@@ -513,10 +427,10 @@ int l_bytes_of(lua_State* L) {
   return 1;
 }
 
-// unavailable() -> nil, or why there is no plugin
+// unavailable(backend) -> nil, or why there is no plugin of it, or of any
 int l_unavailable(lua_State* L) {
-  if (loaded().engine != nullptr) return 0;
-  return push_text(L, loaded().reason);
+  const std::string reason = missing_reason(luaL_optstring(L, 1, ""));
+  return reason.empty() ? 0 : push_text(L, reason);
 }
 
 // --- the module ----------------------------------------------------------------------------------
@@ -543,14 +457,21 @@ constexpr luaL_Reg kStore[] = {{"set", guard<l_set>},       {"get", guard<l_get>
 constexpr luaL_Reg kServer[] = {
     {"port", guard<l_port>}, {"gone", guard<l_gone>}, {nullptr, nullptr}};
 constexpr luaL_Reg kRun[] = {{"group", guard<l_group>},
+                             {"device_group", guard<l_device_group>},
                              {"peers", guard<l_peers>},
                              {"leave", guard<l_leave>},
                              {nullptr, nullptr}};
-constexpr luaL_Reg kGroup[] = {
-    {"start", guard<l_start>}, {"abort", guard<l_abort>}, {nullptr, nullptr}};
-constexpr luaL_Reg kWork[] = {
-    {"wait", guard<l_wait_work>}, {"source", guard<l_source>}, {nullptr, nullptr}};
+constexpr luaL_Reg kGroup[] = {{"start", guard<l_start>},
+                               {"start_all", guard<l_start_all>},
+                               {"abort", guard<l_abort>},
+                               {nullptr, nullptr}};
+constexpr luaL_Reg kWork[] = {{"wait", guard<l_wait_work>},
+                              {"join", guard<l_join_work>},
+                              {"source", guard<l_source>},
+                              {nullptr, nullptr}};
 constexpr luaL_Reg kFunctions[] = {{"unavailable", guard<l_unavailable>},
+                                   {"devices_unavailable", guard<l_devices_unavailable>},
+                                   {"device_has", guard<l_device_has>},
                                    {"serve", guard<l_serve>},
                                    {"connect", guard<l_connect>},
                                    {"open_file", guard<l_open_file>},

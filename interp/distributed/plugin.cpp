@@ -1,5 +1,6 @@
-// interp/distributed/plugin.cpp: moonlet-distributed.so: stores, ranks and groups over Gloo, and
-// the start of processes. A plugin, so that programs of one process need none of the libraries.
+// interp/distributed/plugin.cpp: what a plugin of several processes offers: stores, ranks, groups
+// over the library that it is built with, and the start of processes. A plugin, so that programs
+// of one process need none of the libraries.
 #include "interp/distributed/engine.h"
 
 #include "interp/distributed/file_store.h"

@@ -6,7 +6,7 @@
 #include <exception>
 #include <utility>
 
-#include "interp/distributed/gloo_group.h"
+#include "interp/distributed/group.h"
 
 namespace moonlet::distributed {
 namespace {
@@ -51,7 +51,7 @@ RankRun::RankRun(const Endpoint& endpoint, const std::string& run, int rank, int
       client_(endpoint, timeout, tick),
       watcher_(endpoint, timeout, tick) {
   watcher_.register_rank(run, rank, size, timeout, tick);
-  thread_ = std::thread([this] { watch(); });
+  thread_ = std::thread([this] { beat(); });
 }
 
 RankRun::~RankRun() {
@@ -61,6 +61,7 @@ RankRun::~RankRun() {
 
 void RankRun::leave(bool failed, const std::string& reason) noexcept {
   if (left_.exchange(true)) return;
+  if (failed) note_failure();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     ending_ = true;
@@ -69,7 +70,7 @@ void RankRun::leave(bool failed, const std::string& reason) noexcept {
   news_.notify_all();
   try {
     watcher_.leave(failed, reason, 2);
-    if (!failed || keeps_store_) wait_for_others(failed);
+    if (!failed || keeps_store_ || kFailureEndsOthers) wait_for_others(failed);
   } catch (const std::exception&) {
     // The store is gone, or this rank is: nobody is left to tell.
   }
@@ -92,7 +93,7 @@ void RankRun::doing(const std::string& what) {
   doing_ = what;
 }
 
-void RankRun::watch() {
+void RankRun::beat() {
   std::string doing;
   for (;;) {
     try {
@@ -115,10 +116,16 @@ void RankRun::hear(std::vector<Peer> gone) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (gone.size() == gone_.size()) return;
     gone_ = std::move(gone);
-    // Who has left may have done its part of what goes on.
-    for (GlooGroup* const group : groups_) {
+    for (RankGroup* const group : groups_) {
       const std::string reason = reason_of(group->members(), false);
-      if (!reason.empty()) group->abort(reason);
+      if (!reason.empty())
+        group->abort(reason);
+      else if (!reason_of(group->members(), true).empty())
+        group->note_left();
+    }
+    for (const Watcher& watcher : watchers_) {
+      const std::string reason = reason_of(watcher.members, false);
+      if (!reason.empty()) watcher.ended(reason);
     }
   }
   news_.notify_all();
@@ -129,7 +136,8 @@ void RankRun::lose(const std::string& reason) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (ending_) return;
     lost_ = reason + " (rank 0 or the launcher keeps it, and has ended or is stopped)";
-    for (GlooGroup* const group : groups_) group->abort(lost_);
+    for (RankGroup* const group : groups_) group->abort(lost_);
+    for (const Watcher& watcher : watchers_) watcher.ended(lost_);
   }
   news_.notify_all();
 }
@@ -182,15 +190,27 @@ std::string RankRun::activities(const std::vector<int>& members) {
   return out;
 }
 
-void RankRun::forget(const GlooGroup* group) {
+void RankRun::forget(const RankGroup* group) {
   const std::lock_guard<std::mutex> lock(mutex_);
   groups_.erase(std::remove(groups_.begin(), groups_.end(), group), groups_.end());
+}
+
+std::shared_ptr<void> RankRun::watch(std::vector<int> members,
+                                     std::function<void(const std::string&)> ended) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::string reason = reason_of(members, true);
+  if (!reason.empty()) ended(reason);
+  const auto at = watchers_.insert(watchers_.end(), Watcher{std::move(members), std::move(ended)});
+  return {this, [self = shared_from_this(), at](RankRun*) {
+            const std::lock_guard<std::mutex> held(self->mutex_);
+            self->watchers_.erase(at);
+          }};
 }
 
 std::shared_ptr<Group> RankRun::group(const std::string& name, std::vector<int> members,
                                       int position, double timeout,
                                       std::shared_ptr<Work>& connected) {
-  auto group = std::make_shared<GlooGroup>(shared_from_this(), run_ + "/" + name,
+  auto group = std::make_shared<RankGroup>(shared_from_this(), run_ + "/" + name,
                                            std::move(members), position, timeout);
   {
     const std::lock_guard<std::mutex> lock(mutex_);

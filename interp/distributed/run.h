@@ -4,6 +4,8 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -16,7 +18,7 @@
 
 namespace moonlet::distributed {
 
-class GlooGroup;
+class RankGroup;
 
 class RankRun final : public Run, public std::enable_shared_from_this<RankRun> {
  public:
@@ -29,20 +31,19 @@ class RankRun final : public Run, public std::enable_shared_from_this<RankRun> {
                                double timeout, std::shared_ptr<Work>& connected) override;
   std::vector<Peer> peers(const Tick& tick) override { return client_.peers(run_, tick); }
   void leave(bool failed, const std::string& reason) noexcept override;
+  std::shared_ptr<void> watch(std::vector<int> members,
+                              std::function<void(const std::string&)> ended) override;
   // Of a group that ends: it is not aborted any more when this returns.
-  void forget(const GlooGroup* group);
+  void forget(const RankGroup* group);
 
   const Endpoint& endpoint() const { return client_.endpoint(); }
   std::string own_address() const { return client_.own_address(); }
-  // What this process does, which others hear when they wait for it in vain.
-  void doing(const std::string& what);
-  // Why a call has failed for these members: who of them has ended, which this waits for a moment
-  // to hear, or what they do.
+  void doing(const std::string& what) override;
   std::string explain(const std::vector<int>& members, bool timed_out, double timeout,
-                      const std::string& error);
+                      const std::string& error) override;
 
  private:
-  void watch();
+  void beat();
   void hear(std::vector<Peer> gone);
   void wait_for_others(bool failed);
   void lose(const std::string& reason);
@@ -60,7 +61,12 @@ class RankRun final : public Run, public std::enable_shared_from_this<RankRun> {
   std::vector<Peer> gone_;
   std::string lost_;  // why the store is no longer heard
   std::string doing_;
-  std::vector<GlooGroup*> groups_;
+  std::vector<RankGroup*> groups_;
+  struct Watcher {
+    std::vector<int> members;
+    std::function<void(const std::string&)> ended;
+  };
+  std::list<Watcher> watchers_;
   bool ending_ = false;
   std::atomic<bool> left_{false};
   std::thread thread_;

@@ -18,8 +18,9 @@ int luaopen_moonlet_numbers(lua_State* L);
 // Module moonlet.extension_tools: programs, locks, files and libraries for stdlib/ext/.
 int luaopen_moonlet_extension_tools(lua_State* L);
 
-// Module moonlet.distributed_engine: stores, ranks and groups of processes, by the plugin of Gloo:
-// what stdlib/distributed/ is made of; unavailable() -> nil, or why there is none.
+// Module moonlet.distributed_engine: stores, ranks and groups of processes, by the plugins of
+// Gloo and MPI: what stdlib/distributed/ is made of; unavailable(backend) -> nil, or why there is
+// none.
 int luaopen_moonlet_distributed_engine(lua_State* L);
 // The field of the registry in which the command line keeps the message of the error that ends it,
 // for what the end of the interpreter tells other processes.

@@ -1,5 +1,6 @@
 -- stdlib/distributed/groups.lua: the start and the end of process groups.
 
+local backends = require "moonlet.distributed.backends"
 local engine = require "moonlet.distributed_engine"
 local environment = require "moonlet.distributed.environment"
 local ml = require "moonlet"
@@ -12,17 +13,6 @@ local fail = options.fail
 local groups = {}
 
 groups.ProcessGroup = state.ProcessGroup
-
---- Whether several processes can work together: the plugin with Gloo is there. The second result
---- says why not. One rank needs none.
---- > type(ml.distributed.is_available())
----   boolean
----@return boolean
----@return string? reason
-function groups.is_available()
-  local reason = engine.unavailable()
-  return reason == nil, reason
-end
 
 --- Whether `ml.distributed.init_process_group` has been called.
 --- > ml.distributed.is_initialized()
@@ -95,15 +85,17 @@ local function serve(endpoint)
   endpoint.port, state.server_endpoint = state.server:port(), endpoint
 end
 
-local function start_run(method, found, rank, size, timeout)
-  local _, reason = groups.is_available()
-  if reason then fail("init_process_group: %d ranks need Gloo: %s", size, reason) end
+local function start_run(backend, method, found, rank, size, timeout)
+  local reason = engine.unavailable(backend)
+  if reason then
+    fail("init_process_group: %d ranks need %s: %s", size, backends.TITLES[backend], reason)
+  end
   local endpoint = meeting_endpoint(method, found, rank, size, timeout)
   if endpoint.keeps then
     serve(endpoint)
   end
   local run = ("%s.%d"):format(found.run, state.starts)
-  state.run = state.call("init_process_group", engine.join, endpoint.host, endpoint.port,
+  state.run = state.call("init_process_group", engine.join, backend, endpoint.host, endpoint.port,
     endpoint.secret, run, rank, size, timeout, endpoint.keeps or false)
   state.store = stores.over(state.call("init_process_group", engine.connect, endpoint.host,
     endpoint.port, endpoint.secret, timeout), timeout, run .. "/")
@@ -112,6 +104,7 @@ end
 
 local function clear()
   for _, group in pairs(state.groups) do
+    backends.close_devices(group)
     if group.native then group.native:close() end
     group.native = nil
   end
@@ -121,9 +114,7 @@ local function clear()
   state.run = nil
 end
 
-signature.add_choice("Backend", { "gloo" })
-
-local read_init = signature('init_process_group(Backend backend="gloo", '
+local read_init = signature('init_process_group(Backend? backend=nil, '
   .. 'string init_method="env://", int>=0? rank=nil, int>=1? world_size=nil, number>0 timeout=30, '
   .. 'bool deterministic=false)')
 
@@ -135,7 +126,9 @@ local read_init = signature('init_process_group(Backend backend="gloo", '
 --- > ml.distributed.get_rank(), ml.distributed.get_world_size()
 ---   0	1
 --- > ml.distributed.destroy_process_group()
----@param backend? string "gloo": TCP, for tensors on the host
+---@param backend? string what carries the tensors: "gloo", by TCP; "mpi", in processes that a
+---   launcher of MPI's has started; "nccl": NCCL for tensors on CUDA devices, Gloo for the others;
+---   as the last one where NCCL is there, else as the first one, unless given
 ---@param init_method? string "env://", the variables MASTER_ADDR and MASTER_PORT;
 ---   "tcp://HOST:PORT", an address of rank 0's machine, which alone is listened at;
 ---   "file://PATH", a file that all can write, and that is not there before
@@ -149,7 +142,7 @@ local read_init = signature('init_process_group(Backend backend="gloo", '
 ---@error ranks that do not come, an address that is wrong or in use, another number of ranks
 ---@see distributed.new_group distributed.destroy_process_group
 function groups.init_process_group(...)
-  local _, method, rank, size, timeout, deterministic = read_init(...)
+  local backend, method, rank, size, timeout, deterministic = read_init(...)
   if state.world then
     fail "init_process_group: there is a process group already; destroy_process_group ends it"
   end
@@ -167,9 +160,10 @@ function groups.init_process_group(...)
   for i = 1, size do ranks[i] = i - 1 end
   local world = state.ProcessGroup(0, ranks, rank, timeout)
   state.starts = (state.starts or 0) + 1
+  state.backend = backend
   local ready, problem = pcall(function()
     if size > 1 then
-      start_run(method, found, rank, size, timeout)
+      start_run(backends.of_host(backend), method, found, rank, size, timeout)
       connect(world, "world")
     end
   end)
@@ -196,11 +190,13 @@ function groups.destroy_process_group(...)
     if state.groups[group.number] ~= group then
       fail "destroy_process_group: the process group has been destroyed already"
     end
+    backends.close_devices(group)
     if group.native then group.native:close() end
     state.groups[group.number], group.native = nil, nil
     return
   end
   if not state.world then fail "destroy_process_group: there is no process group" end
+  for _, each in pairs(state.groups) do backends.close_devices(each) end
   if state.run then state.call("destroy_process_group", state.run.leave, state.run) end
   clear()
 end
@@ -247,11 +243,20 @@ function groups.get_local_rank()
   return found.local_rank or found.rank or 0
 end
 
---- The name of what carries the collectives: "gloo".
+local read_backend = signature "get_backend(Group? group=nil)"
+
+--- The name of what carries the collectives, as `ml.distributed.init_process_group` was told;
+--- "gloo" where it was told none.
+--- > ml.distributed.init_process_group()
 --- > ml.distributed.get_backend()
 ---   gloo
+--- > ml.distributed.destroy_process_group()
+---@param group? table the group; that of all ranks unless given
 ---@return string
-function groups.get_backend() return "gloo" end
+function groups.get_backend(...)
+  state.group_of("get_backend", (read_backend(...)))
+  return state.backend or "gloo"
+end
 
 local read_process_ranks = signature "get_process_group_ranks(Group group)"
 

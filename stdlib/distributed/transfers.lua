@@ -1,5 +1,6 @@
 -- stdlib/distributed/transfers.lua: tensors from one rank to another.
 
+local backends = require "moonlet.distributed.backends"
 local class = require "moonlet.class"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
@@ -20,23 +21,83 @@ end
 -- Both sides must name the same dtype and number of elements.
 local function about(x) return ("%s %d"):format(x.dtype, x:numel()) end
 
+-- While several go on together between devices: { { devices, group, calls, backs }, ... }.
+local batch
+
+-- What carries a call between this rank and another one of the group, when they have devices: in a
+-- batch the devices of all ranks, else those of the two.
+local function devices_of(op, group, x, call, root)
+  if root < 0 then
+    if backends.device_group(op, group, x, call) then
+      fail("%s: 'src' must be given for tensors on devices: NCCL does not receive from any rank",
+        op)
+    end
+    return nil
+  end
+  return backends.device_group(op, group, x, call, not batch and root or nil)
+end
+
+-- Starts a call between devices, or adds it to the batch. `root` is the other's position in the
+-- group; of two ranks the one with the lower position is 0.
+local function between_devices(op, group, devices, call, tag, x, back)
+  work.name_transfer(op, call, tag, about(x))
+  if not batch then
+    call.root = call.root < group.rank and 0 or 1
+    return work.between_devices(op, group, devices, { call }, 2, back)
+  end
+  local together
+  for _, each in ipairs(batch) do
+    if each.devices == devices then together = each end
+  end
+  if not together then
+    together = { devices = devices, group = group, calls = {}, backs = {} }
+    batch[#batch + 1] = together
+  end
+  together.calls[#together.calls + 1] = call
+  together.backs[#together.backs + 1] = back
+  return { together = together }
+end
+
 local function start_send(op, x, dst, group, tag)
   group = state.group_of(op, group)
   local root = other_rank(op, "dst", group, dst)
-  local there = work.sent(x)
-  return work.transfer(op, group, { kind = "send", root = root, count = there:numel(),
-    input = there }, tag, about(x))
+  local call = { kind = "send", root = root, count = x:numel() }
+  local devices = devices_of(op, group, x, call, root)
+  call.input = work.sent(x, devices)
+  if devices then return between_devices(op, group, devices, call, tag, x) end
+  return work.transfer(op, group, call, tag, about(x))
 end
 
 local function start_receive(op, x, src, group, tag)
   group = state.group_of(op, group)
   if src == nil and group.size == 1 then fail("%s: there is no other rank", op) end
   local root = src and other_rank(op, "src", group, src) or -1
-  local there, back = work.received(x)
-  local handle = work.transfer(op, group, { kind = "receive", root = root,
-    count = there:numel(), output = there }, tag, about(x))
-  handle.finish = back
+  local call = { kind = "receive", root = root, count = x:numel() }
+  local devices = devices_of(op, group, x, call, root)
+  local there, back = work.received(x, false, devices)
+  call.output = there
+  local handle
+  if devices then
+    handle = between_devices(op, group, devices, call, tag, x, back)
+    handle.source = root
+  else
+    handle = work.transfer(op, group, call, tag, about(x))
+    handle.finish = back
+  end
   return handle
+end
+
+-- Starts what a batch has, and gives the handle of each of its calls.
+local function start_batch(handles)
+  for _, each in ipairs(batch) do
+    local backs = each.backs
+    each.handle = work.between_devices("batch_isend_irecv", each.group, each.devices, each.calls,
+      each.group.size, function() for _, back in ipairs(backs) do back() end end)
+  end
+  for i, handle in ipairs(handles) do
+    if handle.together then handles[i] = handle.together.handle end
+  end
+  return handles
 end
 
 -- What goes on when it is sent is what the other side waits for: an op, so that modes see it.
@@ -72,7 +133,7 @@ local read_isend = signature "isend(Tensor tensor, int>=0 dst, Group? group=nil,
 ---@param tensor moonlet.Tensor what is sent
 ---@param dst integer the rank that it goes to, from 0
 ---@param group? table the group; all ranks unless given
----@param tag? integer a number that the receive must have, too
+---@param tag? integer a number that the receive must have, too; between devices it is not looked at
 ---@return table work
 ---@shape tensor (*)
 function transfers.isend(...)
@@ -171,7 +232,9 @@ end
 
 local read_batch = signature "batch_isend_irecv(table p2p_op_list)"
 
---- Begins several sends and receives, in any order on each rank.
+--- Begins several sends and receives, in any order on each rank. Between devices they go on
+--- together, in which all ranks of the group must take part when it is its first use of them, and
+--- have one handle.
 --- > #ml.distributed.batch_isend_irecv {}
 ---   0
 ---@param p2p_op_list table[] of `ml.distributed.P2POp`
@@ -183,9 +246,15 @@ function transfers.batch_isend_irecv(...)
       fail("batch_isend_irecv: 'p2p_op_list' must hold P2POp, got %s", type(each))
     end
   end
-  for i, each in ipairs(list) do
-    out[i] = each.op(each.tensor, each.peer, { group = each.group, tag = each.tag })
-  end
+  batch = {}
+  local good, problem = pcall(function()
+    for i, each in ipairs(list) do
+      out[i] = each.op(each.tensor, each.peer, { group = each.group, tag = each.tag })
+    end
+    start_batch(out)
+  end)
+  batch = nil
+  if not good then error(problem, 0) end
   return out
 end
 

@@ -20,8 +20,9 @@ local Work = class "Work"
 work.Work = Work
 
 -- `finish` is run once when the work is done, in the script.
-local function new_work(op, native, finish, group)
-  return setmetatable({ op = op, native = native, finish = finish, group = group,
+-- `joins` says that the device's stream waits for it instead of the host.
+local function new_work(op, native, finish, group, joins)
+  return setmetatable({ op = op, native = native, finish = finish, group = group, joins = joins,
     done = native == nil }, Work)
 end
 
@@ -40,7 +41,12 @@ end
 local function wait_for(self, seconds)
   if self.failure then fail("%s", self.failure) end
   if self.native then
-    local done, reason = self.native:wait(seconds)
+    local done, reason
+    if self.joins and seconds == math.huge then
+      done, reason = self.native:join()
+    else
+      done, reason = self.native:wait(seconds)
+    end
     if done == nil then
       self.failure = ("%s: rank %d: %s"):format(self.op, state.world and state.world.rank or -1,
         reason)
@@ -58,7 +64,8 @@ end
 local read_wait = signature "Work:wait(number>0? timeout=nil)"
 
 --- Waits until it is done; then tensors hold the results. Other ranks that have ended, or do
---- something else, are errors that name them.
+--- something else, are errors that name them. What goes on between devices is waited for by the
+--- current stream, and by the host where a time is given.
 --- > ml.distributed.init_process_group()
 --- > ml.distributed.barrier({ async_op = true }):wait()
 ---   true
@@ -141,6 +148,7 @@ local function compare(op, group, text, line)
       local reason = ("rank %d calls %s, rank %d calls %s at %s"):format(state.world.rank, text,
         group.ranks[position + 1], called, where)
       group.native:abort(reason)
+      for _, devices in pairs(group.devices or {}) do devices:abort(reason) end
       group.broken = reason
       fail("%s: %s", op, reason)
     end
@@ -155,8 +163,9 @@ end
 ---@param call table what the engine gets, without its names
 ---@param about string what ranks must agree on beside the op: dtype, shape, root, reduction
 ---@param finish? function run in the script when it is done
+---@param devices? userdata what carries it between devices
 ---@return table work
-function work.start(op, group, call, about, finish)
+function work.start(op, group, call, about, finish, devices)
   local text = about == "" and op or ("%s of %s"):format(op, about)
   local line = options.script_line() or "?"
   if group.broken then fail("%s: rank %d: %s", op, state.world.rank, group.broken) end
@@ -165,16 +174,29 @@ function work.start(op, group, call, about, finish)
   -- The part behind a collective that has two steps has the next number.
   call.tag = ((hash_of(text) + group.calls * 0x9e3779b1) & 0xffffffff) & ~1
   call.what = ("%s, call %d of its group, at %s"):format(text, group.calls, line)
-  return new_work(op, group.native:start(call, group.size), finish, group)
+  return new_work(op, (devices or group.native):start(call, group.size), finish, group,
+    devices ~= nil)
 end
 
 --- The same of one rank to another, which both name by a tag.
 function work.transfer(op, group, call, tag, about)
-  call.tag = hash_of(("%d: %s"):format(tag, about))
-  call.what = ("%s of %s at %s"):format(op, about, (options.script_line() or "?"))
+  work.name_transfer(op, call, tag, about)
   local out = new_work(op, group.native:start(call, group.size), nil, group)
   out.receives = call.kind == "receive"
   return out
+end
+
+--- Names a call of one rank to another.
+function work.name_transfer(op, call, tag, about)
+  call.tag = hash_of(("%d: %s"):format(tag, about))
+  call.what = ("%s of %s at %s"):format(op, about, (options.script_line() or "?"))
+end
+
+--- Calls between devices that go on together, named before.
+---@param size integer how many ranks the group of devices has
+function work.between_devices(op, group, devices, calls, size, finish)
+  if group.broken then fail("%s: rank %d: %s", op, state.world.rank, group.broken) end
+  return new_work(op, devices:start_all(calls, size), finish, group, true)
 end
 
 --- One that needs no other rank.
@@ -188,25 +210,28 @@ end
 
 -- --- tensors on their way -----------------------------------------------------------------------
 
---- The elements as the engine reads them: contiguous on the host.
-function work.sent(x)
+--- The elements as the engine reads them: contiguous, on the host, or where they are.
+---@param x moonlet.Tensor
+---@param devices? userdata what carries it between devices
+function work.sent(x, devices)
   x = x:detach()
-  if x.device ~= "cpu" then x = x:cpu() end
+  if not devices and x.device ~= "cpu" then x = x:cpu() end
   return x:contiguous()
 end
 
 --- Where the engine writes what `x` is to hold, and what brings it there, if it is not there.
 ---@param x moonlet.Tensor
 ---@param reads? boolean whether the elements of `x` are read, too
-function work.received(x, reads)
+---@param devices? userdata what carries it between devices
+function work.received(x, reads, devices)
   local plain = x:detach()
-  if plain.device == "cpu" and plain:is_contiguous() then return plain, nil end
+  if (devices or plain.device == "cpu") and plain:is_contiguous() then return plain, nil end
   local there
   if reads then
-    there = work.sent(x)
+    there = work.sent(x, devices)
     if rawequal(there, plain) then there = there:clone() end
   else
-    there = ml.empty(x.shape, { dtype = x.dtype })
+    there = ml.empty(x.shape, { dtype = x.dtype, device = devices and x.device or "cpu" })
   end
   return there, function() plain:copy_(there) end
 end

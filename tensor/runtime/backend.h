@@ -18,6 +18,7 @@
 
 namespace moonlet {
 
+class Communicators;
 class StopFlag;
 struct KernelTable;
 
@@ -130,6 +131,7 @@ class Backend {
   virtual DeferredErrors* deferred_errors() noexcept { return nullptr; }
   virtual LoopCompiler* loop_compiler() noexcept { return nullptr; }
   virtual RawKernels* raw_kernels() noexcept { return nullptr; }
+  virtual Communicators* communicators() noexcept { return nullptr; }
 
   // What is known of a device besides its name, as numbers by PyTorch's names for them.
   using Property = std::pair<const char*, int64_t>;
@@ -192,7 +194,7 @@ inline constexpr const char* kPluginInfo = "moonlet_plugin_info";
 inline constexpr char kPluginMagic[16] = "moonlet plugin";
 // Goes up when what program and plugin share changes in another way than the rows tell: Backend,
 // Tensor, how kernels are called.
-inline constexpr uint64_t kPluginVersion = 7;
+inline constexpr uint64_t kPluginVersion = 8;
 
 // The plugin's one exported function, as BackendInfo::open.
 using BackendEntry = Backend* (*)(DeviceType type, std::string* reason);

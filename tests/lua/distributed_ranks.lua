@@ -7,6 +7,23 @@ local ranks = {}
 
 local programs = 0
 
+-- What carries the tensors in this run of the tests. That of MPI starts the ranks by mpirun.
+local backend = os.getenv "MOONLET_TEST_BACKEND" or "gloo"
+ranks.backend = backend
+
+-- Why mpirun cannot be used here; nil where it can.
+local function mpirun_problem()
+  if not os.execute "command -v mpirun > /dev/null 2>&1" then return "mpirun is not here" end
+  local pipe <close> = assert(io.popen "mpirun --version 2>&1")
+  if not pipe:read("a"):find "Open MPI" then return "this mpirun is not Open MPI's" end
+end
+
+-- As root too, with more ranks than processors. In the second form a rank that ends badly does not
+-- end the others, so that what they say of it is seen.
+ranks.MPIRUN_PLAIN = "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun "
+  .. "--oversubscribe --bind-to none --mca btl_vader_single_copy_mechanism none"
+local MPIRUN = ranks.MPIRUN_PLAIN .. " --enable-recovery --mca orte_abort_on_non_zero_status 0"
+
 -- A port that nobody listens at, from the kernel's.
 local function free_port()
   local engine = require "moonlet.distributed_engine"
@@ -17,9 +34,12 @@ local function free_port()
 end
 ranks.free_port = free_port
 
---- Skips the running test where the plugin was not built.
-function ranks.need_engine()
-  local reason = require("moonlet.distributed_engine").unavailable()
+--- Skips the running test where the plugin was not built, or its launcher is not here.
+---@param wanted? string the backend; that of this run unless given
+function ranks.need_engine(wanted)
+  wanted = wanted or backend
+  local reason = require("moonlet.distributed_engine").unavailable(wanted)
+  if not reason and wanted == "mpi" then reason = mpirun_problem() end
   if reason then harness.skip(reason) end
 end
 
@@ -37,12 +57,23 @@ end
 local HEAD = [[
 local ml = require "moonlet"
 local dist = ml.distributed
-local rank = math.tointeger(os.getenv "RANK")
+local rank = math.tointeger(os.getenv "RANK" or os.getenv "OMPI_COMM_WORLD_RANK")
 local clock = require("moonlet.system").clock
 local function near(got, wanted, what)
   local difference = (got:double() - wanted:double()):abs():max():item()
   assert(difference <= 1e-5, ("%s: off by %g"):format(what or "", difference))
 end
+]]
+
+-- Scripts that name no backend take MPI.
+local BY_MPI = [[
+local named = dist
+dist = setmetatable({ init_process_group = function(given)
+  local all = { backend = "mpi" }
+  for name, value in pairs(given or {}) do all[name] = value end
+  if all[1] then all.backend = nil end
+  return named.init_process_group(all)
+end }, { __index = named })
 ]]
 
 --- Runs `script` as `count` ranks. Returns what each wrote, by rank from 0, and its exit code.
@@ -58,23 +89,35 @@ function ranks.run(count, script, options)
   local folder = os.tmpname()
   os.remove(folder)
   assert(os.execute(("mkdir '%s'"):format(folder)))
-  write_file(folder .. "/ranks.lua", HEAD .. script)
-  local words = {}
+  write_file(folder .. "/ranks.lua", HEAD .. (backend == "mpi" and BY_MPI or "") .. script)
   local port = options.port or free_port()
-  for rank = 0, count - 1 do
-    local variables = ("RANK=%d WORLD_SIZE=%d LOCAL_RANK=%d MASTER_ADDR=127.0.0.1 MASTER_PORT=%d "
-      .. "OMP_NUM_THREADS=1"):format(rank, count, rank, port)
-    for name, value in pairs(options.environment or {}) do
-      variables = ("%s %s='%s'"):format(variables, name, value)
-    end
-    words[#words + 1] = ("(%s timeout -s KILL %d '%s' '%s/ranks.lua' > '%s/%d' 2>&1; "
-      .. "echo $? > '%s/%d.status') &"):format(variables, options.seconds or 60, arg[-1], folder,
-      folder, rank, folder, rank)
+  local variables = ("MASTER_ADDR=127.0.0.1 MASTER_PORT=%d OMP_NUM_THREADS=1"):format(port)
+  for name, value in pairs(options.environment or {}) do
+    variables = ("%s %s='%s'"):format(variables, name, value)
   end
-  os.execute(table.concat(words, "\n") .. "\nwait")
+  local words = {}
+  local function command(rank)
+    return ("timeout -s KILL %d '%s' '%s/ranks.lua' > %s/%s 2>&1; echo $? > %s/%s.status"):format(
+      options.seconds or 60, arg[-1], folder, folder, rank, folder, rank)
+  end
+  if backend == "mpi" then
+    local path = folder .. "/rank.sh"
+    write_file(path, command "$OMPI_COMM_WORLD_RANK" .. "\n")
+    words[1] = ("%s %s -n %d sh %s > %s/mpirun 2>&1"):format(variables, MPIRUN, count,
+      path, folder)
+  else
+    for rank = 0, count - 1 do
+      words[#words + 1] = ("(RANK=%d WORLD_SIZE=%d LOCAL_RANK=%d; export RANK WORLD_SIZE LOCAL_RANK; "
+        .. "%s %s) &"):format(rank, count, rank, variables, command(rank))
+    end
+    words[#words + 1] = "wait"
+  end
+  os.execute(table.concat(words, "\n"))
   local outputs, statuses = {}, {}
+  local launcher = backend == "mpi" and read_file(folder .. "/mpirun") or ""
   for rank = 0, count - 1 do
     outputs[rank] = read_file(folder .. "/" .. rank)
+    if outputs[rank] == "" then outputs[rank] = launcher end
     statuses[rank] = tonumber(read_file(folder .. "/" .. rank .. ".status"))
   end
   os.execute(("rm -rf '%s'"):format(folder))

@@ -96,8 +96,10 @@ test("different calls are told by name and line when the time is over, or at onc
       "dist.all_reduce(ml.ones(3):double())", 'dist.all_reduce(ml.ones(3), "max")' } do
     local what = ([[print("other:", pcall(function() %s end)) os.exit(0)]]):format(call)
     local outputs = broken(what, { timeout = 1.5 })
-    check_error(outputs[0], "all_reduce: rank 0: .-; .-in "
-      .. call:match "dist%.([%a_]+)" .. " of float.-ranks.lua:%d+", 3)
+    -- MPI's collectives would meet, so there ranks compare them before.
+    check_error(outputs[0], (ranks.backend == "mpi" and "all_reduce: rank 0: .-; rank 1 calls "
+      or "all_reduce: rank 0: .-; .-in ") .. call:match "dist%.([%a_]+)"
+      .. " of float.-ranks.lua:%d+", 3)
     outputs = broken(what, { environment = { MOONLET_DISTRIBUTED_DEBUG = "1" } })
     local message = outputs[0]:match "error:\t(.-)\n"
     expect.truthy(message and message:find("rank 0 calls all_reduce of float32 (3) sum, rank 1 calls",
@@ -169,7 +171,7 @@ test("wrong starts are clear errors", function()
     "is no address of this machine")
   refuse(1, "dist.init_process_group { init_method = 'udp://a:1', rank = 0, world_size = 2 }",
     "'init_method' must begin with")
-  refuse(1, "dist.init_process_group { 'mpi' }", "'backend' must be")
+  refuse(1, "dist.init_process_group { 'smoke' }", "'backend' must be")
   refuse(1, "dist.init_process_group() dist.init_process_group()", "there is a process group already")
   local store = ml.distributed.TCPStore("127.0.0.1", 0, { is_master = true })
   refuse(2, "dist.init_process_group { timeout = 2 }", "is in use", { port = store.port })

@@ -1,5 +1,5 @@
-// interp/distributed/gloo_group.h: a group of ranks over Gloo: its collectives run one after the
-// other on a thread, what is sent from one rank to another on threads of its own.
+// interp/distributed/group.h: a group of ranks: its collectives run one after the other on a
+// thread, what is sent from one rank to another on threads of its own.
 #pragma once
 
 #include <condition_variable>
@@ -12,16 +12,15 @@
 #include <thread>
 #include <vector>
 
-#include <gloo/rendezvous/context.h>
-
 #include "interp/distributed/engine.h"
 #include "interp/distributed/run.h"
+#include "interp/distributed/transport.h"
 
 namespace moonlet::distributed {
 
-class GlooWork final : public Work {
+class GroupWork final : public Work {
  public:
-  explicit GlooWork(Call call) : call(std::move(call)) {}
+  explicit GroupWork(Call call) : call(std::move(call)) {}
   bool wait(double seconds) override;
   std::string error() const override;
   int source() const override { return source_; }
@@ -38,46 +37,44 @@ class GlooWork final : public Work {
   int source_ = -1;
 };
 
-class GlooGroup final : public Group {
+class RankGroup final : public Group {
  public:
-  GlooGroup(std::shared_ptr<RankRun> run, std::string name, std::vector<int> members, int position,
-            double timeout);
-  ~GlooGroup() override;
+  RankGroup(std::shared_ptr<RankRun> run, const std::string& name, std::vector<int> members,
+            int position, double timeout);
+  ~RankGroup() override;
 
   std::shared_ptr<Work> connect();
   std::shared_ptr<Work> start(Call call) override;
   void abort(const std::string& reason) noexcept override;
   const std::vector<int>& members() const { return members_; }
+  void note_left() noexcept { transport_->note_left(); }
 
  private:
   struct Job {
-    std::shared_ptr<GlooWork> work;
+    std::shared_ptr<GroupWork> work;
     std::function<void()> run;
   };
   void serve();
   void run_job(Job& job);
   void connect_all();
-  void start_transfer(const std::shared_ptr<GlooWork>& work);
+  void start_transfer(const std::shared_ptr<GroupWork>& work);
   std::string failure(const std::exception& e);
   std::string aborted();
 
   // The run outlives its groups.
   const std::shared_ptr<RankRun> run_;
-  const std::string name_;
   const std::vector<int> members_;
-  const int position_;
   const double timeout_;
+  const std::unique_ptr<Transport> transport_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Job> jobs_;
   std::string abort_reason_;
-  bool connected_ = false;
   bool ending_ = false;
-  std::shared_ptr<gloo::rendezvous::Context> context_;
   // Transfers of one rank to another, with their threads.
   struct Transfer {
-    std::shared_ptr<GlooWork> work;
+    std::shared_ptr<GroupWork> work;
     std::thread thread;
   };
   std::list<Transfer> transfers_;
