@@ -44,8 +44,9 @@ enum class End : uint8_t { None, Left, Died, Failed, Silent };
 struct Peer {
   int rank = 0;
   End end = End::None;
-  std::string text;  // why it failed, or what it does
-  double age = 0;    // seconds since it was last heard of
+  std::string text{};   // why it failed
+  std::string doing{};  // the call that it is in, or was in when it was last heard of
+  double age = 0;       // seconds since that
 };
 
 // A store that other processes reach by TCP, served by a thread until it is destroyed.

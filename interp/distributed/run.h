@@ -27,7 +27,9 @@ class RankRun final : public Run, public std::enable_shared_from_this<RankRun> {
   Store& store() override { return client_; }
   std::shared_ptr<Group> group(const std::string& name, std::vector<int> members, int position,
                                double timeout, std::shared_ptr<Work>& connected) override;
-  std::vector<Peer> peers(const Tick& tick) override { return client_.peers(run_, tick); }
+  std::vector<Peer> peers(const Tick& tick) override {
+    return client_.peers(run_, kAnswerSeconds, tick);
+  }
   void leave(bool failed, const std::string& reason) noexcept override;
   // Of a group that ends: it is not aborted any more when this returns.
   void forget(const RankGroup* group);
@@ -36,17 +38,17 @@ class RankRun final : public Run, public std::enable_shared_from_this<RankRun> {
   std::string own_address() const { return client_.own_address(); }
   // What this process does, which others hear when they wait for it in vain.
   void doing(const std::string& what);
-  // Why a call has failed for these members: who of them has ended, which this waits for a moment
-  // to hear, or what they do.
-  std::string explain(const std::vector<int>& members, bool timed_out, double timeout,
-                      const std::string& error);
+  // Why `call` has failed for these members: who of them has ended, which this waits for a moment
+  // to hear, or what they do. Others hear that it has been given up where its time is over.
+  std::string explain(const std::vector<int>& members, const std::string& call, bool timed_out,
+                      double timeout, const std::string& error);
 
  private:
   void watch();
   void hear(std::vector<Peer> gone);
   void wait_for_others(bool failed);
   void lose(const std::string& reason);
-  std::string activities(const std::vector<int>& members);
+  std::string activity(const Peer& peer) const;
   std::string reason_of(const std::vector<int>& members, bool with_left) const;
 
   const std::string run_;

@@ -219,11 +219,12 @@ test("handles: async collectives overlap, end in order, and free their tensors",
     dist.all_reduce(ml.ones(100000), { async_op = true })
     collectgarbage()
     dist.barrier()
-    if rank == 1 then os.execute "sleep 0.4" end
+    if rank == 1 then await("late", { 0 }) end
     work = dist.barrier { async_op = true }
     if rank == 0 then
       local good, message = pcall(work.wait, work, 0.05)
       assert(not good and message:find "barrier: it is not done after 0.05 s", message)
+      tell "late"
     end
     work:wait()
     dist.destroy_process_group()
