@@ -46,6 +46,7 @@ locales:a locale with decimal commas
 git:lists the project's files
 make:builds the embedding example
 luajit:a host of the C interface
+iproute2:network namespaces, for ranks on machines of their own
 abigail-tools:compares the C interface with the recorded one
 g++-aarch64-linux-gnu:compiles some files for 64-bit ARM
 cmake:builds the hosts that find the library by its CMake package"

@@ -145,7 +145,7 @@ std::shared_ptr<Work> DeviceGroup::start_all(std::vector<Call> calls) {
     abort("an interrupt has ended " + work->what);
     throw;
   } catch (const std::exception& e) {
-    abort(fault_of(e.what(), false));
+    abort(fault_of(*work, e.what(), false));
   }
   return work;
 }
@@ -158,12 +158,12 @@ void DeviceGroup::launch(const std::vector<Call>& calls, DeviceWork& work) {
   work.put(stream_);
 }
 
-std::string DeviceGroup::fault_of(const std::string& error, bool late) {
+std::string DeviceGroup::fault_of(const DeviceWork& work, const std::string& error, bool late) {
   {
     const std::lock_guard lock(mutex_);
     if (!abort_reason_.empty()) return abort_reason_;
   }
-  return run_->explain(members_, late, timeout_, error);
+  return run_->explain(members_, work.what, late, timeout_, error);
 }
 
 void DeviceGroup::look_for_ends() {
@@ -202,7 +202,7 @@ void DeviceGroup::look_for_faults() {
     lock.unlock();
     const std::string error = communicator_->error();
     const bool late = !first->is_done() && Clock::now() >= first->late;
-    if (!error.empty() || late) abort(fault_of("NCCL: " + error, late));
+    if (!error.empty() || late) abort(fault_of(*first, "NCCL: " + error, late));
     std::this_thread::sleep_for(kLookForFaults);
     lock.lock();
   }

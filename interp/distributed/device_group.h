@@ -33,7 +33,7 @@ class DeviceGroup final : public Group {
   void launch(const std::vector<Call>& calls, DeviceWork& work);
   void look_for_ends();
   void look_for_faults();
-  std::string fault_of(const std::string& error, bool late);
+  std::string fault_of(const DeviceWork& work, const std::string& error, bool late);
 
   const std::shared_ptr<Run> run_;
   const std::vector<int> members_;

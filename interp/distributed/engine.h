@@ -43,8 +43,9 @@ enum class End : uint8_t { None, Left, Died, Failed, Silent };
 struct Peer {
   int rank = 0;
   End end = End::None;
-  std::string text;  // why it failed, or what it does
-  double age = 0;    // seconds since it was last heard of
+  std::string text{};   // why it failed
+  std::string doing{};  // the call that it is in, or was in when it was last heard of
+  double age = 0;       // seconds since that
 };
 
 // A store that other processes reach by TCP, served by a thread until it is destroyed.
@@ -99,10 +100,10 @@ class Run {
                                       std::function<void(const std::string&)> ended) = 0;
   // What this process does, which others hear when they wait for it in vain.
   virtual void doing(const std::string& what) = 0;
-  // Why a call has failed for these members: who of them has ended, which this waits for a moment
-  // to hear, or what they do.
-  virtual std::string explain(const std::vector<int>& members, bool timed_out, double timeout,
-                              const std::string& error) = 0;
+  // Why `call` has failed for these members: who of them has ended, which this waits for a moment
+  // to hear, or what they do. Others hear that it has been given up where its time is over.
+  virtual std::string explain(const std::vector<int>& members, const std::string& call,
+                              bool timed_out, double timeout, const std::string& error) = 0;
   // Says goodbye, or why this rank fails.
   virtual void leave(bool failed, const std::string& reason) noexcept = 0;
 };

@@ -1,4 +1,5 @@
-// interp/distributed/gloo_transport.cpp: groups of ranks over Gloo, by its algorithms.
+// interp/distributed/gloo_transport.cpp: groups of ranks over Gloo: what only moves elements by its
+// algorithms, reductions by our own, which add up in the order of ranks.
 #include "interp/distributed/transport.h"
 
 #include <algorithm>
@@ -8,7 +9,6 @@
 #include <utility>
 
 #include <gloo/allgather.h>
-#include <gloo/allreduce.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
 #include <gloo/common/error.h>
@@ -16,6 +16,7 @@
 #include <gloo/rendezvous/store.h>
 #include <gloo/transport/tcp/device.h>
 
+#include "interp/distributed/gloo_reduction.h"
 #include "interp/distributed/reduce.h"
 #include "interp/distributed/run.h"
 
@@ -26,12 +27,8 @@ void note_failure() noexcept {}
 
 namespace {
 
-using Buffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
-
-// Gloo's own slots begin with smaller numbers.
-constexpr uint64_t kExchangeSlot = uint64_t{0x20} << 56;
-constexpr uint64_t kTransferSlot = uint64_t{0x40} << 56;
-uint64_t slot_of(uint64_t first, uint32_t tag) { return first | (uint64_t{tag} << 16); }
+// Up to so many bytes ranks send each other all that they have.
+constexpr size_t kMostAtOnce = size_t{64} << 10;
 
 std::chrono::milliseconds milliseconds_of(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(std::max(seconds, 0.001) * 1000));
@@ -81,14 +78,20 @@ class GlooTransport final : public Transport {
   void exchange(const Call& call, uint32_t tag, const char* in, const std::vector<Part>& sent,
                 char* out, const std::vector<Part>& received) override;
   void all_reduce(const Call& call) override;
+  void all_reduce_in_order(const Call& call) override { all_reduce(call); }
+  void reduce(const Call& call) override;
+  void reduce_scatter(const Call& call, const std::vector<size_t>& counts, char* out) override;
   void broadcast(const Call& call) override;
   void all_gather(const Call& call) override;
   void barrier(const Call& call) override;
 
  private:
+  void all_reduce_at_once(const Call& call);
+
   const Meeting meeting_;
   std::mutex mutex_;  // while a connection is made, others may interrupt it
   std::shared_ptr<gloo::rendezvous::Context> context_;
+  std::vector<char> workspace_;  // of reductions, kept for the next one
 };
 
 void GlooTransport::connect(const Tick& tick) {
@@ -150,31 +153,41 @@ void GlooTransport::exchange(const Call&, uint32_t tag, const char* in,
   while (sends-- > 0) from->waitSend(context_->getTimeout());
 }
 
+// Small tensors: all send all that they have, which is one step in place of two.
+void GlooTransport::all_reduce_at_once(const Call& call) {
+  const size_t self = static_cast<size_t>(rank_), size = static_cast<size_t>(size_);
+  const size_t bytes = call.count * bytes_of(call.dtype);
+  const std::vector<Part> sent(size, Part{0, bytes});
+  std::vector<Part> received(size);
+  workspace_.resize(std::max(workspace_.size(), size * bytes));
+  std::vector<const char*> rows(size, call.in);
+  for (size_t rank = 0; rank < size; ++rank) {
+    if (rank == self) continue;
+    received[rank] = {rank * bytes, bytes};
+    rows[rank] = workspace_.data() + rank * bytes;
+  }
+  exchange(call, call.tag, call.in, sent, workspace_.data(), received);
+  reduce_rows(call.reduction, call.dtype, rows, call.count, call.out);
+}
+
 void GlooTransport::all_reduce(const Call& call) {
+  const auto size = static_cast<size_t>(size_);
   const size_t bytes = bytes_of(call.dtype);
-  gloo::AllreduceOptions options(context_);
-  // Gloo only looks at the size of elements.
-  const auto set = [&](auto unit) {
-    using T = decltype(unit);
-    if (call.in != call.out) options.setInput(reinterpret_cast<T*>(call.in), call.count);
-    options.setOutput(reinterpret_cast<T*>(call.out), call.count);
-  };
-  struct Sixteen {
-    uint64_t words[2];
-  };
-  if (bytes == 1)
-    set(uint8_t{});
-  else if (bytes == 2)
-    set(uint16_t{});
-  else if (bytes == 4)
-    set(uint32_t{});
-  else if (bytes == 8)
-    set(uint64_t{});
-  else
-    set(Sixteen{});
-  options.setReduceFunction(combine_of(call.reduction, call.dtype));
-  options.setTag(call.tag);
-  gloo::allreduce(options);
+  if (call.count * bytes * (size - 1) <= kMostAtOnce) return all_reduce_at_once(call);
+  const std::vector<size_t> counts = shares(call.count, size);
+  const Part own = parts_of(counts, bytes)[static_cast<size_t>(rank_)];
+  PartReduction(*context_, call, counts, true, workspace_).run(call.out + own.offset);
+}
+
+void GlooTransport::reduce_scatter(const Call& call, const std::vector<size_t>& counts, char* out) {
+  PartReduction(*context_, call, counts, false, workspace_).run(out);
+}
+
+// All elements are the root's part.
+void GlooTransport::reduce(const Call& call) {
+  std::vector<size_t> counts(static_cast<size_t>(size_), 0);
+  counts[static_cast<size_t>(call.root)] = call.count;
+  reduce_scatter(call, counts, call.out);
 }
 
 void GlooTransport::broadcast(const Call& call) {

@@ -89,7 +89,7 @@ void RankGroup::abort(const std::string& reason) noexcept {
   transport_->interrupt();
 }
 
-std::string RankGroup::failure(const std::exception& e) {
+std::string RankGroup::failure(const Call& call, const std::exception& e) {
   std::string reason = aborted();
   if (!reason.empty()) return reason;
   std::string text = e.what();
@@ -98,7 +98,7 @@ std::string RankGroup::failure(const std::exception& e) {
     text.erase(0, end + 2);
   reason = dynamic_cast<const Disagreement*>(&e) != nullptr
                ? text
-               : run_->explain(members_, timed_out, timeout_, text);
+               : run_->explain(members_, call.what, timed_out, timeout_, text);
   // The connections have ended: what comes later fails for the same reason.
   abort(reason);
   return reason;
@@ -156,7 +156,7 @@ void RankGroup::start_transfer(const std::shared_ptr<GroupWork>& work) {
                             run_->doing("");
                             work->finish("", source);
                           } catch (const std::exception& e) {
-                            work->finish(failure(e));
+                            work->finish(failure(work->call, e));
                           }
                         })});
 }
@@ -170,7 +170,7 @@ void RankGroup::run_job(Job& job) {
     run_->doing("");
     job.work->finish("");
   } catch (const std::exception& e) {
-    job.work->finish(failure(e));
+    job.work->finish(failure(job.work->call, e));
   }
 }
 

@@ -58,7 +58,7 @@ class RankGroup final : public Group {
   void run_job(Job& job);
   void connect_all();
   void start_transfer(const std::shared_ptr<GroupWork>& work);
-  std::string failure(const std::exception& e);
+  std::string failure(const Call& call, const std::exception& e);
   std::string aborted();
 
   // The run outlives its groups.

@@ -23,7 +23,7 @@ namespace {
 
 // When a rank has failed, others find that out by themselves in this time, and say where they were;
 // then they are told to end, and then they are ended.
-constexpr double kOwnEndSeconds = 1.5, kAskedEndSeconds = 3;
+constexpr double kOwnEndSeconds = 3, kAskedEndSeconds = 3;
 // What is kept of what a rank wrote to standard error; a line that is longer is passed on in parts.
 constexpr size_t kKept = 64 << 10, kMostLine = 64 << 10;
 

@@ -105,13 +105,15 @@ int push_peers(lua_State* L, const std::vector<Peer>& peers) {
   lua_createtable(L, static_cast<int>(peers.size()), 0);
   lua_Integer i = 0;
   for (const Peer& peer : peers) {
-    lua_createtable(L, 0, 4);
+    lua_createtable(L, 0, 5);
     lua_pushinteger(L, peer.rank);
     lua_setfield(L, -2, "rank");
     lua_pushstring(L, kEnds[static_cast<size_t>(peer.end)]);
     lua_setfield(L, -2, "state");
     push_text(L, peer.text);
     lua_setfield(L, -2, "text");
+    push_text(L, peer.doing);
+    lua_setfield(L, -2, "doing");
     lua_pushnumber(L, peer.age);
     lua_setfield(L, -2, "age");
     lua_rawseti(L, -2, ++i);
@@ -119,7 +121,7 @@ int push_peers(lua_State* L, const std::vector<Peer>& peers) {
   return 1;
 }
 
-// server:gone(run) -> { { rank, state, text, age }, ... }
+// server:gone(run) -> { { rank, state, text, doing, age }, ... }
 int l_gone(lua_State* L) { return push_peers(L, object_at<Server>(L, 1).gone(text_at(L, 2))); }
 
 // connect(host, port, secret, seconds) -> store
@@ -375,7 +377,7 @@ int l_launch(lua_State* L) {
   lua_newtable(L);
   lua_Integer i = 0;
   for (const RankEnd& end : ends) {
-    lua_createtable(L, 0, 4);
+    lua_createtable(L, 0, 5);
     lua_pushinteger(L, end.number);
     lua_setfield(L, -2, "number");
     lua_pushinteger(L, end.status);

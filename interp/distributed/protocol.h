@@ -12,7 +12,7 @@
 namespace moonlet::distributed {
 
 inline constexpr std::string_view kGreeting = "MOONLET STORE \r\n";
-inline constexpr uint32_t kProtocol = 1;
+inline constexpr uint32_t kProtocol = 2;
 inline constexpr size_t kNonceBytes = 16;
 inline constexpr size_t kHelloBytes = 16 + 4 + kNonceBytes;
 inline constexpr size_t kProofBytes = 16 + 4 + 32;

@@ -37,26 +37,26 @@ std::string Ranks::add(const std::string& run, int rank, int size, double limit)
   return "";
 }
 
-void Ranks::hear(const std::string& run, int rank, std::string text) {
+void Ranks::hear(const std::string& run, int rank, std::string doing) {
   RunRecord* const record = find(run);
   if (record == nullptr) return;
   Known& known = record->known[rank];
-  known.text = std::move(text);
+  known.doing = std::move(doing);
   known.heard = Clock::now();
 }
 
 void Ranks::end(const std::string& run, int rank, End how, std::string text) {
   RunRecord* const record = find(run);
   if (record == nullptr || record->known[rank].ended) return;
-  record->known[rank].ended = true;
-  record->gone.push_back({rank, how, std::move(text), 0});
+  Known& known = record->known[rank];
+  known.ended = true;
+  record->gone.push_back({rank, how, std::move(text), known.doing, 0});
 }
 
 void Ranks::look_for_silence() {
   for (auto& [run, record] : runs_)
     for (auto& [rank, known] : record.known)
-      if (!known.ended && seconds_since(known.heard) > known.limit)
-        end(run, rank, End::Silent, known.text);
+      if (!known.ended && seconds_since(known.heard) > known.limit) end(run, rank, End::Silent, "");
 }
 
 std::vector<Peer> Ranks::gone(std::string_view run) const {
@@ -65,17 +65,16 @@ std::vector<Peer> Ranks::gone(std::string_view run) const {
 }
 
 std::vector<Peer> Ranks::all(std::string_view run) const {
-  std::vector<Peer> out;
   const RunRecord* const record = find(run);
-  if (record == nullptr) return out;
+  if (record == nullptr) return {};
+  std::vector<Peer> out = record->gone;
   for (int rank = 0; rank < record->size; ++rank) {
     const auto found = record->known.find(rank);
     if (found == record->known.end())
-      out.push_back({rank, End::None, "", -1});
-    else
-      out.push_back({rank, End::None, found->second.text, seconds_since(found->second.heard)});
+      out.push_back({rank, End::None, "", "", -1});
+    else if (!found->second.ended)
+      out.push_back({rank, End::None, "", found->second.doing, seconds_since(found->second.heard)});
   }
-  for (const Peer& peer : record->gone) out[static_cast<size_t>(peer.rank)].end = peer.end;
   return out;
 }
 

@@ -16,19 +16,20 @@ class Ranks {
  public:
   // Why a rank cannot be added; empty where it is.
   std::string add(const std::string& run, int rank, int size, double limit);
-  void hear(const std::string& run, int rank, std::string text);
+  void hear(const std::string& run, int rank, std::string doing);
   void end(const std::string& run, int rank, End how, std::string text);
   // Ends those that have been silent for longer than their limits.
   void look_for_silence();
 
-  // Who has ended, the first one first; and all, those that are still to come with an age below 0.
+  // Who has ended, the first one first; and all, these in front, those that are still to come with
+  // an age below 0.
   std::vector<Peer> gone(std::string_view run) const;
   std::vector<Peer> all(std::string_view run) const;
   bool empty() const { return runs_.empty(); }
 
  private:
   struct Known {
-    std::string text;
+    std::string doing;
     Clock::time_point heard;
     double limit = 0;
     bool ended = false;

@@ -117,19 +117,38 @@ auto with_type(DType dtype, F f) {
 constexpr size_t kBlock = 4096;
 
 template <class T>
-void reduce_narrow(Combine add, const char* parts, size_t part_count, size_t count, char* out) {
-  const auto* const from = reinterpret_cast<const T*>(parts);
+void reduce_narrow(Combine add, const std::vector<const char*>& rows, size_t count, char* out) {
   auto* const to = reinterpret_cast<T*>(out);
   float sum[kBlock], next[kBlock];
   for (size_t start = 0; start < count; start += kBlock) {
     const size_t size = std::min(kBlock, count - start);
-    for (size_t i = 0; i < size; ++i) sum[i] = static_cast<float>(from[start + i]);
-    for (size_t part = 1; part < part_count; ++part) {
-      const T* const row = from + part * count + start;
-      for (size_t i = 0; i < size; ++i) next[i] = static_cast<float>(row[i]);
+    const auto read = [&](size_t row, float* into) {
+      const T* const from = reinterpret_cast<const T*>(rows[row]) + start;
+      for (size_t i = 0; i < size; ++i) into[i] = static_cast<float>(from[i]);
+    };
+    read(0, sum);
+    for (size_t row = 1; row < rows.size(); ++row) {
+      read(row, next);
       add(sum, sum, next, size);
     }
     for (size_t i = 0; i < size; ++i) to[start + i] = T(sum[i]);
+  }
+}
+
+// What was read last is written, so `out` may be any of the rows.
+void reduce_wide(Combine add, size_t width, const std::vector<const char*>& rows, size_t count,
+                 char* out) {
+  constexpr size_t kWidest = 16;
+  alignas(64) char sum[kBlock * kWidest];
+  for (size_t start = 0; start < count; start += kBlock) {
+    const size_t size = std::min(kBlock, count - start), at = start * width;
+    const char* so_far = rows[0] + at;
+    for (size_t row = 1; row < rows.size(); ++row) {
+      char* const to = row + 1 == rows.size() ? out + at : sum;
+      add(to, so_far, rows[row] + at, size);
+      so_far = to;
+    }
+    if (so_far != out + at) std::memcpy(out + at, so_far, size * width);
   }
 }
 
@@ -155,19 +174,16 @@ Combine combine_of(Reduction reduction, DType dtype) {
   return found;
 }
 
-void reduce_parts(Reduction reduction, DType dtype, const char* parts, size_t part_count,
-                  size_t count, char* out) {
+void reduce_rows(Reduction reduction, DType dtype, const std::vector<const char*>& rows,
+                 size_t count, char* out) {
   const Combine add = combine_of(reduction, dtype);
-  const size_t bytes = count * bytes_of(dtype);
-  if (is_narrow(dtype)) {
-    with_type(dtype, [&](auto value) {
-      using T = decltype(value);
-      if constexpr (narrow<T>) reduce_narrow<T>(add, parts, part_count, count, out);
-    });
-    return;
-  }
-  std::memcpy(out, parts, bytes);
-  for (size_t part = 1; part < part_count; ++part) add(out, out, parts + part * bytes, count);
+  with_type(dtype, [&](auto value) {
+    using T = decltype(value);
+    if constexpr (narrow<T>)
+      reduce_narrow<T>(add, rows, count, out);
+    else
+      reduce_wide(add, sizeof(T), rows, count, out);
+  });
 }
 
 }  // namespace moonlet::distributed

@@ -17,8 +17,8 @@ size_t bytes_of(DType dtype);
 // Whether elements are added up in float32, and rounded once.
 bool is_narrow(DType dtype);
 
-// Reduces parts of `count` elements that lie one after the other, in that order, into `out`.
-void reduce_parts(Reduction reduction, DType dtype, const char* parts, size_t part_count,
-                  size_t count, char* out);
+// Reduces rows of `count` elements, in their order, into `out`, which may be one of them.
+void reduce_rows(Reduction reduction, DType dtype, const std::vector<const char*>& rows,
+                 size_t count, char* out);
 
 }  // namespace moonlet::distributed

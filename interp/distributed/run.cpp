@@ -12,7 +12,8 @@ namespace moonlet::distributed {
 namespace {
 
 constexpr std::chrono::milliseconds kBeat{150};
-// A call that fails since a rank has ended may know it before the store does.
+// A call that fails since a rank has ended may know it before the store does; and the store's
+// answer to what the others do is waited for as long.
 constexpr std::chrono::milliseconds kHearing{700};
 // How long a rank that has done its part stays for the others.
 constexpr double kFarewellSeconds = 1;
@@ -20,6 +21,8 @@ constexpr double kFarewellSeconds = 1;
 bool is_member(const std::vector<int>& members, int rank) {
   return std::find(members.begin(), members.end(), rank) != members.end();
 }
+
+bool has_failed(const Peer& peer) { return peer.end != End::None && peer.end != End::Left; }
 
 std::string seconds_text(double seconds) {
   char text[32];
@@ -35,7 +38,7 @@ std::string text_of(const Peer& peer, double timeout) {
     case End::Silent:
       return rank + " has been silent for " + seconds_text(timeout) +
              ": its process is stopped, or its machine or network is gone" +
-             (peer.text.empty() ? "" : " (it was in " + peer.text + ")");
+             (peer.doing.empty() ? "" : " (it was in " + peer.doing + ")");
     default: return rank + " has died: its process has ended without a word";
   }
 }
@@ -80,7 +83,7 @@ void RankRun::leave(bool failed, const std::string& reason) noexcept {
 void RankRun::wait_for_others(bool failed) {
   const Clock::time_point until = after(keeps_store_ && !failed ? timeout_ : kFarewellSeconds);
   while (Clock::now() < until) {
-    const std::vector<Peer> peers = watcher_.peers(run_, {});
+    const std::vector<Peer> peers = watcher_.peers(run_, kAnswerSeconds, {});
     if (std::all_of(peers.begin(), peers.end(),
                     [](const Peer& peer) { return peer.end != End::None || peer.age < 0; }))
       return;
@@ -135,7 +138,9 @@ void RankRun::lose(const std::string& reason) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (ending_) return;
-    lost_ = reason + " (rank 0 or the launcher keeps it, and has ended or is stopped)";
+    lost_ =
+        reason +
+        " (rank 0 or the launcher keeps it, and has ended or is stopped, or the network is gone)";
     for (RankGroup* const group : groups_) group->abort(lost_);
     for (const Watcher& watcher : watchers_) watcher.ended(lost_);
   }
@@ -145,48 +150,47 @@ void RankRun::lose(const std::string& reason) {
 // The first of the members that has failed, or, where none has, has left. With the lock held.
 std::string RankRun::reason_of(const std::vector<int>& members, bool with_left) const {
   for (const Peer& peer : gone_)
-    if (peer.end != End::Left && is_member(members, peer.rank)) return text_of(peer, timeout_);
+    if (has_failed(peer) && is_member(members, peer.rank)) return text_of(peer, timeout_);
   if (!lost_.empty() || !with_left) return lost_;
   for (const Peer& peer : gone_)
     if (is_member(members, peer.rank)) return text_of(peer, timeout_);
   return "";
 }
 
-std::string RankRun::explain(const std::vector<int>& members, bool timed_out, double timeout,
-                             const std::string& error) {
-  std::string left;
-  {
+std::string RankRun::explain(const std::vector<int>& members, const std::string& call,
+                             bool timed_out, double timeout, const std::string& error) {
+  if (timed_out) {
+    doing(call + ", given up after " + seconds_text(timeout));
+  } else {
     std::unique_lock<std::mutex> lock(mutex_);
-    news_.wait_for(lock, timed_out ? std::chrono::milliseconds(0) : kHearing,
-                   [&] { return !reason_of(members, false).empty() || ending_; });
-    const std::string reason = reason_of(members, false);
-    if (!reason.empty()) return reason;
-    left = reason_of(members, true);
+    news_.wait_for(lock, kHearing, [&] { return !reason_of(members, false).empty() || ending_; });
   }
-  if (timed_out) return "it is not done after " + seconds_text(timeout) + activities(members);
-  return (left.empty() ? error : left) + activities(members);
-}
-
-// What the others do, or did when they were last heard of.
-std::string RankRun::activities(const std::vector<int>& members) {
-  std::string out;
+  std::string out = timed_out ? "it is not done after " + seconds_text(timeout) : error;
+  std::string problem, activities;
   try {
-    for (const Peer& peer : client_.peers(run_, {})) {
+    for (const Peer& peer : client_.peers(run_, kHearing.count() * 1e-3, {})) {
       if (peer.rank == rank_ || !is_member(members, peer.rank)) continue;
-      const std::string rank = "; rank " + std::to_string(peer.rank);
-      if (peer.end == End::Silent)
-        out += "; " + text_of(peer, timeout_);
-      else if (peer.end != End::None)
-        out += rank + " has ended" + (peer.text.empty() ? "" : "; it was in " + peer.text);
-      else
-        out += rank + (peer.text.empty() ? " is in no collective" : " is in " + peer.text);
-      if (peer.end == End::None && peer.age > 1)
-        out += " and has been silent for " + seconds_text(peer.age) +
-               ": its process is stopped, or its machine or network is gone";
+      if (has_failed(peer)) return text_of(peer, timeout_);
+      if (peer.end == End::Left && !timed_out) out = text_of(peer, timeout_);
+      activities += activity(peer);
     }
   } catch (const std::exception& e) {
-    out += "; " + std::string(e.what());
+    problem = std::string("; ") + e.what();
   }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::string reason = reason_of(members, false);
+  return reason.empty() ? out + activities + problem : reason;
+}
+
+// What another rank does, or did when it was last heard of.
+std::string RankRun::activity(const Peer& peer) const {
+  const std::string rank = "; rank " + std::to_string(peer.rank);
+  if (peer.end == End::Left)
+    return rank + " has ended" + (peer.doing.empty() ? "" : "; it was in " + peer.doing);
+  std::string out = rank + (peer.doing.empty() ? " is in no collective" : " is in " + peer.doing);
+  if (peer.age > 1)
+    out += " and has been silent for " + seconds_text(peer.age) +
+           ": its process is stopped, or its machine or network is gone";
   return out;
 }
 

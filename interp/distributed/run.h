@@ -29,7 +29,9 @@ class RankRun final : public Run, public std::enable_shared_from_this<RankRun> {
   Store& store() override { return client_; }
   std::shared_ptr<Group> group(const std::string& name, std::vector<int> members, int position,
                                double timeout, std::shared_ptr<Work>& connected) override;
-  std::vector<Peer> peers(const Tick& tick) override { return client_.peers(run_, tick); }
+  std::vector<Peer> peers(const Tick& tick) override {
+    return client_.peers(run_, kAnswerSeconds, tick);
+  }
   void leave(bool failed, const std::string& reason) noexcept override;
   std::shared_ptr<void> watch(std::vector<int> members,
                               std::function<void(const std::string&)> ended) override;
@@ -39,15 +41,15 @@ class RankRun final : public Run, public std::enable_shared_from_this<RankRun> {
   const Endpoint& endpoint() const { return client_.endpoint(); }
   std::string own_address() const { return client_.own_address(); }
   void doing(const std::string& what) override;
-  std::string explain(const std::vector<int>& members, bool timed_out, double timeout,
-                      const std::string& error) override;
+  std::string explain(const std::vector<int>& members, const std::string& call, bool timed_out,
+                      double timeout, const std::string& error) override;
 
  private:
   void beat();
   void hear(std::vector<Peer> gone);
   void wait_for_others(bool failed);
   void lose(const std::string& reason);
-  std::string activities(const std::vector<int>& members);
+  std::string activity(const Peer& peer) const;
   std::string reason_of(const std::vector<int>& members, bool with_left) const;
 
   const std::string run_;

@@ -8,9 +8,6 @@
 namespace moonlet::distributed {
 namespace {
 
-// A store that lives answers in this time.
-constexpr double kAnswerSeconds = 10;
-
 Writer request(Request kind) { return Writer().number(kind); }
 
 std::string read_frame(const Socket& socket, Clock::time_point until, const Tick& tick) {
@@ -70,7 +67,7 @@ Socket StoreClient::connect(double seconds, const Tick& tick) const {
 
 std::string StoreClient::ask(const Writer& request, double seconds, const Tick& tick) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (!socket_.is_open()) socket_ = connect(kAnswerSeconds, tick);
+  if (!socket_.is_open()) socket_ = connect(std::min(seconds, kAnswerSeconds), tick);
   // What ends the wait leaves an answer behind, so the connection ends, too.
   struct Closer {
     Socket* socket;
@@ -145,12 +142,12 @@ void StoreClient::register_rank(const std::string& run, int rank, int size, doub
       tick);
 }
 
-std::vector<Peer> StoreClient::beat(const std::string& text, double seconds) {
-  return read_peers(ask(request(Request::Beat).text(text), seconds, {}));
+std::vector<Peer> StoreClient::beat(const std::string& doing, double seconds) {
+  return read_peers(ask(request(Request::Beat).text(doing), seconds, {}));
 }
 
-std::vector<Peer> StoreClient::peers(const std::string& run, const Tick& tick) {
-  return read_peers(ask(request(Request::Peers).text(run), kAnswerSeconds, tick));
+std::vector<Peer> StoreClient::peers(const std::string& run, double seconds, const Tick& tick) {
+  return read_peers(ask(request(Request::Peers).text(run), seconds, tick));
 }
 
 void StoreClient::leave(bool failed, const std::string& reason, double seconds) {
@@ -165,6 +162,7 @@ std::vector<Peer> StoreClient::read_peers(const std::string& reply) const {
     peer.rank = in.number<int>();
     peer.end = in.number<End>();
     peer.text = in.text();
+    peer.doing = in.text();
     peer.age = in.number<double>();
     out.push_back(std::move(peer));
   }

@@ -13,6 +13,9 @@
 
 namespace moonlet::distributed {
 
+// A store that lives answers in this time.
+inline constexpr double kAnswerSeconds = 10;
+
 // For several threads; each request has the connection for itself.
 class StoreClient final : public Store {
  public:
@@ -30,8 +33,8 @@ class StoreClient final : public Store {
 
   // Of the connection of a rank.
   void register_rank(const std::string& run, int rank, int size, double limit, const Tick& tick);
-  std::vector<Peer> beat(const std::string& text, double seconds);
-  std::vector<Peer> peers(const std::string& run, const Tick& tick);
+  std::vector<Peer> beat(const std::string& doing, double seconds);
+  std::vector<Peer> peers(const std::string& run, double seconds, const Tick& tick);
   void leave(bool failed, const std::string& reason, double seconds);
 
   std::string own_address() const { return address_; }

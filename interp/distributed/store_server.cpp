@@ -284,7 +284,7 @@ std::string with_peers(const std::vector<Peer>& peers) {
   Writer out = good();
   out.number(static_cast<uint32_t>(peers.size()));
   for (const Peer& peer : peers)
-    out.number(peer.rank).number(peer.end).text(peer.text).number(peer.age);
+    out.number(peer.rank).number(peer.end).text(peer.text).text(peer.doing).number(peer.age);
   return out.bytes();
 }
 

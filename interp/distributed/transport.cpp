@@ -5,8 +5,6 @@
 #include "interp/distributed/reduce.h"
 
 namespace moonlet::distributed {
-namespace {
-
 std::vector<Part> parts_of(const std::vector<size_t>& counts, size_t bytes) {
   std::vector<Part> out;
   size_t offset = 0;
@@ -24,6 +22,15 @@ std::vector<size_t> shares(size_t count, size_t size) {
   return out;
 }
 
+namespace {
+
+// Parts of one size that lie one behind the other.
+std::vector<const char*> rows_of(const char* parts, size_t count, size_t bytes) {
+  std::vector<const char*> out;
+  for (size_t i = 0; i < count; ++i) out.push_back(parts + i * bytes);
+  return out;
+}
+
 }  // namespace
 
 char* Transport::scratch(size_t bytes) {
@@ -32,20 +39,20 @@ char* Transport::scratch(size_t bytes) {
   return memory->data();
 }
 
-void Transport::reduce_scatter(const Call& call, const std::vector<size_t>& counts, const char* in,
-                               char* out) {
+void Transport::reduce_scatter(const Call& call, const std::vector<size_t>& counts, char* out) {
   const size_t bytes = bytes_of(call.dtype), own = counts[static_cast<size_t>(rank_)];
   char* const parts = scratch(counts.size() * own * bytes);
-  exchange(call, call.tag, in, parts_of(counts, bytes), parts,
+  exchange(call, call.tag, call.in, parts_of(counts, bytes), parts,
            parts_of(std::vector<size_t>(counts.size(), own), bytes));
-  if (own > 0) reduce_parts(call.reduction, call.dtype, parts, counts.size(), own, out);
+  if (own > 0)
+    reduce_rows(call.reduction, call.dtype, rows_of(parts, counts.size(), own * bytes), own, out);
 }
 
-void Transport::all_reduce_by_parts(const Call& call) {
+void Transport::all_reduce_in_order(const Call& call) {
   const std::vector<size_t> counts = shares(call.count, static_cast<size_t>(size_));
   const size_t bytes = bytes_of(call.dtype), own = counts[static_cast<size_t>(rank_)] * bytes;
   char* const sum = scratch(own);
-  reduce_scatter(call, counts, call.in, sum);
+  reduce_scatter(call, counts, sum);
   exchange(call, call.tag + 1, sum, std::vector<Part>(counts.size(), Part{0, own}), call.out,
            parts_of(counts, bytes));
 }
@@ -58,7 +65,9 @@ void Transport::reduce(const Call& call) {
   sent[static_cast<size_t>(call.root)] = call.count;
   char* const parts = scratch(is_root ? size * call.count * bytes : 0);
   exchange(call, call.tag, call.in, parts_of(sent, bytes), parts, parts_of(received, bytes));
-  if (is_root) reduce_parts(call.reduction, call.dtype, parts, size, call.count, call.out);
+  if (is_root)
+    reduce_rows(call.reduction, call.dtype, rows_of(parts, size, call.count * bytes), call.count,
+                call.out);
 }
 
 void Transport::exchange_all(const Call& call) {
@@ -75,13 +84,13 @@ void Transport::run(const Call& call) {
   switch (call.kind) {
     case Kind::Barrier: return barrier(call);
     case Kind::Exchange: return exchange_all(call);
-    case Kind::ReduceScatter: return reduce_scatter(call, call.sent, call.in, call.out);
+    case Kind::ReduceScatter: return reduce_scatter(call, call.sent, call.out);
     default: break;
   }
   if (call.count == 0) return;
   switch (call.kind) {
     case Kind::AllReduce:
-      return call.ordered || is_narrow(call.dtype) ? all_reduce_by_parts(call) : all_reduce(call);
+      return call.ordered || is_narrow(call.dtype) ? all_reduce_in_order(call) : all_reduce(call);
     case Kind::Broadcast: return broadcast(call);
     case Kind::Reduce: return reduce(call);
     default: return all_gather(call);

@@ -32,6 +32,10 @@ struct Disagreement : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// Elements one behind the other as bytes; and split over ranks as evenly as can be.
+std::vector<Part> parts_of(const std::vector<size_t>& counts, size_t bytes);
+std::vector<size_t> shares(size_t count, size_t size);
+
 class Transport {
  public:
   explicit Transport(const Meeting& meeting)
@@ -62,6 +66,12 @@ class Transport {
                         const std::vector<Part>& received) = 0;
   // Of at least one element; sums in any order that is the same on all ranks.
   virtual void all_reduce(const Call& call) = 0;
+  // In the order of ranks; narrow floats in float32. Unless a library has better these are made of
+  // exchanges.
+  virtual void all_reduce_in_order(const Call& call);
+  virtual void reduce(const Call& call);
+  // `counts` elements of each rank, this one's into `out`.
+  virtual void reduce_scatter(const Call& call, const std::vector<size_t>& counts, char* out);
   virtual void broadcast(const Call& call) = 0;
   virtual void all_gather(const Call& call) = 0;
   virtual void barrier(const Call& call) = 0;
@@ -72,10 +82,6 @@ class Transport {
 
  private:
   char* scratch(size_t bytes);
-  void reduce_scatter(const Call& call, const std::vector<size_t>& counts, const char* in,
-                      char* out);
-  void all_reduce_by_parts(const Call& call);
-  void reduce(const Call& call);
   void exchange_all(const Call& call);
 };
 

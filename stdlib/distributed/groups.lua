@@ -137,8 +137,8 @@ local read_init = signature('init_process_group(Backend? backend=nil, '
 ---@param timeout? number seconds that a collective may take, that ranks may take to come, and that
 ---   one may be silent
 ---@param deterministic? boolean whether `all_reduce` adds up in the order of ranks, so that each
----   element is rounded as a loop over the ranks rounds it; else in an order that is faster, and
----   the same at each run
+---   element is rounded as a loop over the ranks rounds it, also where MPI has a faster order; over
+---   Gloo it always does
 ---@error ranks that do not come, an address that is wrong or in use, another number of ranks
 ---@see distributed.new_group distributed.destroy_process_group
 function groups.init_process_group(...)

@@ -59,6 +59,17 @@ local ml = require "moonlet"
 local dist = ml.distributed
 local rank = math.tointeger(os.getenv "RANK" or os.getenv "OMPI_COMM_WORLD_RANK")
 local clock = require("moonlet.system").clock
+-- What ranks tell each other beside their groups, by the store of rank 0: that something has come
+-- about, and the wait for that, which also ends when the store does.
+local function meeting()
+  return dist.TCPStore(os.getenv "MASTER_ADDR", math.tointeger(os.getenv "MASTER_PORT"))
+end
+local function tell(what) meeting():set("told/" .. what .. rank, "") end
+local function await(what, others)
+  local keys = {}
+  for i, other in ipairs(others) do keys[i] = "told/" .. what .. other end
+  pcall(function() meeting():wait(keys) end)
+end
 local function near(got, wanted, what)
   local difference = (got:double() - wanted:double()):abs():max():item()
   assert(difference <= 1e-5, ("%s: off by %g"):format(what or "", difference))
@@ -79,7 +90,8 @@ end }, { __index = named })
 --- Runs `script` as `count` ranks. Returns what each wrote, by rank from 0, and its exit code.
 ---@param count integer
 ---@param script string Lua; `ml`, `dist`, `rank`, `clock` and `near` are there
----@param options? table { environment = { name = value }, seconds = 60 }
+---@param options? table { environment = { name = value }, seconds = 60, port = a free one,
+---   address = "127.0.0.1", of rank 0; within = function(rank) that gives a command which runs it }
 ---@return table outputs
 ---@return table statuses
 function ranks.run(count, script, options)
@@ -91,14 +103,16 @@ function ranks.run(count, script, options)
   assert(os.execute(("mkdir '%s'"):format(folder)))
   write_file(folder .. "/ranks.lua", HEAD .. (backend == "mpi" and BY_MPI or "") .. script)
   local port = options.port or free_port()
-  local variables = ("MASTER_ADDR=127.0.0.1 MASTER_PORT=%d OMP_NUM_THREADS=1"):format(port)
+  local variables = ("MASTER_ADDR=%s MASTER_PORT=%d OMP_NUM_THREADS=1"):format(
+    options.address or "127.0.0.1", port)
   for name, value in pairs(options.environment or {}) do
     variables = ("%s %s='%s'"):format(variables, name, value)
   end
   local words = {}
   local function command(rank)
-    return ("timeout -s KILL %d '%s' '%s/ranks.lua' > %s/%s 2>&1; echo $? > %s/%s.status"):format(
-      options.seconds or 60, arg[-1], folder, folder, rank, folder, rank)
+    return ("timeout -s KILL %d %s '%s' '%s/ranks.lua' > %s/%s 2>&1; echo $? > %s/%s.status"):format(
+      options.seconds or 60, options.within and options.within(rank) or "", arg[-1], folder, folder,
+      rank, folder, rank)
   end
   if backend == "mpi" then
     local path = folder .. "/rank.sh"

@@ -107,13 +107,17 @@ test("Ctrl-C ends all", function()
   file:write [[
     local ml = require "moonlet"
     ml.distributed.init_process_group()
-    local mark = (...) .. os.getenv "RANK"
-    io.open(mark, "w"):write(require("moonlet.system").pid()):close()
-    if os.getenv "RANK" == "1" then os.execute "sleep 100" end
+    local rank = os.getenv "RANK"
+    io.open((...) .. rank, "w"):write(require("moonlet.system").pid()):close()
+    ml.distributed.barrier()
+    if rank == "1" then os.execute "sleep 100" end
+    -- The launcher is the parent of this process.
+    local parent = io.open "/proc/self/stat":read "a":match "%) %a (%d+)"
+    os.execute(("(sleep 0.5; kill -INT %s) &"):format(parent))
     ml.distributed.barrier()
   ]]
   file:close()
-  local pipe <close> = io.popen(("timeout --foreground -s INT 3 '%s' launch -n 2 '%s' '%s.' 2>&1; "
+  local pipe <close> = io.popen(("timeout --foreground -s KILL 60 '%s' launch -n 2 '%s' '%s.' 2>&1; "
     .. "echo $?"):format(arg[-1], path, path))
   local text = pipe:read "a"
   expect.truthy(text:find "interrupted!", text)

@@ -142,13 +142,14 @@ test("a store that goes away, and one that is stopped by an interrupt", function
   file:write [[
     local ml = require "moonlet"
     local store = ml.distributed.TCPStore("127.0.0.1", 0, { is_master = true })
+    os.execute(("(sleep 0.5; kill -INT %d) &"):format(require("moonlet.system").pid()))
     local good, message = pcall(store.get, store, "never")
     print(message)
     store:set("a", "1")  -- the store can be used further
     print(store:get "a")
   ]]
   file:close()
-  local pipe <close> = io.popen(("timeout --foreground -s INT 1 '%s' '%s' 2>&1"):format(arg[-1], path))
+  local pipe <close> = io.popen(("timeout --foreground 60 '%s' '%s' 2>&1"):format(arg[-1], path))
   local text = pipe:read "a"
   os.remove(path)
   expect.truthy(text:find "interrupted!" and text:find "\n1\n", text)
