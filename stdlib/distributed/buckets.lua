@@ -6,6 +6,7 @@ local class = require "moonlet.class"
 local collectives = require "moonlet.distributed.collectives"
 local ml = require "moonlet"
 local options = require "moonlet.options"
+local work = require "moonlet.distributed.work"
 local fail = options.fail
 
 local Buckets = class "Buckets"
@@ -71,6 +72,7 @@ end
 --- Begins to wait for the gradients of a backward; `used` says of which parameters there will be
 --- some, all where it is nil.
 function Buckets:prepare(used)
+  work.leave_plan "DistributedDataParallel"
   self.ready, self.left, self.next, self.waiting, self.used = {}, self.count, 1, true, used
   for _, bucket in ipairs(self.list) do
     bucket.left, bucket.work = #bucket.parameters, nil
@@ -92,6 +94,7 @@ end
 
 -- Gradients of a parameter are whole; `unused`: it has none.
 function Buckets:mark(position, unused)
+  work.leave_plan "DistributedDataParallel"
   if self.ready[position] then
     fail("DistributedDataParallel: the gradient of '%s' is there for the second time in one "
       .. "backward; no_sync lets gradients of several backwards add up", self.given.names[position])

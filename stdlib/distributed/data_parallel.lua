@@ -67,7 +67,7 @@ local function check_same(module, group)
   end
 end
 
-local read_class = signature('nn.parallel.DistributedDataParallel(Module module, '
+local read_class = signature('nn.parallel.DistributedDataParallel(any module, '
   .. 'bool broadcast_buffers=true, Group? process_group=nil, number>0 bucket_cap_mb=25, '
   .. 'bool find_unused_parameters=false, bool gradient_as_bucket_view=false, '
   .. 'bool static_graph=false)')
@@ -84,7 +84,7 @@ local read_class = signature('nn.parallel.DistributedDataParallel(Module module,
 ---   {3.}
 ---   Tensor (1,) float32
 --- > ml.distributed.destroy_process_group()
----@param module table the module to train
+---@param module table the module to train, or what `ml.compile` has made of it
 ---@param broadcast_buffers? boolean whether buffers are those of rank 0 before each forward
 ---@param process_group? table the group; all ranks unless given
 ---@param bucket_cap_mb? number MiB of gradients that are sent together
@@ -102,6 +102,13 @@ data_parallel.DistributedDataParallel = DistributedDataParallel
 function DistributedDataParallel:init(...)
   local module, buffers, group, megabytes, unused, views, static = read_class(...)
   group = state.group_of("DistributedDataParallel", group)
+  -- A compiled module is called, and what it stands for has the parameters.
+  local original = type(module) == "table" and rawget(module, "_original")
+  local compiled = original and module or nil
+  module = original or module
+  if not class.is_instance(module, Module) then
+    fail("DistributedDataParallel: 'module' must be a module, got %s", signature.describe(module))
+  end
   local parameters, names = {}, {}
   for name, p in module:named_parameters() do
     if p.requires_grad then
@@ -114,7 +121,8 @@ function DistributedDataParallel:init(...)
   self.module = module
   local given = { group = group, names = names, as_views = views, find_unused = unused or static,
     bucket_bytes = math.floor(megabytes * (1 << 20)) }
-  parts[self] = { group = group, broadcasts = buffers, given = given, static = static }
+  parts[self] = { group = group, compiled = compiled, broadcasts = buffers, given = given,
+    static = static }
   if group.size > 1 then
     check_same(module, group)
     local all = {}
@@ -185,14 +193,15 @@ function DistributedDataParallel:forward(...)
   local part = parts[self]
   local buckets = part.buckets
   local syncs = buckets and buckets.enabled and ml.is_grad_enabled()
-  if not syncs then return self.module(...) end
+  local module = part.compiled or self.module
+  if not syncs then return module(...) end
   if buckets.waiting and next(buckets.ready) ~= nil then
     fail("DistributedDataParallel: the backward before has given no gradient to %s; "
       .. "find_unused_parameters = true is for that", buckets:missing())
   end
   local source = part.joins and present(part, true) or 0
   send_buffers(self, part, source)
-  local results = table.pack(self.module(...))
+  local results = table.pack(module(...))
   local used = part.static and part.used or nil
   if part.given.find_unused and not used then used = used_by(buckets, results) end
   if part.static then part.used = used end

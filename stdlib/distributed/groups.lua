@@ -1,5 +1,6 @@
 -- stdlib/distributed/groups.lua: the start and the end of process groups.
 
+local defined = require "moonlet.ops.defined"
 local engine = require "moonlet.distributed_engine"
 local environment = require "moonlet.distributed.environment"
 local ml = require "moonlet"
@@ -110,7 +111,13 @@ local function start_run(method, found, rank, size, timeout)
   wait_for_all(rank, size, timeout)
 end
 
+-- Captured functions hold what they found of the groups.
+local function note_change()
+  defined.watched.process_groups = defined.watched.process_groups + 1
+end
+
 local function clear()
+  note_change()
   for _, group in pairs(state.groups) do
     if group.native then group.native:close() end
     group.native = nil
@@ -179,6 +186,7 @@ function groups.init_process_group(...)
     error(problem, 0)
   end
   state.groups[0], state.world, state.deterministic = world, world, deterministic
+  note_change()
 end
 
 local read_destroy = signature "destroy_process_group(Group? group=nil)"
@@ -198,6 +206,7 @@ function groups.destroy_process_group(...)
     end
     if group.native then group.native:close() end
     state.groups[group.number], group.native = nil, nil
+    note_change()
     return
   end
   if not state.world then fail "destroy_process_group: there is no process group" end

@@ -149,6 +149,35 @@ local function compare(op, group, text, line)
   store:delete(before)
 end
 
+--- Tells a function that is compiled that other ranks take part in what comes: its ops up to here
+--- run from plans, and this runs in the script at each call.
+---@param op string
+function work.leave_plan(op) ml._compiled.leave(op, "meets other ranks") end
+
+--- Refuses tensors of transforms in place of which a collective cannot work, and tells once of
+--- those whose gradients it does not see.
+---@param op string
+---@param functional? string the name of `ml.distributed.functional` that can
+---@param ... any the arguments
+function work.check_plain(op, functional, ...)
+  local instead = functional and "; ml.distributed.functional." .. functional .. " does" or ""
+  if ml._vmap_enclosing(...) then
+    fail("%s: it does not change the tensors of vmap, whose samples ranks cannot take one by one%s",
+      op, instead)
+  elseif select(3, ml._forward_tangents(...)) then
+    fail("%s: a tensor has a tangent of forward mode, which it does not send%s", op, instead)
+  end
+  if not ml.is_grad_enabled() then return end
+  for i = 1, select("#", ...) do
+    local x = select(i, ...)
+    if ml.is_tensor(x) and x.requires_grad then
+      ml._warn_once("distributed " .. op, ("%s: a tensor requires a gradient, and gradients do not "
+        .. "see what it does%s; x:detach() and ml.no_grad say that none is wanted"):format(op,
+        instead))
+    end
+  end
+end
+
 --- Starts a call of a group of several ranks.
 ---@param op string the function's name
 ---@param group table
@@ -157,6 +186,7 @@ end
 ---@param finish? function run in the script when it is done
 ---@return table work
 function work.start(op, group, call, about, finish)
+  work.leave_plan(op)
   local text = about == "" and op or ("%s of %s"):format(op, about)
   local line = options.script_line() or "?"
   if group.broken then fail("%s: rank %d: %s", op, state.world.rank, group.broken) end
@@ -170,6 +200,7 @@ end
 
 --- The same of one rank to another, which both name by a tag.
 function work.transfer(op, group, call, tag, about)
+  work.leave_plan(op)
   call.tag = hash_of(("%d: %s"):format(tag, about))
   call.what = ("%s of %s at %s"):format(op, about, (options.script_line() or "?"))
   local out = new_work(op, group.native:start(call, group.size), nil, group)
