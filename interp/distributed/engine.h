@@ -97,6 +97,9 @@ class Work {
   // Once it is done: why it failed, empty where it did not; who sent what was received.
   virtual std::string error() const = 0;
   virtual int source() const = 0;
+  // When the ranks began with it and when it ended, in seconds of the steady clock; 0 before.
+  virtual double began() const = 0;
+  virtual double ended() const = 0;
 };
 
 // Ranks that have collectives of their own, one after the other on a thread of the group.
@@ -157,7 +160,7 @@ struct Engine {
       const std::function<void(int rank, bool error, std::string_view line)>& line,
       const Tick& tick);
 };
-inline constexpr uint64_t kVersion = 1;
+inline constexpr uint64_t kVersion = 2;
 // The plugin's one exported object.
 inline constexpr const char* kEngine = "moonlet_distributed_engine";
 

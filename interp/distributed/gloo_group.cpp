@@ -53,6 +53,10 @@ std::chrono::milliseconds milliseconds_of(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(std::max(seconds, 0.001) * 1000));
 }
 
+double now_in_seconds() {
+  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+}
+
 // Gloo writes to connections whose other side may have ended: on this thread, and those it starts,
 // that is an error of the call instead of the signal that ends the process.
 void block_pipe_signal() {
@@ -65,6 +69,8 @@ void block_pipe_signal() {
 }  // namespace
 
 // --- work ----------------------------------------------------------------------------------------
+
+void GlooWork::begin() { began_ = now_in_seconds(); }
 
 bool GlooWork::wait(double seconds) {
   std::unique_lock<std::mutex> lock(mutex_);
@@ -86,6 +92,7 @@ void GlooWork::finish(std::string error, int source) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (done_) return;
     done_ = true;
+    ended_at_ = now_in_seconds();
     error_ = std::move(error);
     source_ = source;
   }
@@ -214,6 +221,7 @@ void GlooGroup::start_transfer(const std::shared_ptr<GlooWork>& work) {
                           block_pipe_signal();
                           try {
                             run_->doing(work->call.what);
+                            work->begin();
                             const int source = run_transfer(*context, work->call);
                             run_->doing("");
                             work->finish("", source);
@@ -228,6 +236,7 @@ void GlooGroup::run_job(Job& job) {
   if (!reason.empty()) return job.work->finish(reason);
   try {
     run_->doing(job.work->call.what);
+    job.work->begin();
     job.run();
     run_->doing("");
     job.work->finish("");

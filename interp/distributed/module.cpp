@@ -425,6 +425,16 @@ int l_source(lua_State* L) {
   return 1;
 }
 
+// work:times() -> when the ranks began with it and when it ended, as `system.clock` counts; nothing
+// before it has ended, or where it never began
+int l_times(lua_State* L) {
+  const Work& work = object_at<Work>(L, 1);
+  if (work.began() == 0 || work.ended() == 0) return 0;
+  lua_pushnumber(L, work.began());
+  lua_pushnumber(L, work.ended());
+  return 2;
+}
+
 // --- launching -----------------------------------------------------------------------------------
 
 std::vector<Rank> ranks_at(lua_State* L, int index) {
@@ -548,8 +558,10 @@ constexpr luaL_Reg kRun[] = {{"group", guard<l_group>},
                              {nullptr, nullptr}};
 constexpr luaL_Reg kGroup[] = {
     {"start", guard<l_start>}, {"abort", guard<l_abort>}, {nullptr, nullptr}};
-constexpr luaL_Reg kWork[] = {
-    {"wait", guard<l_wait_work>}, {"source", guard<l_source>}, {nullptr, nullptr}};
+constexpr luaL_Reg kWork[] = {{"wait", guard<l_wait_work>},
+                              {"source", guard<l_source>},
+                              {"times", guard<l_times>},
+                              {nullptr, nullptr}};
 constexpr luaL_Reg kFunctions[] = {{"unavailable", guard<l_unavailable>},
                                    {"serve", guard<l_serve>},
                                    {"connect", guard<l_connect>},

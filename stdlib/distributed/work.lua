@@ -4,6 +4,7 @@
 local class = require "moonlet.class"
 local ml = require "moonlet"
 local options = require "moonlet.options"
+local overlap = require "moonlet.distributed.overlap"
 local signature = require "moonlet.signature"
 local state = require "moonlet.distributed.state"
 local fail = options.fail
@@ -21,6 +22,7 @@ work.Work = Work
 
 -- `finish` is run once when the work is done, in the script.
 local function new_work(op, native, finish, group)
+  if native then overlap.note_work(op, native) end
   return setmetatable({ op = op, native = native, finish = finish, group = group,
     done = native == nil }, Work)
 end
@@ -40,7 +42,7 @@ end
 local function wait_for(self, seconds)
   if self.failure then fail("%s", self.failure) end
   if self.native then
-    local done, reason = self.native:wait(seconds)
+    local done, reason = overlap.waiting(self.native.wait, self.native, seconds)
     if done == nil then
       self.failure = ("%s: rank %d: %s"):format(self.op, state.world and state.world.rank or -1,
         reason)

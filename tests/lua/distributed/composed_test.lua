@@ -1,5 +1,5 @@
 -- tests/lua/distributed/composed_test.lua: collectives inside compiled functions, vmap, gradients of
--- functions and forward mode.
+-- functions and forward mode, and in profiles.
 
 package.path = (arg[0]:match("^(.*)/") or ".") .. "/../?.lua;" .. package.path
 local harness = require "harness"
@@ -207,6 +207,63 @@ both("functional collectives in func.grad, jvp and their compositions", [[
   end)
   assert(not good and message:find("all_reduce: a tensor has a tangent of forward mode", 1, true),
     message)
+]])
+
+both("profiles tell what share of collectives hid behind computation", [[
+  local busy = ml.randn(300, 300)
+  local x = ml.ones(100)
+  local function compute(seconds)
+    local until_ = clock() + seconds
+    while clock() < until_ do busy:mm(busy) end
+  end
+  -- Rank 1 comes a second later, for which rank 0's call lasts: it computes, or waits, meanwhile.
+  local function late()
+    dist.barrier()
+    if rank == 1 then compute(1) end
+  end
+  late()
+  local hidden = ml.profile(function()
+    local handle = dist.all_reduce(x, { async_op = true })
+    while not handle:is_completed() do compute(0.01) end
+    handle:wait()
+  end)
+  late()
+  local waited = ml.profile(function() dist.all_reduce(x) end)
+  local found = hidden.communication
+  assert(found.count == 1 and found.time > 0 and found.hidden_time <= found.time, found.time)
+  assert(rank == 1 or found.time > 0.5 and found.share > 0.7, found.share)
+  assert(tostring(hidden):find "\ncommunication: 1 collective, %S+ ms, of which %d+ %% hid behind "
+    .. "computation$", tostring(hidden))
+  found = waited.communication
+  assert(found.count == 1 and (rank == 1 or found.time > 0.5 and found.share < 0.3), found.share)
+  assert(ml.profile(function() return ml.ones(2) end).communication.count == 0)
+  assert(not tostring(ml.profile(function() return ml.ones(2) end)):find "communication")
+
+  -- A backward whose first layer takes long leaves time for the gradients of the last one.
+  local net = nn.Sequential(nn.Linear(256, 256), nn.Linear(256, 2048), nn.Linear(2048, 256))
+  local ddp = nn.parallel.DistributedDataParallel(net, { bucket_cap_mb = 1 })
+  x = ml.randn(256, 256)
+  ddp(x):sum():backward()
+  local p = ml.autograd.profiler.profile(function()
+    local h = x:clone():requires_grad_(true)
+    h:register_hook(function(g) compute(0.05) return g end)
+    ddp(h):sum():backward()
+  end)
+  assert(p.communication.count >= 3, p.communication.count)
+  assert(p:table():find "communication: %d+ collectives", p:table())
+  assert(tostring(p:key_averages()):find "hid behind computation")
+  local path = os.tmpname()
+  p:export_chrome_trace(path)
+  local trace = require("moonlet.json").decode(require("moonlet.system").read_file(path))
+  os.remove(path)
+  local sent = 0
+  for _, event in ipairs(trace.traceEvents) do
+    if event.cat == "communication" then
+      sent = sent + 1
+      assert(event.name == "all_reduce" and event.dur > 0 and event.ts > 0)
+    end
+  end
+  assert(sent == p.communication.count)
 ]])
 
 harness.run()
