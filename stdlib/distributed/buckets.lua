@@ -9,14 +9,11 @@ local options = require "moonlet.options"
 local work = require "moonlet.distributed.work"
 local fail = options.fail
 
+local GradBucket = require("moonlet.distributed.grad_bucket").GradBucket
 local Buckets = class "Buckets"
 
 -- The first bucket is smaller, so that something is under way early.
 local FIRST_BYTES = 1 << 20
-
-local function new_bucket(p)
-  return { parameters = {}, positions = {}, bytes = 0, dtype = p.dtype, device = p.device }
-end
 
 -- Lists of parameters, in the reverse of their order.
 local function grouped(parameters, most)
@@ -28,7 +25,7 @@ local function grouped(parameters, most)
     local bytes = p:numel() * p:element_size()
     local limit = #out <= 1 and math.min(FIRST_BYTES, most) or most
     if bucket == nil or (bucket.bytes > 0 and bucket.bytes + bytes > limit) then
-      bucket = new_bucket(p)
+      bucket = { parameters = {}, positions = {}, bytes = 0 }
       out[#out + 1], open[key] = bucket, bucket
     end
     table.insert(bucket.parameters, p)
@@ -38,15 +35,11 @@ local function grouped(parameters, most)
   return out
 end
 
-local function allocate(bucket)
-  local total = 0
-  for _, p in ipairs(bucket.parameters) do total = total + p:numel() end
-  bucket.flat = ml.zeros({ total }, { dtype = bucket.dtype, device = bucket.device })
-  bucket.views = {}
-  local at = 1
-  for i, p in ipairs(bucket.parameters) do
-    bucket.views[i] = bucket.flat:narrow(1, at, p:numel()):view(p.shape)
-    at = at + p:numel()
+-- The tensors of each list: those that are sent, and their views.
+local function allocate(list)
+  for i, bucket in ipairs(list) do
+    bucket.sent = GradBucket(bucket.parameters, i, i == #list)
+    bucket.flat, bucket.views = bucket.sent:buffer(), bucket.sent:gradients()
   end
 end
 
@@ -55,8 +48,8 @@ function Buckets:init(parameters, given)
   self.given, self.group, self.count = given, given.group, #parameters
   self.parameters, self.enabled, self.where = parameters, true, {}
   self.list = grouped(parameters, given.bucket_bytes)
+  allocate(self.list)
   for b, bucket in ipairs(self.list) do
-    allocate(bucket)
     for i, position in ipairs(bucket.positions) do self.where[position] = { b, i } end
   end
   self.handles = {}
@@ -129,13 +122,24 @@ function Buckets:launch()
     local bucket = self.list[self.next]
     self.next = self.next + 1
     if self.given.hook then
-      bucket.work = self.given.hook(self.given.hook_state, bucket.flat, self.group)
+      bucket.work = self:run_hook(bucket)
     else
       local _ <close> = ml.no_grad()
       bucket.flat:div_(self.group.size)
       bucket.work = collectives.all_reduce(bucket.flat, { group = self.group, async_op = true })
     end
   end
+end
+
+-- What the hook of a script returns must be waited for.
+function Buckets:run_hook(bucket)
+  local handle = self.given.hook(self.given.hook_state, bucket.sent, self.group)
+  local known, wait = pcall(function() return handle.wait end)
+  if not known or not options.is_callable(wait) then
+    fail("DistributedDataParallel: the communication hook must return a handle with a method wait, "
+      .. "got %s", type(handle))
+  end
+  return handle
 end
 
 -- Which parameters any rank has used, where some may be unused on all.

@@ -271,14 +271,14 @@ local read_hook = signature('DistributedDataParallel:register_comm_hook(any? sta
   .. 'function? hook=nil)')
 
 --- Has a function of the script send the gradients, in place of the average by `all_reduce`.
---- `hook(state, bucket, group)` gets a bucket, one flat tensor, which must hold the result when the
+--- `hook(state, bucket, group)` gets a `GradBucket`, whose buffer must hold the result when the
 --- `wait` of the handle that it returns has returned.
 --- > ml.distributed.init_process_group()
 --- > net = ml.nn.parallel.DistributedDataParallel(ml.nn.Linear(1, 1))
---- > net:register_comm_hook(nil, ml.distributed.comm_hooks.fp16_compress)
+--- > net:register_comm_hook(nil, ml.distributed.comm_hooks.fp16_compress_hook)
 --- > ml.distributed.destroy_process_group()
 ---@param state any the first argument of each call
----@param hook fun(state: any, bucket: moonlet.Tensor, group: table): table starts to send a bucket
+---@param hook fun(state: any, bucket: table, group: table): table starts to send a bucket
 function DistributedDataParallel:register_comm_hook(...)
   local value, hook = read_hook(...)
   local given = parts[self].given

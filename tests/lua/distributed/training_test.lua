@@ -167,7 +167,7 @@ test("hooks that send gradients as 16-bit floats, and a rank that fails in backw
   ranks.run_well(2, NET .. [[
     local one, net = make(), make()
     local ddp = nn.parallel.DistributedDataParallel(net)
-    ddp:register_comm_hook(nil, dist.comm_hooks.fp16_compress)
+    ddp:register_comm_hook(nil, dist.comm_hooks.fp16_compress_hook)
     local x, y = batch(1)
     nn.functional.mse_loss(one(x), y):backward()
     nn.functional.mse_loss(ddp(part(x)), part(y)):backward()
