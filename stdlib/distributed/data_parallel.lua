@@ -182,6 +182,11 @@ local function send_buffers(self, part, source)
   if #buffers > 0 then broadcast(buffers, part.group.ranks[source + 1], part.group) end
 end
 
+-- Gives all ranks the buffers of rank 0, as a forward would.
+function DistributedDataParallel:_sync_buffers()
+  if parts[self].buckets then send_buffers(self, parts[self], 0) end
+end
+
 --- The module's results for this rank's part of the data.
 --- > ml.distributed.init_process_group()
 --- > ml.nn.parallel.DistributedDataParallel(ml.nn.Linear(2, 1)):forward(ml.ones(3, 2)).shape
