@@ -23,6 +23,8 @@ local read_state = signature('distributed.comm_hooks.PowerSGDState(Group? proces
 --- > state = hooks.PowerSGDState { matrix_approximation_rank = 2, start_powerSGD_iter = 10 }
 --- > net = ml.nn.parallel.DistributedDataParallel(ml.nn.Linear(8, 8))
 --- > net:register_comm_hook(state, hooks.powerSGD_hook)
+--- > state.matrix_approximation_rank, state.iter
+---   2	0
 --- > ml.distributed.destroy_process_group()
 ---@field iter integer How many steps there have been.
 ---@field matrix_approximation_rank integer The columns of the thin matrices.
@@ -112,8 +114,8 @@ end
 
 -- --- matrices -----------------------------------------------------------------------------------
 
--- Columns of length 1 that are at right angles, of a batch of matrices (n, rows, columns), in
--- place. Columns of zeros stay so.
+-- Makes the columns of a batch of matrices (n, rows, columns) ones of length 1 at right angles.
+-- Columns of zeros stay so.
 local function orthogonalize(matrices, epsilon)
   local count = matrices:size(3)
   if count > 2 and matrices:element_size() > 2 then
@@ -264,7 +266,7 @@ end
 ---@param bucket table a `GradBucket` of gradients, which are changed
 ---@param group table the group
 ---@return table work
----@formula P = orthogonalize(sum_r M_r Q), Q = 1/ranks sum_r M_r^T P, M = P Q^T
+---@formula P R = sum_r M_r Q, P^T P = I, Q = 1/n sum_r M_r^T P, M = P Q^T
 ---@source Vogels, Karimireddy and Jaggi, 2019: PowerSGD, practical low-rank gradient compression
 function power_sgd.powerSGD_hook(state, bucket, group)
   if not class.is_instance(state, PowerSGDState) then
@@ -307,6 +309,9 @@ end
 --- > net = ml.nn.parallel.DistributedDataParallel(ml.nn.Linear(8, 8))
 --- > state = hooks.PowerSGDState { start_powerSGD_iter = 2 }
 --- > net:register_comm_hook(state, hooks.batched_powerSGD_hook)
+--- > net(ml.ones(1, 8)):sum():backward()
+--- > net.module.bias.grad[1]:item()
+---   1.0
 --- > ml.distributed.destroy_process_group()
 ---@param state table a `PowerSGDState`: what is kept between steps
 ---@param bucket table a `GradBucket` of gradients, which are changed
