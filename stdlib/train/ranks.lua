@@ -170,10 +170,18 @@ end
 
 -- --- checkpoints --------------------------------------------------------------------------------
 
---- What differs by rank: the random numbers.
+-- The states of an optimiser that shares them out, on one rank or on all.
+local function gather_optimizer(run, to)
+  if class.lookup(run.optimizer, "consolidate_state_dict") then
+    run.optimizer:consolidate_state_dict(to)
+  end
+end
+
+--- Makes ready to save on rank 0. Gives what differs by rank: the random numbers.
 ---@param run table
 ---@return table[] states by rank
 function ranks.states(run)
+  gather_optimizer(run, 0)
   local all = {}
   objects.all_gather_object(all, { rng = ml.get_rng_state(),
     data = checkpoints.loader_states(run.data),
@@ -181,7 +189,8 @@ function ranks.states(run)
   return all
 end
 
---- The file of a checkpoint as rank 0 reads it, on all ranks; nil where there is none.
+--- The file of a checkpoint as rank 0 reads it, on all ranks, which are then ready to load it; nil
+--- where there is none.
 ---@param from table the checkpoint
 ---@param must_exist boolean
 ---@return table?
@@ -195,6 +204,7 @@ function ranks.read(run, from, must_exist)
   local found = list[1]
   if not found then return nil end
   if not found.read then fail("%s", (tostring(found.value):gsub("^[^\n]-:%d+: ", ""))) end
+  gather_optimizer(run)
   return found.value
 end
 

@@ -191,6 +191,41 @@ test("rank 0 alone writes, all resume, also with another number of ranks", funct
   os.execute(("rm -r '%s'"):format(folder))
 end)
 
+test("an optimiser that shares its states out, from a checkpoint of one process and back", function()
+  local path = os.tmpname()
+  ranks.run_well(2, PROBLEM .. ("local path = '%s'\n"):format(path) .. [[
+    local function adam(size, epochs, zero)
+      local out = problem(size, { epochs = epochs })
+      local parameters, given = out.model:parameters(), { lr = 0.02 }
+      out.optimizer = zero and dist.ZeroRedundancyOptimizer(parameters, optim.Adam, given)
+        or optim.Adam(parameters, given)
+      out.scheduler = optim.lr_scheduler.StepLR(out.optimizer, 2, { gamma = 0.5 })
+      return out
+    end
+    local wanted = train.fit(adam(1, 6))
+    if rank == 0 then
+      local first = adam(1, 2)
+      first.checkpoint = path
+      train.fit(first)
+    end
+    dist.init_process_group()
+    local second = adam(2, 4, true)
+    second.checkpoint, second.resume = path, true
+    train.fit(second)
+    -- An optimiser that has made steps takes it, too.
+    local third = adam(2, 6, true)
+    local parts = { model = third.model, optimizer = third.optimizer, scheduler = third.scheduler,
+      data = third.data, loss = third.loss, epochs = 1, progress = false }
+    train.fit(parts)
+    third.checkpoint, third.resume = path, true
+    local history = train.fit(third)
+    compare(wanted, history, "history")
+    assert(third.optimizer.param_groups[1].lr == 0.02 / 8)
+    dist.destroy_process_group()
+  ]])
+  os.remove(path)
+end)
+
 test("all stop when one does, early stopping is one decision, weights come back", function()
   ranks.run_well(2, PROBLEM .. [[
     dist.init_process_group()
