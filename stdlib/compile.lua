@@ -86,10 +86,10 @@ function happened.eager(state, _, reason)
 end
 
 -- Whether a function that is not captured for that reason runs by parts: up to where it reads a
--- value its ops run from a plan, and Lua decides what follows.
+-- value, or computes with other processes, its ops run from a plan, and Lua decides what follows.
 local function is_read(reason)
   return reason:find " reads values" or reason:find " depends on values"
-    or reason:find "^it calls print,"
+    or reason:find " meets other ranks" or reason:find "^it calls print,"
 end
 
 function happened.failed(state, _, reason)
@@ -288,7 +288,7 @@ end
 
 local function new_state(f, given)
   local least = given.dynamic == nil and MANY_SIZES or given.dynamic and 2 or 0
-  local roots = { f, everywhere.hooks, defined.functions }
+  local roots = { f, everywhere.hooks, defined.functions, defined.watched }
   return { f = f, core = compiled.new(roots, least), title = title_of(f),
     fullgraph = given.fullgraph, dynamic = given.dynamic, notes = {}, captures = 0, unused = 0,
     failures = 0, sizes = 0, collects = false }

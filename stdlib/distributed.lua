@@ -20,6 +20,7 @@ return options.namespace("distributed", distributed, options.late {
   ["distributed.objects"] = { "all_gather_object", "gather_object", "broadcast_object_list",
     "scatter_object_list", "send_object_list", "recv_object_list" },
   ["distributed.comm_hooks"] = { "comm_hooks" },
+  ["distributed.grad_bucket"] = { "GradBucket" },
   ["distributed.zero"] = { "ZeroRedundancyOptimizer" },
   ["distributed.checkpoint"] = { "checkpoint" },
   ["distributed.fully_shard"] = { "fully_shard", "FSDPModule", "MixedPrecisionPolicy" },

@@ -3,6 +3,7 @@
 local columns = require "moonlet.columns"
 local ml = require "moonlet"
 local numbers = require "moonlet.numbers"
+local overlap = require "moonlet.distributed.overlap"
 local namespace = require("moonlet.options").namespace
 local signature = require "moonlet.signature"
 local kept_open = require("moonlet.options").kept_open
@@ -16,6 +17,8 @@ local profiler = {}
 ---   1
 ---@class moonlet.Profile
 ---@field events moonlet.ProfileEvent[] One for each op and line of the script that called it.
+---@field communication table The collectives with other ranks: their `count`, `time` in seconds,
+---   `hidden_time`, in which the script did not wait for them, and its `share`, from 0 to 1.
 local Profile = {}
 
 --- Ends the measurement; the events stay.
@@ -27,6 +30,7 @@ local Profile = {}
 function Profile:stop()
   local _ <close> = self._guard
   self._guard = nil
+  overlap.stop(self._record)
   return self
 end
 
@@ -66,7 +70,8 @@ local read_table = signature(
   'Profile:table(SortKey sort="self_time", Grouping by="op", int>=1? rows=nil)', "profile table")
 
 --- The profile as a text of one row for each op, or for each op and line of the script, the
---- greatest first.
+--- greatest first. Where there were collectives with other ranks, a last line says how long they
+--- took, and the share of it that hid behind computation, such as the rest of backward.
 --- > type(ml.profile(function() return ml.ones(9):sum() end):table { by = "line" })
 ---   string
 ---@param sort? string "self_time", "total_time", "count", "bytes", "self_bytes" or "name"
@@ -84,7 +89,7 @@ function Profile:table(...)
   for i = #rows, (most or #rows) + 1, -1 do rows[i] = nil end
   local shown = table.move(shown_columns, 1, #shown_columns, 1, {})
   if by == "line" then table.insert(shown, 2, line_column) end
-  return columns.aligned(rows, shown)
+  return columns.aligned(rows, shown) .. overlap.text(self._record)
 end
 
 Profile.table = numbers.wrap(Profile.table)
@@ -93,6 +98,7 @@ local metatable = { __name = "Profile", __close = Profile.stop }
 
 function metatable:__index(key)
   if key == "events" then return self._events() end
+  if key == "communication" then return overlap.summary(self._record) end
   return Profile[key]
 end
 
@@ -102,7 +108,8 @@ local read_profile = signature("profiler.profile(bool sync=false)", "profile")
 
 local function measured(given, ...)
   local guard, events = ml._profiler(given.sync, false)
-  return kept_open("profile", setmetatable({ _guard = guard, _events = events }, metatable), ...)
+  local run = { _guard = guard, _events = events, _record = overlap.start() }
+  return kept_open("profile", setmetatable(run, metatable), ...)
 end
 
 --- Profiles the ops that `f` calls, or those until the end of the block or `p:stop()`: how often

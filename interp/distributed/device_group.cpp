@@ -44,6 +44,9 @@ class DeviceWork final : public Work {
     return error_;
   }
   int source() const override { return -1; }
+  // The device's own time, which the host does not see.
+  double began() const override { return 0; }
+  double ended() const override { return 0; }
   bool join() override {
     if (launched_) end_.wait(current_stream(device_));
     return true;

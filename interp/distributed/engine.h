@@ -68,6 +68,9 @@ class Work {
   // What is put into the current stream from now on waits for it, and the host does not; false
   // where that takes the host.
   virtual bool join() { return false; }
+  // When the ranks began with it and when it ended, in seconds of the steady clock; 0 before.
+  virtual double began() const = 0;
+  virtual double ended() const = 0;
 };
 
 // Ranks that have collectives of their own, one after the other on a thread of the group, or on a

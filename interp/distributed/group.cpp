@@ -2,6 +2,7 @@
 #include "interp/distributed/group.h"
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <exception>
 #include <stdexcept>
@@ -19,9 +20,15 @@ void block_pipe_signal() {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 }
 
+double now_in_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
 }  // namespace
 
 // --- work ----------------------------------------------------------------------------------------
+
+void GroupWork::begin() { began_ = now_in_seconds(); }
 
 bool GroupWork::wait(double seconds) {
   std::unique_lock<std::mutex> lock(mutex_);
@@ -43,6 +50,7 @@ void GroupWork::finish(std::string error, int source) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (done_) return;
     done_ = true;
+    ended_at_ = now_in_seconds();
     error_ = std::move(error);
     source_ = source;
   }
@@ -152,6 +160,7 @@ void RankGroup::start_transfer(const std::shared_ptr<GroupWork>& work) {
                           block_pipe_signal();
                           try {
                             run_->doing(work->call.what);
+                            work->begin();
                             const int source = transport_->transfer(work->call);
                             run_->doing("");
                             work->finish("", source);
@@ -166,6 +175,7 @@ void RankGroup::run_job(Job& job) {
   if (!reason.empty()) return job.work->finish(reason);
   try {
     run_->doing(job.work->call.what);
+    job.work->begin();
     job.run();
     run_->doing("");
     job.work->finish("");

@@ -2,6 +2,7 @@
 // thread, what is sent from one rank to another on threads of its own.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -24,7 +25,11 @@ class GroupWork final : public Work {
   bool wait(double seconds) override;
   std::string error() const override;
   int source() const override { return source_; }
+  double began() const override { return began_.load(); }
+  double ended() const override { return ended_at_.load(); }
 
+  // Its turn on the thread has come.
+  void begin();
   void finish(std::string error, int source = -1);
   bool finished() const;
   const Call call;
@@ -35,6 +40,7 @@ class GroupWork final : public Work {
   bool done_ = false;
   std::string error_;
   int source_ = -1;
+  std::atomic<double> began_{0}, ended_at_{0};
 };
 
 class RankGroup final : public Group {

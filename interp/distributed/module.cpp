@@ -341,6 +341,16 @@ int l_source(lua_State* L) {
   return 1;
 }
 
+// work:times() -> when the ranks began with it and when it ended, as `system.clock` counts; nothing
+// before it has ended, or where it never began
+int l_times(lua_State* L) {
+  const Work& work = object_at<Work>(L, 1);
+  if (work.began() == 0 || work.ended() == 0) return 0;
+  lua_pushnumber(L, work.began());
+  lua_pushnumber(L, work.ended());
+  return 2;
+}
+
 // --- launching -----------------------------------------------------------------------------------
 
 std::vector<Rank> ranks_at(lua_State* L, int index) {
@@ -470,6 +480,7 @@ constexpr luaL_Reg kGroup[] = {{"start", guard<l_start>},
 constexpr luaL_Reg kWork[] = {{"wait", guard<l_wait_work>},
                               {"join", guard<l_join_work>},
                               {"source", guard<l_source>},
+                              {"times", guard<l_times>},
                               {nullptr, nullptr}};
 constexpr luaL_Reg kFunctions[] = {{"unavailable", guard<l_unavailable>},
                                    {"devices_unavailable", guard<l_devices_unavailable>},

@@ -5,6 +5,7 @@ local columns = require "moonlet.columns"
 local json = require "moonlet.json"
 local ml = require "moonlet"
 local numbers = require "moonlet.numbers"
+local overlap = require "moonlet.distributed.overlap"
 local namespace = require("moonlet.options").namespace
 local signature = require "moonlet.signature"
 local system = require "moonlet.system"
@@ -23,6 +24,8 @@ local profiler = {}
 ---@class moonlet.autograd.profiler.Averages
 local Averages = {}
 local averages = { __index = Averages, __name = "Averages" }
+-- The last line of their table, about collectives.
+local last_lines = setmetatable({}, { __mode = "k" })
 
 local function microseconds(value)
   if value >= 1e6 then return ("%.3fs"):format(value / 1e6) end
@@ -63,10 +66,12 @@ local function table_of(rows, ...)
   end
   for i = #shown, most + 1, -1 do shown[i] = nil end
   return columns.aligned(shown, table_columns(whole)) .. "\nSelf CPU time total: "
-    .. microseconds(whole)
+    .. microseconds(whole) .. (last_lines[rows] or "")
 end
 
---- A table of them, as they first ran or by a key, greatest first, and at most `row_limit`.
+--- A table of them, as they first ran or by a key, greatest first, and at most `row_limit`. Its
+--- last line is about collectives with other ranks, where there were some: how long they took, and
+--- the share of it that hid behind computation.
 ---@param sort_by? string the name of a number of the rows
 ---@param row_limit? integer (default 100)
 ---@return string
@@ -83,6 +88,8 @@ function averages:__tostring() return self:table() end
 ---@class moonlet.autograd.profiler.Profile
 ---@field function_events table[] The spans, in the order in which they ended.
 ---@field self_cpu_time_total number The time of all of them, in microseconds.
+---@field communication table The collectives with other ranks: their `count`, `time` in seconds,
+---   `hidden_time`, in which the script did not wait for them, and its `share`, from 0 to 1.
 local Profile = {}
 
 --- Ends the measurement; what was measured stays.
@@ -90,6 +97,7 @@ local Profile = {}
 function Profile:stop()
   local _ <close> = self._guard
   self._guard = nil
+  if self._record then overlap.stop(self._record) end
   return self
 end
 
@@ -116,6 +124,7 @@ function Profile:key_averages()
     row.self_cpu_memory_usage = row.self_cpu_memory_usage + event.self_bytes
     row.cpu_time = row.cpu_time_total / row.count
   end
+  last_lines[rows] = self._record and overlap.text(self._record) or nil
   return setmetatable(rows, averages)
 end
 
@@ -140,7 +149,7 @@ function Profile:table(...) return self:key_averages():table(...) end
 
 local CATEGORIES = { op = "cpu_op", backward = "cpu_op", range = "user_annotation" }
 
-local function trace_of(spans)
+local function trace_of(spans, collectives)
   local events = {}
   for i, span in ipairs(spans) do
     events[i] = { ph = "X", cat = CATEGORIES[span.kind], name = span.name, pid = span.process,
@@ -148,6 +157,11 @@ local function trace_of(spans)
       args = { bytes = span.bytes, kind = span.kind, where = span.where } }
   end
   local first = spans[1]
+  -- What goes on beside the script's thread, as a thread of its own.
+  for _, span in ipairs(collectives) do
+    events[#events + 1] = { ph = "X", cat = "communication", name = span.op,
+      pid = first and first.process or 0, tid = 0, ts = span.start * 1e6, dur = span.time * 1e6 }
+  end
   events[#events + 1] = { ph = "M", name = "process_name", pid = first and first.process or 0,
     args = { name = "moonlet" } }
   return { displayTimeUnit = "ms", traceEvents = events }
@@ -161,12 +175,16 @@ local read_export = signature("autograd.profiler.export_chrome_trace(string path
 ---@param path string
 function Profile:export_chrome_trace(...)
   local path = read_export(...)
-  system.write_file(path, json.encode(trace_of(self.function_events)), "export_chrome_trace")
+  system.write_file(path, json.encode(trace_of(self.function_events,
+    self._record and overlap.spans(self._record) or {})), "export_chrome_trace")
 end
 
 local metatable = { __name = "Profile", __close = Profile.stop }
 
 function metatable:__index(key)
+  if key == "communication" then
+    return overlap.summary(self._record or overlap.empty)
+  end
   if key == "function_events" then return self._spans and self._spans() or {} end
   if key == "self_cpu_time_total" then return self:total_average().self_cpu_time_total end
   return Profile[key]
@@ -178,8 +196,11 @@ local read_profile = signature(
   "autograd.profiler.profile(bool enabled=true, bool sync=false)", "profile")
 
 local function measured(given, ...)
-  local run = setmetatable({ _events = false, _spans = false }, metatable)
-  if given.enabled then run._guard, run._events, run._spans = ml._profiler(given.sync, true) end
+  local run = setmetatable({ _events = false, _spans = false, _record = false }, metatable)
+  if given.enabled then
+    run._guard, run._events, run._spans = ml._profiler(given.sync, true)
+    run._record = overlap.start()
+  end
   return kept_open("profile", run, ...)
 end
 

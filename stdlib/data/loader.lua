@@ -1,6 +1,7 @@
 -- stdlib/data/loader.lua: DataLoader: goes through a data set in batches.
 
 local class = require "moonlet.class"
+local distributed = require "moonlet.distributed.state"
 local iterable = require "moonlet.data.iterable"
 local ml = require "moonlet"
 local options = require "moonlet.options"
@@ -22,6 +23,12 @@ local function weak() return setmetatable({}, { __mode = "k" }) end
 --- reads them, are the same for any number of workers. What reads the data may start workers too,
 --- four levels deep. A loop that ends early ends the threads at once with `loader:iter()`, and
 --- otherwise when the loader is used again or collected.
+---
+--- Where `ml.distributed` has several ranks when the loader is made, and neither `sampler` nor
+--- `batch_sampler` is given, each rank gets its part of the examples, as by a `DistributedSampler`
+--- of `shuffle`, `drop_last` and the seed of `generator`, or 0: every pass is the next epoch. A
+--- sampler of one's own, such as `SequentialSampler(dataset)`, gives a rank all of them; an
+--- `IterableDataset` is what each rank makes of it.
 --- > set = ml.data.TensorDataset(ml.tensor{1, 2, 3, 4, 5})
 --- > for x in ml.data.DataLoader(set, {batch_size = 2}) do print(x) end
 ---   {1, 2}
@@ -106,6 +113,19 @@ local function check_batch_size(o)
   end
 end
 
+-- The order in which this process takes examples.
+local function order_of(o)
+  if o.sampler then return o.sampler end
+  local world = distributed.world
+  if world and world.size > 1 then
+    return sampler.RankSampler(o.dataset, { shuffle = o.shuffle, drop_last = o.drop_last,
+      seed = o.generator and o.generator:initial_seed() or 0 })
+  elseif o.shuffle then
+    return sampler.RandomSampler(o.dataset, { generator = o.generator })
+  end
+  return sampler.SequentialSampler(o.dataset)
+end
+
 -- What gives the positions of each batch, or of each example where there are no batches; nil for a
 -- data set without positions.
 local function batches_of(o)
@@ -122,9 +142,7 @@ local function batches_of(o)
     end
     return o.batch_sampler
   end
-  local order = o.sampler
-    or o.shuffle and sampler.RandomSampler(o.dataset, { generator = o.generator })
-    or sampler.SequentialSampler(o.dataset)
+  local order = order_of(o)
   return o.batch_size and sampler.BatchSampler(order, o.batch_size, o.drop_last) or order
 end
 

@@ -2,6 +2,7 @@
 -- 1-D tensor of positions for one pass; `iter()` gives them one by one.
 
 local class = require "moonlet.class"
+local distributed = require "moonlet.distributed.state"
 local ml = require "moonlet"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
@@ -193,20 +194,22 @@ function SubsetRandomSampler:order()
   return self.indices:index_select(1, ml.randperm(#self.indices, { generator = self.generator }))
 end
 
-local read_distributed = signature("data.DistributedSampler(Source dataset, int>=1 num_replicas, "
-  .. "int>=0 rank, bool shuffle=true, int seed=0, bool drop_last=false)")
+local read_distributed = signature("data.DistributedSampler(Source dataset, "
+  .. "int>=1? num_replicas=nil, int>=0? rank=nil, bool shuffle=true, int seed=0, "
+  .. "bool drop_last=false)")
 
 --- Sampler of the part of a data set that one of several processes takes: every `num_replicas`-th
 --- position, from that of its `rank` on. All processes take equally many: the first positions are
 --- repeated to fill up, or with `drop_last` the last are left out. The order depends on `seed` and
 --- the epoch alone, so that all processes draw the same. Ranks are names of processes and count
---- from 0, as launchers do. Both numbers must be given, as there is no process group to ask.
+--- from 0, as launchers do.
 --- > ml.data.DistributedSampler(5, 2, 0, {shuffle = false}):order()
 ---   {1, 3, 5}
 ---   Tensor (3,) int64
 ---@param dataset any a data set, or the number of examples
----@param num_replicas integer number of processes
----@param rank integer number of this process, from 0 to num_replicas - 1
+---@param num_replicas? integer number of processes; that of `ml.distributed` unless given
+---@param rank? integer number of this process, from 0 to num_replicas - 1; that of `ml.distributed`
+---   unless given
 ---@param shuffle? boolean whether the order is random
 ---@param seed? integer seed of the order, the same in all processes
 ---@param drop_last? boolean whether the last positions are left out rather than the first repeated
@@ -215,6 +218,10 @@ sampler.DistributedSampler = DistributedSampler
 
 function DistributedSampler:init(...)
   local o = read_distributed:table(...)
+  if not (o.rank and o.num_replicas) then
+    local group = distributed.group_of "DistributedSampler"
+    o.rank, o.num_replicas = o.rank or group.rank, o.num_replicas or group.size
+  end
   if o.rank >= o.num_replicas then
     fail("DistributedSampler: 'rank' must be from 0 to %d, got %d", o.num_replicas - 1, o.rank)
   end
@@ -222,6 +229,17 @@ function DistributedSampler:init(...)
   self.shuffle, self.seed, self.drop_last, self.epoch = o.shuffle, o.seed, o.drop_last, 0
   self.num_samples = o.drop_last and o.dataset // o.num_replicas
     or (o.dataset + o.num_replicas - 1) // o.num_replicas
+end
+
+-- While the result, a `<close>` variable, lives, no position is repeated: processes may take one
+-- more than others. For what is counted, as a validation.
+function DistributedSampler:_without_repeats()
+  local before = self.num_samples
+  if not self.drop_last then
+    self.num_samples = (self.count - self.rank + self.num_replicas - 1) // self.num_replicas
+    self.num_samples = math.max(self.num_samples, 0)
+  end
+  return setmetatable({}, { __close = function() self.num_samples = before end })
 end
 
 --- Number of positions in one pass, as `#sampler`.
@@ -245,13 +263,24 @@ function DistributedSampler:set_epoch(...) self.epoch = read_epoch(...) end
 ---@return Tensor
 ---@shape -> (positions)
 function DistributedSampler:order()
-  local total = self.num_samples * self.num_replicas
-  if total == 0 then return ml.zeros { 0, dtype = ml.int64 } end
+  if self.num_samples == 0 then return ml.zeros { 0, dtype = ml.int64 } end
+  local last = self.rank + (self.num_samples - 1) * self.num_replicas
   local order = self.shuffle
     and ml.randperm(self.count, { generator = ml.Generator { seed = self.seed + self.epoch } })
     or ml.arange(self.count)
-  local positions = ml.arange(self.rank, total - 1, self.num_replicas):remainder(self.count) + 1
+  local positions = ml.arange(self.rank, last, self.num_replicas):remainder(self.count) + 1
   return order:index_select(1, positions)
+end
+
+-- The sampler of a loader that is given none where there are several ranks: each pass is the next
+-- epoch.
+local RankSampler = class("RankSampler", DistributedSampler)
+sampler.RankSampler = RankSampler
+
+function RankSampler:order()
+  local order = DistributedSampler.order(self)
+  self.epoch = self.epoch + 1
+  return order
 end
 
 local read_weighted = signature("data.WeightedRandomSampler(Tensor|number[]>=0 weights, "

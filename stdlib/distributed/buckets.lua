@@ -6,16 +6,14 @@ local class = require "moonlet.class"
 local collectives = require "moonlet.distributed.collectives"
 local ml = require "moonlet"
 local options = require "moonlet.options"
+local work = require "moonlet.distributed.work"
 local fail = options.fail
 
+local GradBucket = require("moonlet.distributed.grad_bucket").GradBucket
 local Buckets = class "Buckets"
 
 -- The first bucket is smaller, so that something is under way early.
 local FIRST_BYTES = 1 << 20
-
-local function new_bucket(p)
-  return { parameters = {}, positions = {}, bytes = 0, dtype = p.dtype, device = p.device }
-end
 
 -- Lists of parameters, in the reverse of their order.
 local function grouped(parameters, most)
@@ -27,7 +25,7 @@ local function grouped(parameters, most)
     local bytes = p:numel() * p:element_size()
     local limit = #out <= 1 and math.min(FIRST_BYTES, most) or most
     if bucket == nil or (bucket.bytes > 0 and bucket.bytes + bytes > limit) then
-      bucket = new_bucket(p)
+      bucket = { parameters = {}, positions = {}, bytes = 0 }
       out[#out + 1], open[key] = bucket, bucket
     end
     table.insert(bucket.parameters, p)
@@ -37,15 +35,11 @@ local function grouped(parameters, most)
   return out
 end
 
-local function allocate(bucket)
-  local total = 0
-  for _, p in ipairs(bucket.parameters) do total = total + p:numel() end
-  bucket.flat = ml.zeros({ total }, { dtype = bucket.dtype, device = bucket.device })
-  bucket.views = {}
-  local at = 1
-  for i, p in ipairs(bucket.parameters) do
-    bucket.views[i] = bucket.flat:narrow(1, at, p:numel()):view(p.shape)
-    at = at + p:numel()
+-- The tensors of each list: those that are sent, and their views.
+local function allocate(list)
+  for i, bucket in ipairs(list) do
+    bucket.sent = GradBucket(bucket.parameters, i, i == #list)
+    bucket.flat, bucket.views = bucket.sent:buffer(), bucket.sent:gradients()
   end
 end
 
@@ -54,8 +48,8 @@ function Buckets:init(parameters, given)
   self.given, self.group, self.count = given, given.group, #parameters
   self.parameters, self.enabled, self.where = parameters, true, {}
   self.list = grouped(parameters, given.bucket_bytes)
+  allocate(self.list)
   for b, bucket in ipairs(self.list) do
-    allocate(bucket)
     for i, position in ipairs(bucket.positions) do self.where[position] = { b, i } end
   end
   self.handles = {}
@@ -71,6 +65,7 @@ end
 --- Begins to wait for the gradients of a backward; `used` says of which parameters there will be
 --- some, all where it is nil.
 function Buckets:prepare(used)
+  work.leave_plan "DistributedDataParallel"
   self.ready, self.left, self.next, self.waiting, self.used = {}, self.count, 1, true, used
   for _, bucket in ipairs(self.list) do
     bucket.left, bucket.work = #bucket.parameters, nil
@@ -92,6 +87,7 @@ end
 
 -- Gradients of a parameter are whole; `unused`: it has none.
 function Buckets:mark(position, unused)
+  work.leave_plan "DistributedDataParallel"
   if self.ready[position] then
     fail("DistributedDataParallel: the gradient of '%s' is there for the second time in one "
       .. "backward; no_sync lets gradients of several backwards add up", self.given.names[position])
@@ -126,13 +122,24 @@ function Buckets:launch()
     local bucket = self.list[self.next]
     self.next = self.next + 1
     if self.given.hook then
-      bucket.work = self.given.hook(self.given.hook_state, bucket.flat, self.group)
+      bucket.work = self:run_hook(bucket)
     else
       local _ <close> = ml.no_grad()
       bucket.flat:div_(self.group.size)
       bucket.work = collectives.all_reduce(bucket.flat, { group = self.group, async_op = true })
     end
   end
+end
+
+-- What the hook of a script returns must be waited for.
+function Buckets:run_hook(bucket)
+  local handle = self.given.hook(self.given.hook_state, bucket.sent, self.group)
+  local known, wait = pcall(function() return handle.wait end)
+  if not known or not options.is_callable(wait) then
+    fail("DistributedDataParallel: the communication hook must return a handle with a method wait, "
+      .. "got %s", type(handle))
+  end
+  return handle
 end
 
 -- Which parameters any rank has used, where some may be unused on all.

@@ -58,8 +58,15 @@ local op = work.ops {
     function(group) return moves.barrier(group_at(group)), true end),
 }
 
+-- What has gradients and the like in place of those that change tensors.
+local FUNCTIONAL = { all_reduce = "all_reduce", broadcast = "broadcast", reduce = "reduce",
+  all_gather_into_tensor = "all_gather", all_gather = "all_gather",
+  reduce_scatter_tensor = "reduce_scatter", reduce_scatter = "reduce_scatter",
+  all_to_all_single = "all_to_all_single" }
+
 -- Calls an op, and then waits or gives the handle, which first brings results to where they go.
-local function run(async, after, f, ...)
+local function run(name, async, after, f, ...)
+  work.check_plain(name, FUNCTIONAL[name], ...)
   f(...)
   local handle = started
   started = nil
@@ -112,7 +119,7 @@ end
 -- The tensors, flat, one behind the other; and the way back.
 local function joined(list)
   local flat = {}
-  for i, each in ipairs(list) do flat[i] = each:detach():reshape(-1) end
+  for i, each in ipairs(list) do flat[i] = each:reshape(-1) end
   return #flat == 1 and flat[1] or ml.cat(flat)
 end
 
@@ -163,7 +170,7 @@ function collectives.all_reduce(...)
   local x, reduction, group, async = read_all_reduce(...)
   group = state.group_of("all_reduce", group)
   check_reduction("all_reduce", reduction, x)
-  return run(async, nil, op.all_reduce, x, reduction, group.number)
+  return run("all_reduce", async, nil, op.all_reduce, x, reduction, group.number)
 end
 
 local read_broadcast = signature('broadcast(Tensor tensor, int>=0 src, Group? group=nil, '
@@ -187,7 +194,7 @@ function collectives.broadcast(...)
   local x, src, group, async = read_broadcast(...)
   group = state.group_of("broadcast", group)
   src = state.position_of("broadcast", "src", group, src)
-  return run(async, nil, op.broadcast, x, src, group.number)
+  return run("broadcast", async, nil, op.broadcast, x, src, group.number)
 end
 
 local read_reduce = signature('reduce(Tensor tensor, int>=0 dst, ReduceOp op="sum", '
@@ -213,7 +220,7 @@ function collectives.reduce(...)
   group = state.group_of("reduce", group)
   check_reduction("reduce", reduction, x)
   dst = state.position_of("reduce", "dst", group, dst)
-  return run(async, nil, op.reduce, x, dst, reduction, group.number)
+  return run("reduce", async, nil, op.reduce, x, dst, reduction, group.number)
 end
 
 local read_into = signature('all_gather_into_tensor(Tensor output_tensor, Tensor input_tensor, '
@@ -242,7 +249,7 @@ function collectives.all_gather_into_tensor(...)
     fail("all_gather_into_tensor: 'output_tensor' must have %d elements for %d ranks, got %d",
       x:numel() * group.size, group.size, output:numel())
   end
-  return run(async, nil, op.all_gather, output, x, group.number)
+  return run("all_gather_into_tensor", async, nil, op.all_gather, output, x, group.number)
 end
 
 local read_all_gather = signature('all_gather(Tensor[] tensor_list, Tensor tensor, '
@@ -276,8 +283,8 @@ function collectives.all_gather(...)
   local total = 0
   for i, count in ipairs(received) do sent[i], total = x:numel(), total + count end
   local flat = ml.empty({ total }, { dtype = x.dtype, device = x.device })
-  return run(async, function() spread(flat, list) end, op.exchange, flat, x:detach():reshape(-1),
-    received, sent, "all_gather", group.number)
+  return run("all_gather", async, function() spread(flat, list) end, op.exchange, flat,
+    x:reshape(-1), received, sent, "all_gather", group.number)
 end
 
 local read_gather = signature('gather(Tensor tensor, Tensor[]? gather_list=nil, int>=0 dst=0, '
@@ -316,7 +323,7 @@ function collectives.gather(...)
   local total = 0
   for _, count in ipairs(received) do total = total + count end
   local flat = ml.empty({ total }, { dtype = x.dtype, device = x.device })
-  return run(async, function() spread(flat, list) end, op.exchange, flat, x:detach():reshape(-1),
+  return run("gather", async, function() spread(flat, list) end, op.exchange, flat, x:reshape(-1),
     received, sent, ("gather to %d"):format(root), group.number)
 end
 
@@ -357,8 +364,8 @@ function collectives.scatter(...)
   elseif list then
     fail("scatter: 'scatter_list' is for rank 'src' (%d) alone", src)
   end
-  return run(async, nil, op.exchange, y, flat, received, sent, ("scatter from %d"):format(root),
-    group.number)
+  return run("scatter", async, nil, op.exchange, y, flat, received, sent,
+    ("scatter from %d"):format(root), group.number)
 end
 
 local read_scatter_tensor = signature('reduce_scatter_tensor(Tensor output, Tensor input, '
@@ -391,7 +398,8 @@ function collectives.reduce_scatter_tensor(...)
   end
   local counts = {}
   for i = 1, group.size do counts[i] = output:numel() end
-  return run(async, nil, op.reduce_scatter, output, x, reduction, counts, group.number)
+  return run("reduce_scatter_tensor", async, nil, op.reduce_scatter, output, x, reduction, counts,
+    group.number)
 end
 
 local read_reduce_scatter = signature('reduce_scatter(Tensor output, Tensor[] input_list, '
@@ -424,7 +432,8 @@ function collectives.reduce_scatter(...)
     fail("reduce_scatter: 'output' must have the %d elements of this rank's, got %d",
       counts[group.rank + 1], output:numel())
   end
-  return run(async, nil, op.reduce_scatter, output, joined(list), reduction, counts, group.number)
+  return run("reduce_scatter", async, nil, op.reduce_scatter, output, joined(list),
+    reduction, counts, group.number)
 end
 
 -- Sizes of the first dimension for each rank, and elements.
@@ -476,7 +485,8 @@ function collectives.all_to_all_single(...)
   check_same("all_to_all_single", "output", { output }, x)
   received = split_counts("all_to_all_single", "output", output, received, group)
   sent = split_counts("all_to_all_single", "input", x, sent, group)
-  return run(async, nil, op.exchange, output, x, received, sent, "all_to_all_single", group.number)
+  return run("all_to_all_single", async, nil, op.exchange, output, x, received, sent,
+    "all_to_all_single", group.number)
 end
 
 local read_to_all = signature('all_to_all(Tensor[] output_tensor_list, Tensor[] input_tensor_list, '
@@ -507,7 +517,7 @@ function collectives.all_to_all(...)
   local total = 0
   for _, count in ipairs(received) do total = total + count end
   local y = ml.empty({ total }, { dtype = flat.dtype, device = flat.device })
-  return run(async, function() spread(y, outputs) end, op.exchange, y, flat, received,
+  return run("all_to_all", async, function() spread(y, outputs) end, op.exchange, y, flat, received,
     counts_of(inputs), "all_to_all", group.number)
 end
 
@@ -525,7 +535,7 @@ local read_barrier = signature "barrier(Group? group=nil, bool async_op=false)"
 function collectives.barrier(...)
   local group, async = read_barrier(...)
   group = state.group_of("barrier", group)
-  return run(async, nil, op.barrier, group.number)
+  return run("barrier", async, nil, op.barrier, group.number)
 end
 
 local read_monitored = signature "monitored_barrier(Group? group=nil, number>0? timeout=nil)"

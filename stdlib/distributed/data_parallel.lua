@@ -67,7 +67,7 @@ local function check_same(module, group)
   end
 end
 
-local read_class = signature('nn.parallel.DistributedDataParallel(Module module, '
+local read_class = signature('nn.parallel.DistributedDataParallel(any module, '
   .. 'bool broadcast_buffers=true, Group? process_group=nil, number>0 bucket_cap_mb=25, '
   .. 'bool find_unused_parameters=false, bool gradient_as_bucket_view=false, '
   .. 'bool static_graph=false)')
@@ -84,7 +84,7 @@ local read_class = signature('nn.parallel.DistributedDataParallel(Module module,
 ---   {3.}
 ---   Tensor (1,) float32
 --- > ml.distributed.destroy_process_group()
----@param module table the module to train
+---@param module table the module to train, or what `ml.compile` has made of it
 ---@param broadcast_buffers? boolean whether buffers are those of rank 0 before each forward
 ---@param process_group? table the group; all ranks unless given
 ---@param bucket_cap_mb? number MiB of gradients that are sent together
@@ -102,6 +102,13 @@ data_parallel.DistributedDataParallel = DistributedDataParallel
 function DistributedDataParallel:init(...)
   local module, buffers, group, megabytes, unused, views, static = read_class(...)
   group = state.group_of("DistributedDataParallel", group)
+  -- A compiled module is called, and what it stands for has the parameters.
+  local original = type(module) == "table" and rawget(module, "_original")
+  local compiled = original and module or nil
+  module = original or module
+  if not class.is_instance(module, Module) then
+    fail("DistributedDataParallel: 'module' must be a module, got %s", signature.describe(module))
+  end
   local parameters, names = {}, {}
   for name, p in module:named_parameters() do
     if p.requires_grad then
@@ -114,7 +121,8 @@ function DistributedDataParallel:init(...)
   self.module = module
   local given = { group = group, names = names, as_views = views, find_unused = unused or static,
     bucket_bytes = math.floor(megabytes * (1 << 20)) }
-  parts[self] = { group = group, broadcasts = buffers, given = given, static = static }
+  parts[self] = { group = group, compiled = compiled, broadcasts = buffers, given = given,
+    static = static }
   if group.size > 1 then
     check_same(module, group)
     local all = {}
@@ -174,6 +182,11 @@ local function send_buffers(self, part, source)
   if #buffers > 0 then broadcast(buffers, part.group.ranks[source + 1], part.group) end
 end
 
+-- Gives all ranks the buffers of rank 0, as a forward would.
+function DistributedDataParallel:_sync_buffers()
+  if parts[self].buckets then send_buffers(self, parts[self], 0) end
+end
+
 --- The module's results for this rank's part of the data.
 --- > ml.distributed.init_process_group()
 --- > ml.nn.parallel.DistributedDataParallel(ml.nn.Linear(2, 1)):forward(ml.ones(3, 2)).shape
@@ -185,14 +198,15 @@ function DistributedDataParallel:forward(...)
   local part = parts[self]
   local buckets = part.buckets
   local syncs = buckets and buckets.enabled and ml.is_grad_enabled()
-  if not syncs then return self.module(...) end
+  local module = part.compiled or self.module
+  if not syncs then return module(...) end
   if buckets.waiting and next(buckets.ready) ~= nil then
     fail("DistributedDataParallel: the backward before has given no gradient to %s; "
       .. "find_unused_parameters = true is for that", buckets:missing())
   end
   local source = part.joins and present(part, true) or 0
   send_buffers(self, part, source)
-  local results = table.pack(self.module(...))
+  local results = table.pack(module(...))
   local used = part.static and part.used or nil
   if part.given.find_unused and not used then used = used_by(buckets, results) end
   if part.static then part.used = used end
@@ -262,14 +276,14 @@ local read_hook = signature('DistributedDataParallel:register_comm_hook(any? sta
   .. 'function? hook=nil)')
 
 --- Has a function of the script send the gradients, in place of the average by `all_reduce`.
---- `hook(state, bucket, group)` gets a bucket, one flat tensor, which must hold the result when the
+--- `hook(state, bucket, group)` gets a `GradBucket`, whose buffer must hold the result when the
 --- `wait` of the handle that it returns has returned.
 --- > ml.distributed.init_process_group()
 --- > net = ml.nn.parallel.DistributedDataParallel(ml.nn.Linear(1, 1))
---- > net:register_comm_hook(nil, ml.distributed.comm_hooks.fp16_compress)
+--- > net:register_comm_hook(nil, ml.distributed.comm_hooks.fp16_compress_hook)
 --- > ml.distributed.destroy_process_group()
 ---@param state any the first argument of each call
----@param hook fun(state: any, bucket: moonlet.Tensor, group: table): table starts to send a bucket
+---@param hook fun(state: any, bucket: table, group: table): table starts to send a bucket
 function DistributedDataParallel:register_comm_hook(...)
   local value, hook = read_hook(...)
   local given = parts[self].given

@@ -22,14 +22,38 @@ local LAUNCHERS = {
   { "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
     "OMPI_COMM_WORLD_LOCAL_SIZE" },
   { "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS" },
+  { "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID" },
   { "SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID" },
 }
 
--- "node[03-05,9],other" begins with node03.
+-- The script of a job that sbatch runs is no rank, though it has the variables of one: only what
+-- srun starts is a task of a step.
+local function is_batch_script(names)
+  local step = getenv "SLURM_STEP_ID" or getenv "SLURM_STEPID"
+  return names[1] == "SLURM_PROCID" and getenv "SLURM_JOB_ID" and (not step or step == "batch")
+end
+
+
+-- "rack[2-3]node[03-05,9].local,other" begins with rack2node03.local.
 local function first_host(list)
-  local before, numbers, behind = list:match "^([^,%[]*)%[([^%]]*)%]([^,%[]*)"
-  if not before then return list:match "^[^,]+" end
-  return before .. numbers:match "^[^,-]+" .. behind
+  local plain = list:gsub("%b[]", function(numbers) return numbers:match "[^%[,%-]+" end)
+  return plain:match "^[^,]+"
+end
+
+-- The machine of SLURM's rank 0: the first one of the step or, where none is listed, that on which
+-- srun was called.
+local function slurm_host()
+  if integer_of "SLURM_NNODES" == 1 or integer_of "SLURM_STEP_NUM_NODES" == 1 then
+    return "127.0.0.1"
+  end
+  for _, name in ipairs { "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST" } do
+    local nodes = getenv(name)
+    if nodes and nodes ~= "" then
+      return first_host(nodes)
+        or fail("init_process_group: the variable %s must list machines, got '%s'", name, nodes)
+    end
+  end
+  return getenv "SLURM_LAUNCH_NODE_IPADDR"
 end
 
 -- Programs that run side by side need ports of their own.
@@ -44,10 +68,8 @@ end
 local function meeting(found)
   local host, port = getenv "MASTER_ADDR", integer_of "MASTER_PORT"
   if not host and found.size then
-    local nodes = getenv "SLURM_JOB_NODELIST" or getenv "SLURM_NODELIST"
-    if nodes and found.by == "SLURM_PROCID" then
-      host = first_host(nodes)
-      if integer_of "SLURM_NNODES" == 1 then host = "127.0.0.1" end
+    if found.by == "SLURM_PROCID" then
+      host = slurm_host()
     elseif found.local_size and found.local_size < found.size then
       fail "init_process_group: the ranks are on several machines: the variable MASTER_ADDR must "
         "name that of rank 0"
@@ -64,7 +86,7 @@ end
 function environment.read()
   local found = {}
   for _, names in ipairs(LAUNCHERS) do
-    if getenv(names[1]) and getenv(names[2]) then
+    if getenv(names[1]) and getenv(names[2]) and not is_batch_script(names) then
       found = { rank = integer_of(names[1]), size = integer_of(names[2]),
         local_rank = integer_of(names[3]), local_size = names[4] and integer_of(names[4]),
         by = names[1] }

@@ -4,6 +4,7 @@
 local collectives = require "moonlet.distributed.collectives"
 local ml = require "moonlet"
 local options = require "moonlet.options"
+local run_rule = require "moonlet.autograd.vmap_rule"
 local signature = require "moonlet.signature"
 local state = require "moonlet.distributed.state"
 local work = require "moonlet.distributed.work"
@@ -14,8 +15,34 @@ local functional = {}
 local definitions = {}
 local op = work.ops(definitions)
 
-local function define(schema, forward, gradient)
-  return { schema, forward = forward, grad = { x = gradient } }
+-- Each of these is linear in its tensor, so a tangent goes the way of the tensor: `again` calls the
+-- op with the other arguments of a call. A batch of vmap is one tensor to all ranks.
+local function define(schema, forward, gradient, again, by_rows)
+  local function in_rows(_, dims, x, ...)
+    if not dims[1] then return op[by_rows](x, ...), false end
+    x = x:movedim(dims[1], -1)
+    local y = op[by_rows](x:dim() == 1 and x:unsqueeze(1) or x, ...)
+    return y, y:dim()
+  end
+  local name = schema:match "^[%w_]+"
+  local rule = { name = "distributed.functional." .. name,
+    vmap = by_rows and in_rows or function(_, dims, x, ...)
+      return op[name](x, ...), dims[1] or false
+    end }
+  -- Where forward mode is inside vmap, it is the batch that comes here.
+  local function run(x, ...)
+    local level, size, randomness = ml._vmap_enclosing(x)
+    if not level then return forward(x, ...) end
+    return run_rule(rule, level, size, randomness, x, ...)[1]
+  end
+  return { schema, forward = run, grad = { x = gradient }, vmap = rule.vmap,
+    jvp = function(ctx, tangent) return again(tangent, ctx.arguments) end }
+end
+
+local function check_linear(name, reduction, avg)
+  if reduction == "sum" or avg and reduction == "avg" then return end
+  fail("distributed.functional.%s: '%s' has no gradient, only 'sum' %s", name, reduction,
+    avg and "and 'avg' have one" or "has one")
 end
 
 local function group_of(values) return state.groups[values.group] end
@@ -33,11 +60,12 @@ definitions.all_reduce = define("all_reduce(Tensor x, string op, int group) -> T
     return y
   end,
   function(g, values)
-    if values.op ~= "sum" and values.op ~= "avg" then
-      fail("distributed.functional.all_reduce: '%s' has no gradient, only 'sum' and 'avg' have one",
-        values.op)
-    end
+    check_linear("all_reduce", values.op, true)
     return op.all_reduce(g, values.op, values.group)
+  end,
+  function(tangent, values)
+    check_linear("all_reduce", values.op, true)
+    return op.all_reduce(tangent, values.op, values.group)
   end)
 
 definitions.all_gather = define("all_gather(Tensor x, int group) -> Tensor",
@@ -47,15 +75,16 @@ definitions.all_gather = define("all_gather(Tensor x, int group) -> Tensor",
     collectives.all_gather_into_tensor(y, x, { group = group })
     return y
   end,
-  function(g, values) return op.reduce_scatter(g, "sum", values.group) end)
+  function(g, values) return op.reduce_scatter(g, "sum", values.group) end,
+  function(tangent, values) return op.all_gather(tangent, values.group) end, "all_gather")
 
 definitions.reduce_scatter = define("reduce_scatter(Tensor x, string op, int group) -> Tensor",
   function(x, reduction, group)
     group = state.groups[group]
     local shape = table.move(x.shape, 1, x:dim(), 1, {})
-    if (shape[1] or 0) % group.size ~= 0 then
+    if shape[1] == nil or shape[1] % group.size ~= 0 then
       fail("distributed.functional.reduce_scatter: the first dimension must be a multiple of the "
-        .. "%d ranks, got %s", group.size, tostring(shape[1]))
+        .. "%d ranks, got %s", group.size, shape[1] and tostring(shape[1]) or "no dimension")
     end
     shape[1] = shape[1] // group.size
     local y = ml.empty(shape, { dtype = x.dtype, device = x.device })
@@ -63,14 +92,15 @@ definitions.reduce_scatter = define("reduce_scatter(Tensor x, string op, int gro
     return y
   end,
   function(g, values)
-    if values.op ~= "sum" and values.op ~= "avg" then
-      fail("distributed.functional.reduce_scatter: '%s' has no gradient, only 'sum' and 'avg' have "
-        .. "one", values.op)
-    end
+    check_linear("reduce_scatter", values.op, true)
     local all = op.all_gather(g, values.group)
     if values.op == "avg" then all = all / group_of(values).size end
     return all
-  end)
+  end,
+  function(tangent, values)
+    check_linear("reduce_scatter", values.op, true)
+    return op.reduce_scatter(tangent, values.op, values.group)
+  end, "reduce_scatter")
 
 definitions.broadcast = define("broadcast(Tensor x, int src, int group) -> Tensor",
   function(x, src, group)
@@ -78,7 +108,8 @@ definitions.broadcast = define("broadcast(Tensor x, int src, int group) -> Tenso
     collectives.broadcast(y, src, { group = state.groups[group] })
     return y
   end,
-  function(g, values) return op.reduce(g, values.src, "sum", values.group) end)
+  function(g, values) return op.reduce(g, values.src, "sum", values.group) end,
+  function(tangent, values) return op.broadcast(tangent, values.src, values.group) end)
 
 -- What others than `dst` have is of no use: it is 0, and so is its gradient.
 definitions.reduce = define("reduce(Tensor x, int dst, string op, int group) -> Tensor",
@@ -89,10 +120,12 @@ definitions.reduce = define("reduce(Tensor x, int dst, string op, int group) -> 
     return y
   end,
   function(g, values)
-    if values.op ~= "sum" then
-      fail("distributed.functional.reduce: '%s' has no gradient, only 'sum' has one", values.op)
-    end
+    check_linear("reduce", values.op)
     return op.broadcast(g, values.dst, values.group)
+  end,
+  function(tangent, values)
+    check_linear("reduce", values.op)
+    return op.reduce(tangent, values.dst, values.op, values.group)
   end)
 
 definitions.all_to_all_single = define(
@@ -107,7 +140,10 @@ definitions.all_to_all_single = define(
   end,
   function(g, values)
     return op.all_to_all_single(g, values.sent, values.received, values.group)
-  end)
+  end,
+  function(tangent, values)
+    return op.all_to_all_single(tangent, values.received, values.sent, values.group)
+  end, "all_to_all_single")
 
 local read_all_reduce = signature('distributed.functional.all_reduce(Tensor tensor, '
   .. 'ReduceOp op="sum", Group? group=nil)')

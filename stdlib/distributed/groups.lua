@@ -1,6 +1,7 @@
 -- stdlib/distributed/groups.lua: the start and the end of process groups.
 
 local backends = require "moonlet.distributed.backends"
+local defined = require "moonlet.ops.defined"
 local engine = require "moonlet.distributed_engine"
 local environment = require "moonlet.distributed.environment"
 local ml = require "moonlet"
@@ -102,7 +103,13 @@ local function start_run(backend, method, found, rank, size, timeout)
   wait_for_all(rank, size, timeout)
 end
 
+-- Captured functions hold what they found of the groups.
+local function note_change()
+  defined.watched.process_groups = defined.watched.process_groups + 1
+end
+
 local function clear()
+  note_change()
   for _, group in pairs(state.groups) do
     backends.close_devices(group)
     if group.native then group.native:close() end
@@ -173,6 +180,7 @@ function groups.init_process_group(...)
     error(problem, 0)
   end
   state.groups[0], state.world, state.deterministic = world, world, deterministic
+  note_change()
 end
 
 local read_destroy = signature "destroy_process_group(Group? group=nil)"
@@ -193,6 +201,7 @@ function groups.destroy_process_group(...)
     backends.close_devices(group)
     if group.native then group.native:close() end
     state.groups[group.number], group.native = nil, nil
+    note_change()
     return
   end
   if not state.world then fail "destroy_process_group: there is no process group" end

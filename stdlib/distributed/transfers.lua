@@ -116,6 +116,7 @@ local op = work.ops {
 }
 
 local function begin(call, ...)
+  work.check_plain(call == op.send and "send" or "recv", nil, ...)
   started = nil
   call(...)
   local handle = started

@@ -4,6 +4,7 @@
 local class = require "moonlet.class"
 local ml = require "moonlet"
 local options = require "moonlet.options"
+local overlap = require "moonlet.distributed.overlap"
 local signature = require "moonlet.signature"
 local state = require "moonlet.distributed.state"
 local fail = options.fail
@@ -22,6 +23,7 @@ work.Work = Work
 -- `finish` is run once when the work is done, in the script.
 -- `joins` says that the device's stream waits for it instead of the host.
 local function new_work(op, native, finish, group, joins)
+  if native then overlap.note_work(op, native) end
   return setmetatable({ op = op, native = native, finish = finish, group = group, joins = joins,
     done = native == nil }, Work)
 end
@@ -45,7 +47,7 @@ local function wait_for(self, seconds)
     if self.joins and seconds == math.huge then
       done, reason = self.native:join()
     else
-      done, reason = self.native:wait(seconds)
+      done, reason = overlap.waiting(self.native.wait, self.native, seconds)
     end
     if done == nil then
       self.failure = ("%s: rank %d: %s"):format(self.op, state.world and state.world.rank or -1,
@@ -157,6 +159,35 @@ local function compare(op, group, text, line)
   store:delete(before)
 end
 
+--- Tells a function that is compiled that other ranks take part in what comes: its ops up to here
+--- run from plans, and this runs in the script at each call.
+---@param op string
+function work.leave_plan(op) ml._compiled.leave(op, "meets other ranks") end
+
+--- Refuses tensors of transforms in place of which a collective cannot work, and tells once of
+--- those whose gradients it does not see.
+---@param op string
+---@param functional? string the name of `ml.distributed.functional` that can
+---@param ... any the arguments
+function work.check_plain(op, functional, ...)
+  local instead = functional and "; ml.distributed.functional." .. functional .. " does" or ""
+  if ml._vmap_enclosing(...) then
+    fail("%s: it does not change the tensors of vmap, whose samples ranks cannot take one by one%s",
+      op, instead)
+  elseif select(3, ml._forward_tangents(...)) then
+    fail("%s: a tensor has a tangent of forward mode, which it does not send%s", op, instead)
+  end
+  if not ml.is_grad_enabled() then return end
+  for i = 1, select("#", ...) do
+    local x = select(i, ...)
+    if ml.is_tensor(x) and x.requires_grad then
+      ml._warn_once("distributed " .. op, ("%s: a tensor requires a gradient, and gradients do not "
+        .. "see what it does%s; x:detach() and ml.no_grad say that none is wanted"):format(op,
+        instead))
+    end
+  end
+end
+
 --- Starts a call of a group of several ranks.
 ---@param op string the function's name
 ---@param group table
@@ -166,6 +197,7 @@ end
 ---@param devices? userdata what carries it between devices
 ---@return table work
 function work.start(op, group, call, about, finish, devices)
+  work.leave_plan(op)
   local text = about == "" and op or ("%s of %s"):format(op, about)
   local line = options.script_line() or "?"
   if group.broken then fail("%s: rank %d: %s", op, state.world.rank, group.broken) end
@@ -180,6 +212,7 @@ end
 
 --- The same of one rank to another, which both name by a tag.
 function work.transfer(op, group, call, tag, about)
+  work.leave_plan(op)
   work.name_transfer(op, call, tag, about)
   local out = new_work(op, group.native:start(call, group.size), nil, group)
   out.receives = call.kind == "receive"
@@ -195,6 +228,7 @@ end
 --- Calls between devices that go on together, named before.
 ---@param size integer how many ranks the group of devices has
 function work.between_devices(op, group, devices, calls, size, finish)
+  work.leave_plan(op)
   if group.broken then fail("%s: rank %d: %s", op, state.world.rank, group.broken) end
   return new_work(op, devices:start_all(calls, size), finish, group, true)
 end

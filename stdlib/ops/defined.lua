@@ -8,6 +8,9 @@ defined.entries = {}
 --- The functions of the scripts that the ops run, by name: a compiled function is captured again
 --- when they, or what they read, change.
 defined.functions = {}
+--- What else captured functions watch, by name: numbers that count changes of what the library
+--- keeps.
+defined.watched = { process_groups = 0 }
 --- The tables of libraries, `ml.ops.mylib`, as a set.
 defined.spaces = {}
 --- Where each was defined: "train.lua:12".

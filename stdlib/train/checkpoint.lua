@@ -1,6 +1,7 @@
 -- stdlib/train/checkpoint.lua: Checkpoint: all that a run consists of in one file, to go on from.
 
 local class = require "moonlet.class"
+local distributed = require "moonlet.distributed.state"
 local is_better = require("moonlet.train.early_stopping").is_better
 local ml = require "moonlet"
 local options = require "moonlet.options"
@@ -56,13 +57,18 @@ local function generators_of(loader)
   return out
 end
 
+-- The states of the generators of a loader.
+local function loader_states(loader)
+  local states = {}
+  for i, generator in ipairs(generators_of(loader)) do states[i] = generator:get_state() end
+  return states
+end
+
 -- A part as it is saved: its state, the states of a loader's generators, or a plain value.
 local function saved(part)
   if is_generator(part) then return { rng = part:get_state() } end
   if class.of(part) and type(part.iter) == "function" and not has_state(part) then
-    local states = {}
-    for i, generator in ipairs(generators_of(part)) do states[i] = generator:get_state() end
-    return { loader = states }
+    return { loader = loader_states(part) }
   end
   if has_state(part) then return { state = part:state_dict() } end
   return { value = part }
@@ -72,13 +78,15 @@ local read_save = signature("Checkpoint:save(dict parts)", "Checkpoint: save")
 
 --- Saves the state of the default generator and of each part: of models, optimisers, schedules and
 --- the like what `state_dict` gives; of generators and loaders the state of the random numbers;
---- tensors, numbers, strings, booleans and tables of them as they are.
+--- tensors, numbers, strings, booleans and tables of them as they are. Of several ranks of
+--- `ml.distributed` only rank 0 writes the file.
 --- > checkpoint = ml.train.Checkpoint(os.tmpname())
 --- > checkpoint:save { model = ml.nn.Linear(2, 1), epoch = 3 }
 ---@param parts table<string, any> the parts by name
 function Checkpoint:save(...)
-  local out = {}
-  for name, part in pairs(read_save(...)) do
+  local parts, out = read_save(...), {}
+  if distributed.world and distributed.world.rank > 0 then return end
+  for name, part in pairs(parts) do
     if type(name) ~= "string" then fail "Checkpoint: save: parts have names" end
     out[name] = saved(part)
   end
@@ -95,6 +103,15 @@ local function read_file(path)
   return value
 end
 
+local function set_loader_states(loader, states, name)
+  local generators = generators_of(loader)
+  if #generators ~= #states then
+    fail("Checkpoint: load: '%s' has %d generators, the file %d", name or "data", #generators,
+      #states)
+  end
+  for i, generator in ipairs(generators) do generator:set_state(states[i]) end
+end
+
 -- Gives a part its state back; false where the entry of the file is of another kind.
 local function restore(name, part, entry)
   if is_generator(part) then
@@ -104,13 +121,8 @@ local function restore(name, part, entry)
     if type(entry.state) ~= "table" then return false end
     part:load_state_dict(entry.state)
   else
-    local generators = generators_of(part)
     if type(entry.loader) ~= "table" then return false end
-    if #generators ~= #entry.loader then
-      fail("Checkpoint: load: '%s' has %d generators, the file %d", name, #generators,
-        #entry.loader)
-    end
-    for i, generator in ipairs(generators) do generator:set_state(entry.loader[i]) end
+    set_loader_states(part, entry.loader, name)
   end
   return true
 end
@@ -171,7 +183,12 @@ local read_load = signature("Checkpoint:load(dict parts)", "Checkpoint: load")
 ---@error for a part that is not in the file, or not as it is there; all parts are then as they were
 function Checkpoint:load(...)
   local parts = read_load(...)
-  local file, values = read_file(self.path), {}
+  return self:_load_from(read_file(self.path), parts)
+end
+
+-- The same from what the file holds, which another rank may have read.
+function Checkpoint:_load_from(file, parts)
+  local values = {}
   for _, name in ipairs(sorted_names(parts)) do
     if type(file.parts[name]) ~= "table" then
       fail("Checkpoint: load: '%s' has no '%s'; it has %s", self.path, name,
@@ -214,6 +231,13 @@ local read_step = signature("Checkpoint:step(int epoch, dict row, dict parts)",
 ---@return boolean
 function Checkpoint:step(...)
   local epoch, row, parts = read_step(...)
+  if not self:_is_due(epoch, row) then return false end
+  self:save(parts)
+  return true
+end
+
+-- Whether to save after an epoch; notes the best value.
+function Checkpoint:_is_due(epoch, row)
   if epoch % self.every ~= 0 then return false end
   if self.monitor then
     local value = row[self.monitor]
@@ -224,8 +248,8 @@ function Checkpoint:step(...)
     if not is_better(self, value, self.best, 0) then return false end
     self.best = value
   end
-  self:save(parts)
   return true
 end
 
-return { Checkpoint = Checkpoint }
+return { Checkpoint = Checkpoint, read = read_file, loader_states = loader_states,
+  set_loader_states = set_loader_states }

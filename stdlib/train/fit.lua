@@ -5,11 +5,13 @@
 local CSVLog = require("moonlet.train.csv_log").CSVLog
 local ReduceLROnPlateau = require("moonlet.optim.lr_scheduler").ReduceLROnPlateau
 local class = require "moonlet.class"
+local distributed = require "moonlet.distributed.state"
 local clip_grad_norm_ = require("moonlet.nn.utils").clip_grad_norm_
 local ml = require "moonlet"
 local numbers = require "moonlet.optim.numbers"
 local prepare = require "moonlet.train.options"
 local progress = require "moonlet.progress"
+local ranks = require "moonlet.train.ranks"
 local signature = require "moonlet.signature"
 local fail = require("moonlet.options").fail
 
@@ -28,7 +30,8 @@ local function forward(run, batch)
   if batch.n < 2 then fail("fit: a batch must be inputs and a target, got %d values", batch.n) end
   local _ <close> = ml.autocast(run.autocast)
   local target = batch[batch.n]
-  local output = run.model(table.unpack(batch, 1, batch.n - 1))
+  local model = run.model.training and run.parallel or run.model
+  local output = model(table.unpack(batch, 1, batch.n - 1))
   local loss = run.loss(output, target)
   if not ml.is_tensor(loss) or loss:numel() ~= 1 then
     fail("fit: 'loss' must give a tensor with one element, got %s", signature.describe(loss))
@@ -80,8 +83,24 @@ local function add(run, totals, output, loss, target, count)
 end
 
 local function finish(run, totals, row, prefix)
-  row[prefix .. "loss"] = totals.count > 0 and (totals.loss / totals.count):item() or 0 / 0
+  local loss, count = totals.loss, totals.count
+  if run.world then
+    loss, count = ranks.total(run, ml.is_tensor(loss) and loss:item() or loss, count)
+    ranks.merge_metrics(run)
+  end
+  loss = loss / count
+  row[prefix .. "loss"] = ml.is_tensor(loss) and loss:item() or loss
   for name, metric in pairs(run.metrics) do row[prefix .. name] = metric:compute() end
+end
+
+-- Forward and backward of a batch, one of those that make a step together. Ranks average the
+-- gradients of the last of these.
+local function learn(run, batch, together, is_last)
+  local _ <close> = run.parallel and not is_last and run.parallel:no_sync() or nil
+  local output, loss, count = forward(run, moved(run, batch))
+  local share = together > 1 and loss / together or loss;
+  (run.scaler and run.scaler:scale(share) or share):backward()
+  return output, loss, count
 end
 
 -- Each batch as one table, with its number of fields in `n`.
@@ -99,19 +118,20 @@ local function train(run, row, bar)
   local totals, total, at = new_totals(run), #run.data, 0
   for batch in batches(run.data) do
     if at == total then fail("fit: 'data' has a length of %d and gives more batches", total) end
-    local output, loss, count = forward(run, moved(run, batch))
     -- The batches of one step; the last step of an epoch may have fewer.
     local together = math.min(run.accumulate, total - at + at % run.accumulate)
-    local share = together > 1 and loss / together or loss
-    at = at + 1;
-    (run.scaler and run.scaler:scale(share) or share):backward()
+    at = at + 1
+    local is_last = at % run.accumulate == 0 or at == total
+    local output, loss, count = learn(run, batch, together, is_last)
     add(run, totals, output, loss, batch[batch.n], count)
-    if at % run.accumulate == 0 or at == total then take_step(run) end
+    if is_last then take_step(run) end
     run.batch, run.last_loss = at, loss:detach()
     bar:update(1, { loss = run.last_loss })
     call(run, "on_step")
+    if run.agrees_at_steps then run.stop = ranks.stops(run) end
     if run.stop then break end
   end
+  if run.parallel then run.parallel:_sync_buffers() end
   if at < total and not run.stop then
     fail("fit: 'data' has a length of %d and gave %d batches", total, at)
   end
@@ -120,6 +140,7 @@ end
 
 local function validate(run, row)
   local _ <close> = ml.no_grad()
+  local _ <close> = run.world and ranks.validating(run) or nil
   run.model:eval()
   local totals = new_totals(run)
   for batch in batches(run.valid) do
@@ -140,12 +161,12 @@ local function watch(run, row)
   if not stopper then return end
   local name = stopper.monitor or run.valid and "valid_loss" or "loss"
   if type(row[name]) ~= "number" then fail("fit: early_stopping: there is no number '%s'", name) end
-  if stopper:step(row[name], run.model) then run.stop, run.stopped_early = true, true end
+  if stopper:step(row[name], run.net) then run.stop, run.stopped_early = true, true end
 end
 
 local function write_log(run, row)
   local log = run.log
-  if not log then return end
+  if not log or run.rank > 0 then return end
   if type(log) == "function" or not (log.add_scalar or log.write) then
     log(row)
   elseif log.add_scalar then
@@ -173,12 +194,13 @@ end
 
 local function run_epoch(run)
   run.epoch = run.epoch + 1
+  if run.world then ranks.begin_epoch(run) end
   local row = { epoch = run.epoch, lr = numbers.value(run.optimizer.param_groups[1].lr) }
   call(run, "on_epoch_start")
   do
     local bar <close> = progress.new { total = #run.data, unit = "batch",
       label = ("epoch %d/%d"):format(run.epoch, run.epochs) }
-    if not run.progress then bar.tty = false end
+    if not run.progress or run.rank > 0 then bar.tty = false end
     train(run, row, bar)
     if run.valid then validate(run, row) end
     bar:set(shown(run, row))
@@ -188,28 +210,43 @@ local function run_epoch(run)
   watch(run, row)
   write_log(run, row)
   call(run, "on_epoch_end")
+  if run.agrees then run.stop = ranks.stops(run) end
   return row
 end
 
 -- --- the run ------------------------------------------------------------------------------------
 
 local function parts_of(run)
-  return { model = run.model, optimizer = run.optimizer, scheduler = run.scheduler,
+  return { model = run.net, optimizer = run.optimizer, scheduler = run.scheduler,
     scaler = run.scaler, early_stopping = run.early_stopping, data = run.data, valid = run.valid }
 end
 
 local function save(run, row)
-  if not run.checkpoint then return end
+  local checkpoint = run.checkpoint
+  if not checkpoint or not checkpoint:_is_due(run.epoch, row) then return end
   local parts = parts_of(run)
   parts.run = { history = run.history, epoch = run.epoch, step = run.step,
-    stopped_early = run.stopped_early or false, best = run.checkpoint.best }
-  run.checkpoint:step(run.epoch, row, parts)
+    stopped_early = run.stopped_early or false, best = checkpoint.best }
+  if run.world then parts.ranks = ranks.states(run) end
+  checkpoint:save(parts)
+end
+
+-- What was saved, loaded into the parts of the run; nil where there is no file.
+local function load(run, from)
+  if not run.world then return (run.load_from or from:exists()) and from:load(parts_of(run)) end
+  local file = ranks.read(run, from, run.load_from ~= nil)
+  if not file then return nil end
+  local random = ml.get_rng_state()
+  local values = from:_load_from(file, parts_of(run))
+  ranks.restore(run, values.ranks, random)
+  return values
 end
 
 local function resume(run)
   local from = run.load_from or run.checkpoint
-  if not run.resume or not (run.load_from or from:exists()) then return end
-  local saved = from:load(parts_of(run)).run
+  local values = run.resume and load(run, from)
+  if not values then return end
+  local saved = values.run
   if type(saved) ~= "table" or math.type(saved.epoch) ~= "integer"
       or type(saved.history) ~= "table" then
     fail("fit: '%s' was not saved by train.fit", from.path)
@@ -217,13 +254,28 @@ local function resume(run)
   run.history, run.epoch, run.step = saved.history, saved.epoch, saved.step
   run.stopped_early, run.stop = saved.stopped_early, saved.stopped_early
   if run.checkpoint then run.checkpoint.best = saved.best end
-  if class.is_instance(run.log, CSVLog) then run.log:resume(run.epoch) end
+  if class.is_instance(run.log, CSVLog) and run.rank == 0 then run.log:resume(run.epoch) end
+end
+
+-- Where there are several ranks, this becomes one of them.
+local function meet_ranks(run)
+  run.rank, run.world_size = 0, 1
+  local world = distributed.world
+  if world and world.size > 1 then ranks.begin(run, world) end
+  run.net = ranks.bare(run.model)
 end
 
 --- Trains a model and returns the history: an array with a row for each epoch, of `epoch`, `lr`,
 --- `loss`, the metrics by their names, and with `valid_` before them those of validation. A batch
 --- of `data` is the model's inputs and the target; the loss is `loss(model(x, ...), target)`, a
 --- mean over the batch.
+---
+--- Where `ml.distributed` has several ranks, all call it alike, and each trains with its part of
+--- the batches: gradients are averaged (the model may be a `DistributedDataParallel` already),
+--- losses and metrics are those of all ranks, weighted by their examples, and so decisions are the
+--- same. Examples of a validation count once. Rank 0 alone shows bars, writes logs and the
+--- checkpoint, from which all resume, also when their number is another. Callbacks run on all
+--- ranks; any that sets `stop` stops all.
 --- > x = ml.tensor { { 0.0 }, { 1.0 }, { 2.0 } }
 --- > data = ml.data.DataLoader(ml.data.TensorDataset(x, 2 * x + 1), 3)
 --- > net = ml.nn.Linear(1, 1)
@@ -252,7 +304,8 @@ end
 ---@param early_stopping? any a `train.EarlyStopping`, its options or its patience
 ---@param callbacks? table functions `on_train_start`, `on_epoch_start`, `on_step`,
 ---   `on_epoch_end` and `on_train_end` by name, or an array of such tables; they get a table with
----   `model`, `optimizer`, `epoch`, `step`, `last_loss`, `history`, and can set its `stop`
+---   `model`, `optimizer`, `epoch`, `step`, `last_loss`, `history`, `rank`, `world_size`, and can
+---   set its `stop`
 ---@param device? string the device that the model and the batches are moved to
 ---@param progress? boolean whether a bar is shown for each epoch, where stderr is a terminal
 ---@param log? any a `train.CSVLog`, a SummaryWriter or a function of the row
@@ -261,11 +314,13 @@ local function fit(...)
   local run = prepare(...)
   local mode = run.model.training
   if run.device then run.model:to(run.device) end
+  meet_ranks(run)
   resume(run)
   call(run, "on_train_start")
+  if run.agrees then run.stop = ranks.stops(run) end
   while run.epoch < run.epochs and not run.stop do save(run, run_epoch(run)) end
   if run.stopped_early and run.early_stopping and run.early_stopping.weights then
-    run.early_stopping:restore(run.model)
+    run.early_stopping:restore(run.net)
   end
   call(run, "on_train_end")
   run.model:train(mode)

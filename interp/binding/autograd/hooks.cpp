@@ -6,6 +6,7 @@
 #include "interp/binding/arg_reader.h"
 #include "interp/binding/autograd/held.h"
 #include "interp/binding/autograd/homes.h"
+#include "tensor/program/captured_call.h"
 
 namespace moonlet {
 
@@ -189,8 +190,12 @@ int l_register_post_hook(lua_State* L) {
   check(is_callable(L, 2), op, ": a function is expected, got ", type_name(L, 2));
   release_waiting(L);
   const auto held = hold_function(L, 1, 2);
-  HookHandle hook = register_post_accumulate_grad_hook(
-      x, [held](Tensor& leaf) { static_cast<void>(held->call(leaf)); });
+  // It gives nothing, so what it does is not seen by a capture.
+  HookHandle hook = register_post_accumulate_grad_hook(x, [held](Tensor& leaf) {
+    if (execution.capture != nullptr)
+      program::stop_capture("a post-accumulate hook", "runs, which may do more than compute");
+    static_cast<void>(held->call(leaf));
+  });
   return push_handle(L, {std::move(hook), held, held->id()});
 }
 

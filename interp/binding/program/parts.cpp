@@ -9,6 +9,7 @@
 #include "interp/binding/program/purity.h"
 #include "interp/binding/tensor/tensor_userdata.h"
 #include "interp/state/gc_pacer.h"
+#include "tensor/program/captured_call.h"
 #include "tensor/program/parts/deferral.h"
 
 namespace moonlet::binding {
@@ -185,6 +186,17 @@ int l_always_parts(lua_State* L) {
   return 1;
 }
 
+// leave(op, what): tells of what a plan cannot hold, such as "all_reduce", "meets other ranks": a
+// capture ends there, and what was put off runs.
+int l_leave(lua_State* L) {
+  const char* const op = luaL_checkstring(L, 1);
+  const char* const what = luaL_checkstring(L, 2);
+  if (execution.capture != nullptr) program::stop_capture(op, what);
+  if (Deferral& deferral = Deferral::of_thread(); deferral.is_entered())
+    deferral.end_part(text(op, " ", what));
+  return 0;
+}
+
 // clock() -> the seconds that this thread has computed.
 int l_clock(lua_State* L) {
   timespec now{};
@@ -212,6 +224,7 @@ void register_parts(lua_State* L) {
                                         {"enter", guard<l_enter>},
                                         {"parts_info", guard<l_parts_info>},
                                         {"leave_out", guard<l_leave_out>},
+                                        {"leave", guard<l_leave>},
                                         {"clock", guard<l_clock>},
                                         {"always_parts", guard<l_always_parts>},
                                         {nullptr, nullptr}};

@@ -156,7 +156,7 @@ test("the parts of several processes", function()
   shuffled:set_epoch(1)
   expect.falsy(table.concat(shuffled:order():totable(), " ") == table.concat(first, " "))
   expect.error(function() data.DistributedSampler(4, 2, 2) end, "'rank' must be from 0 to 1, got 2")
-  expect.error(function() data.DistributedSampler(4) end, "'num_replicas' is missing")
+  expect.error(function() data.DistributedSampler(4) end, "DistributedSampler: there is no process group")
 end)
 
 test("batches of nested tables", function()

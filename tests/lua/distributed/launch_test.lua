@@ -168,6 +168,32 @@ test("wrong commands", function()
   refuses("--rdzv nowhere", "'--rdzv' must be HOST:PORT, got 'nowhere'")
 end)
 
+-- Two processes with the variables that a launcher sets, in which RANK_HERE is the rank.
+local function run_under(variables, script)
+  ranks.need_engine()
+  local path = os.tmpname()
+  local file = assert(io.open(path, "w"))
+  file:write("local dist = require('moonlet').distributed\n" .. script)
+  file:close()
+  local words = {}
+  for rank = 0, 1 do
+    words[#words + 1] = ("env -u RANK -u WORLD_SIZE %s timeout 60 '%s' '%s' 2>&1 &"):format(
+      variables:gsub("RANK_HERE", rank), arg[-1], path)
+  end
+  local pipe <close> = io.popen(table.concat(words, " ") .. " wait")
+  local text = pipe:read "a"
+  os.remove(path)
+  return text
+end
+
+-- What srun sets in each task of a step on one machine, and on several, of which the first is this.
+local SRUN = "SLURM_JOB_ID=%d SLURM_JOBID=%d SLURM_STEP_ID=0 SLURM_STEPID=0 SLURM_PROCID=RANK_HERE "
+  .. "SLURM_NTASKS=2 SLURM_NPROCS=2 SLURM_STEP_NUM_TASKS=2 "
+local ONE_NODE = "SLURM_LOCALID=RANK_HERE SLURM_NODEID=0 SLURM_NNODES=1 SLURM_STEP_NUM_NODES=1 "
+  .. "SLURM_NODELIST='no.such.host.invalid[3-4]' SLURM_LAUNCH_NODE_IPADDR=192.0.2.1 "
+local TWO_NODES = "SLURM_LOCALID=0 SLURM_NODEID=RANK_HERE SLURM_NNODES=2 SLURM_STEP_NUM_NODES=2 "
+  .. "SLURM_TASKS_PER_NODE='1(x2)' "
+
 test("the environments of mpirun and SLURM", function()
   local script = [[
     dist.init_process_group()
@@ -175,32 +201,63 @@ test("the environments of mpirun and SLURM", function()
     dist.barrier()
     dist.destroy_process_group()
   ]]
-  -- What launchers set, but for the variables that the test's own ranks have.
-  local function run(name, variables)
-    ranks.need_engine()
-    local path = os.tmpname()
-    local file = assert(io.open(path, "w"))
-    file:write("local dist = require('moonlet').distributed\n" .. script)
-    file:close()
-    local words = {}
-    for rank = 0, 1 do
-      words[#words + 1] = ("%s timeout 60 '%s' '%s' 2>&1 &"):format(variables:gsub("RANK_HERE", rank),
-        arg[-1], path)
-    end
-    local pipe <close> = io.popen(table.concat(words, " ") .. " wait")
-    local text = pipe:read "a"
-    os.remove(path)
-    expect.truthy(text:find("0\t2\t0\n", 1, true) and text:find("1\t2\t1\n", 1, true), name .. text)
+  local function run(name, variables, local_rank)
+    local text = run_under(variables, script)
+    expect.truthy(text:find("0\t2\t0\n", 1, true)
+      and text:find(("1\t2\t%d\n"):format(local_rank), 1, true), name .. ": " .. text)
   end
-  local port = "MASTER_PORT=" .. ranks.free_port() .. " "
-  run("mpirun", port .. "OMPI_COMM_WORLD_RANK=RANK_HERE OMPI_COMM_WORLD_SIZE=2 "
-    .. "OMPI_COMM_WORLD_LOCAL_RANK=RANK_HERE OMPI_COMM_WORLD_LOCAL_SIZE=2")
-  run("slurm", port .. "SLURM_PROCID=RANK_HERE SLURM_NTASKS=2 SLURM_LOCALID=RANK_HERE "
-    .. "SLURM_NNODES=1 SLURM_JOB_NODELIST='no.such.host.invalid[3-4]'")
+  local function port() return "MASTER_PORT=" .. ranks.free_port() .. " " end
+  run("mpirun", port() .. "OMPI_COMM_WORLD_RANK=RANK_HERE OMPI_COMM_WORLD_SIZE=2 "
+    .. "OMPI_COMM_WORLD_LOCAL_RANK=RANK_HERE OMPI_COMM_WORLD_LOCAL_SIZE=2", 1)
+  run("mpiexec", port() .. "PMI_RANK=RANK_HERE PMI_SIZE=2 MPI_LOCALRANKID=RANK_HERE "
+    .. "MPI_LOCALNRANKS=2", 1)
+  local job = SRUN:format(7, 7)
+  run("srun, one machine", port() .. job .. ONE_NODE, 1)
+  for name, nodes in pairs {
+    ["of the step"] = "SLURM_STEP_NODELIST='127.0.0.[1-2]' SLURM_JOB_NODELIST='no.such.host[1-9]'",
+    ["of the job"] = "SLURM_JOB_NODELIST=127.0.0.1,no.such.host SLURM_NODELIST=no.such.host",
+    ["by its old name"] = "SLURM_NODELIST='127.0.0.[1,9]'",
+    ["of the launch"] = "SLURM_LAUNCH_NODE_IPADDR=127.0.0.1" } do
+    run("srun, the nodes " .. name, port() .. job .. TWO_NODES .. nodes, 0)
+  end
+  -- Without a port it follows from the job's number.
+  local number = ranks.free_port() - 29500
+  if number > 0 and number < 10007 then
+    run("srun, the job's port", SRUN:format(number, number) .. ONE_NODE, 1)
+  end
   local outputs = ranks.run(1, "local good, message = pcall(dist.init_process_group) print(message)",
     { environment = { RANK = "0", WORLD_SIZE = "two" } })
   expect.truthy(outputs[0]:find("the variable WORLD_SIZE must be an integer, got 'two'", 1, true),
     outputs[0])
+end)
+
+test("the script of sbatch is one process, a step with fewer tasks has these", function()
+  local script = [[
+    dist.init_process_group()
+    print(dist.get_rank(), dist.get_world_size())
+    dist.destroy_process_group()
+  ]]
+  local batch = "SLURM_JOB_ID=8 SLURM_PROCID=0 SLURM_LOCALID=0 SLURM_NTASKS=4 SLURM_NNODES=2 "
+    .. "SLURM_NODELIST='no.such.host.invalid[3-4]' "
+  expect.equal(run_under(batch, script), "0\t1\n0\t1\n")
+  local text = run_under(batch .. SRUN:format(8, 8):gsub("SLURM_NTASKS=2", "SLURM_NTASKS=4")
+    .. ONE_NODE .. "MASTER_PORT=" .. ranks.free_port(), script)
+  expect.truthy(text:find("0\t2\n", 1, true) and text:find("1\t2\n", 1, true), text)
+end)
+
+test("the first machine of SLURM's lists", function()
+  local function host_of(list)
+    local words = ("env -u RANK -u WORLD_SIZE -u MASTER_ADDR SLURM_PROCID=1 SLURM_NTASKS=2 "
+      .. "SLURM_NNODES=2 SLURM_NODELIST='%s' '%s' -e "):format(list, arg[-1])
+      .. "'print(require(\"moonlet.distributed.environment\").read().host)' 2>&1"
+    local pipe <close> = io.popen(words)
+    return (pipe:read "a":gsub("\n$", ""))
+  end
+  for list, host in pairs { ["node03"] = "node03", ["node03,node04"] = "node03",
+    ["node[03-05,9],other"] = "node03", ["node[9,03-05]"] = "node9",
+    ["rack[2-3]node[03-05].local,other"] = "rack2node03.local", ["a[1-2]-ib,b"] = "a1-ib" } do
+    expect.equal(host_of(list), host)
+  end
 end)
 
 harness.run()

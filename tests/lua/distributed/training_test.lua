@@ -167,7 +167,7 @@ test("hooks that send gradients as 16-bit floats, and a rank that fails in backw
   ranks.run_well(2, NET .. [[
     local one, net = make(), make()
     local ddp = nn.parallel.DistributedDataParallel(net)
-    ddp:register_comm_hook(nil, dist.comm_hooks.fp16_compress)
+    ddp:register_comm_hook(nil, dist.comm_hooks.fp16_compress_hook)
     local x, y = batch(1)
     nn.functional.mse_loss(one(x), y):backward()
     nn.functional.mse_loss(ddp(part(x)), part(y)):backward()
@@ -231,15 +231,75 @@ test("states that are shared out step as one optimiser, and come back from a che
     for i = 1, 3 do step(i) end
     compare(one:parameters(), net:parameters(), "3 steps")
     local own = {}
-    dist.all_gather_object(own, opt.optimizer and #opt.optimizer.param_groups[1].params or 0)
+    dist.all_gather_object(own, #opt.optimizer.param_groups[1].params)
     assert(own[1] + own[2] + own[3] == 6 and math.max(table.unpack(own)) < 6)
-    local saved = { opt:consolidated_state_dict() }
-    assert((saved[1] == nil) == (rank ~= 0))
-    dist.broadcast_object_list(saved, 0)
+    local kept = 0
+    for _ in pairs(opt.optimizer.state) do kept = kept + 1 end
+    assert(kept == own[rank + 1])
+    local good, message = pcall(opt.state_dict, opt)
+    assert(not good and message:find("the states of other ranks are not on rank " .. rank, 1, true),
+      message)
+    opt:consolidate_state_dict(1)
+    assert(pcall(opt.state_dict, opt) == (rank == 1))
+    local saved = { rank == 1 and opt:state_dict() or nil }
+    dist.broadcast_object_list(saved, 1)
+    -- It is the state of the plain optimiser.
+    local wanted = plain:state_dict()
+    for number = 0, 5 do
+      for key, value in pairs(wanted.state[number]) do
+        local other = saved[1].state[number][key]
+        if ml.is_tensor(value) then near(other, value, key) else assert(other == value, key) end
+      end
+    end
+    opt:consolidate_state_dict()
+    near(opt:state_dict().state[2].exp_avg, wanted.state[2].exp_avg)
     opt = dist.ZeroRedundancyOptimizer(net:parameters(), ml.optim.Adam, { lr = 0.5 })
     opt:load_state_dict(saved[1])
+    plain = ml.optim.Adam(one:parameters(), { lr = 0.5 })
+    plain:load_state_dict(saved[1])
     step(4)
     compare(one:parameters(), net:parameters(), "4 steps")
+    dist.destroy_process_group()
+  ]])
+end)
+
+test("groups, schedules and more parameters of an optimiser that shares its states out", function()
+  ranks.run_well(2, NET .. [[
+    local one, net = make(), make()
+    local function groups(of)
+      return { { params = { of[1].weight, of[1].bias }, lr = 0.02 },
+        { params = { of[3].weight, of[3].bias } } }
+    end
+    local Zero = dist.ZeroRedundancyOptimizer
+    local plain = ml.optim.SGD(groups(one), { lr = 0.1, momentum = 0.9 })
+    local opt = Zero(groups(net), ml.optim.SGD, { lr = 0.1, momentum = 0.9 })
+    local schedules = {}
+    local calls = 0
+    opt:register_step_post_hook(function() calls = calls + 1 end)
+    for i, each in ipairs { plain, opt } do
+      schedules[i] = ml.optim.lr_scheduler.ExponentialLR(each, 0.5)
+    end
+    for i = 1, 4 do
+      if i == 3 then
+        plain:add_param_group { params = one[5]:parameters(), lr = 0.3 }
+        opt:add_param_group { params = net[5]:parameters(), lr = 0.3 }
+      end
+      local x, y = batch(i)
+      for k, each in ipairs { { one, plain }, { net, opt } } do
+        each[2]:zero_grad()
+        nn.functional.mse_loss(each[1](x), y):backward()
+        each[2]:step()
+        if i < 3 then schedules[k]:step() end
+      end
+      compare(one:parameters(), net:parameters(), "step " .. i)
+    end
+    assert(calls == 4 and opt.param_groups[1].lr == 0.02 / 4)
+    local good, message = pcall(Zero, net:parameters(), ml.optim.LBFGS)
+    assert(not good and message:find("LBFGS takes all parameters as one vector", 1, true), message)
+    good, message = pcall(Zero, net:parameters(), print)
+    assert(not good and message:find("must be a class of optimisers, got a function", 1, true), message)
+    good, message = pcall(Zero, net:parameters(), ml.optim.SGD, { lrr = 1 })
+    assert(not good and message:find("lrr", 1, true), message)
     dist.destroy_process_group()
   ]])
 end)
