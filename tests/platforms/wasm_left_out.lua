@@ -13,6 +13,9 @@ return {
   ["autograd/interception"] = {
     ["all forms were seen"] = "the samples of some need LAPACK, which the build has not",
   },
+  ["data/workers"] = {
+    ["an error in a worker comes in its turn, with its traceback"] = "WebAssembly has one thread",
+  },
   ["files/readers"] = {
     ["folders of pictures"] = "paths of more than 8 links end there",
   },
@@ -21,6 +24,12 @@ return {
     ["what is no regular file is refused at once"] = "folders of node open no pipes",
     ["links are followed, and long names have room"] = "folders of node give links from their own root",
     ["an error while saving leaves the old file"] = "there is no device that is always full",
+  },
+  ["interp/help"] = {
+    ["the Markdown pages have every name and its text"] = "the build makes no pages",
+  },
+  ["ops/functions"] = {
+    ["from_file: private and shared"] = "the file is written when the mapping ends",
   },
   ["tensor/storage"] = {
     ["a shared mapping writes the file, and makes it when a size is given"] =

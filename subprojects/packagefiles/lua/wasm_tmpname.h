@@ -1,5 +1,5 @@
-// wasm_tmpname.h: names of temporary files in WebAssembly, where those of mkstemp are the clock's, which
-// stands still for a millisecond: a second file in that time found no name.
+// wasm_tmpname.h: names of temporary files in WebAssembly, where those of mkstemp are the clock's,
+// which stands still for a millisecond: a second file in that time found no name.
 #pragma once
 
 #include <errno.h>

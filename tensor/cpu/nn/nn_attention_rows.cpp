@@ -11,6 +11,7 @@
 #include "hwy/highway.h"
 #include "tensor/cpu/nn/nn_attention_rows.h"
 #include "tensor/cpu/simd/each_vector-inl.h"
+#include "tensor/cpu/simd/max_of_lanes-inl.h"
 #include "tensor/cpu/simd/simd-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -75,7 +76,7 @@ void weigh_row(const ScoreBlock& b, int64_t row, T& top, T& sum, T& factor) {
   const int64_t end = masked_row(b, row, s);
   auto most = hn::Set(d, top);
   for (int64_t i = 0; i < end; i += lanes) most = hn::Max(most, hn::LoadU(d, s + i));
-  const T now = hn::GetLane(hn::MaxOfLanes(d, most));
+  const T now = hn::GetLane(max_of_lanes(d, most));
   // The difference of two infinities is not a number.
   const auto shift = hn::Set(d, now == kHidden<T> ? T(0) : now);
   auto total = hn::Zero(d);

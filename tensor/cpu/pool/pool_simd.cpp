@@ -9,6 +9,7 @@
 //
 #include "hwy/highway.h"
 #include "tensor/cpu/pool/pool.h"
+#include "tensor/cpu/simd/max_of_lanes-inl.h"
 #include "tensor/runtime/interrupt.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -148,7 +149,7 @@ HWY_INLINE int64_t first_largest_of(D d, const Largest<D> (&parts)[kParts]) {
   const hn::RebindToSigned<D> di;
   auto most = parts[0].best;
   for (const auto& p : parts) most = hn::Max(most, p.best);
-  most = hn::MaxOfLanes(d, most);
+  most = moonlet::HWY_NAMESPACE::max_of_lanes(d, most);
   const auto none = hn::Set(di, hwy::HighestValue<hn::TFromD<decltype(di)>>());
   auto position = none;
   for (const auto& p : parts) {

@@ -17,6 +17,7 @@
 #include "tensor/cpu/copy/convert.h"
 #include "tensor/cpu/simd/each_vector-inl.h"
 #include "tensor/cpu/simd/fold_vector-inl.h"
+#include "tensor/cpu/simd/max_of_lanes-inl.h"
 
 #ifndef MOONLET_TENSOR_CPU_SOFTMAX_
 #define MOONLET_TENSOR_CPU_SOFTMAX_
@@ -143,7 +144,7 @@ template <class T>
 HWY_INLINE void softmax_vector(const T* x, T* y, int64_t n, bool log) {
   const hn::ScalableTag<T> d;
   const auto v = load_part(x, n, -std::numeric_limits<T>::infinity());
-  const auto below = hn::Sub(v, hn::MaxOfLanes(d, v)), e = exp_below(d, below);
+  const auto below = hn::Sub(v, max_of_lanes(d, v)), e = exp_below(d, below);
   const T total = hn::GetLane(hn::SumOfLanes(d, e));
   store_part(log ? hn::Sub(below, hn::Set(d, std::log(total))) : hn::Mul(e, hn::Set(d, 1 / total)),
              y, n);

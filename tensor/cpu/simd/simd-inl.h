@@ -236,6 +236,21 @@ HWY_INLINE Vec<T> vfmod(Vec<T> x, Vec<T> y) {
 #endif
 }
 
+// Rounded to float32; in Highway's own loops infinities would become the largest number.
+template <class D, class V>
+HWY_INLINE hn::Vec<D> narrowed_to(D narrow, V wide) {
+#if HWY_TARGET == HWY_EMU128
+  const Tag<double> d;
+  HWY_ALIGN double from[hn::MaxLanes(Tag<double>())];
+  HWY_ALIGN float to[hn::MaxLanes(Tag<double>())];
+  hn::Store(wide, d, from);
+  for (size_t i = 0; i < hn::Lanes(d); ++i) to[i] = static_cast<float>(from[i]);
+  return hn::Load(narrow, to);
+#else
+  return hn::DemoteTo(narrow, wide);
+#endif
+}
+
 // f, which takes vectors of float64, of vectors of float32 or of float64.
 template <class F, class... V>
 HWY_INLINE Vec<double> in_double(F f, Vec<double> x, V... more) {
@@ -255,7 +270,7 @@ HWY_INLINE Vec<float> in_double(F f, Vec<float> x, V... more) {
     return vec<double>(hn::PromoteTo(d, hn::UpperHalf(half, v.v)));
   };
   const Vec<double> a = f(low(x), low(more)...), b = f(high(x), high(more)...);
-  return vec<float>(hn::Combine(Tag<float>(), hn::DemoteTo(half, b.v), hn::DemoteTo(half, a.v)));
+  return vec<float>(hn::Combine(Tag<float>(), narrowed_to(half, b.v), narrowed_to(half, a.v)));
 #endif
 }
 

@@ -29,8 +29,11 @@ HWY_INLINE hn::Vec<D> widened(D d, const bfloat16* x) {
 }
 template <class D>
 HWY_INLINE hn::Vec<D> widened(D d, const half* x) {
-#if HWY_TARGET == HWY_SCALAR  // Highway's emulation knows no infinity and no NaN
-  return hn::Set(d, static_cast<float>(*x));
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+  // Highway's emulation knows no infinity and no NaN.
+  HWY_ALIGN float lanes[hn::MaxLanes(D())];
+  for (size_t i = 0; i < hn::Lanes(d); ++i) lanes[i] = static_cast<float>(x[i]);
+  return hn::Load(d, lanes);
 #else
   const hn::Rebind<hwy::float16_t, D> narrow;
   return hn::PromoteTo(d, hn::LoadU(narrow, reinterpret_cast<const hwy::float16_t*>(x)));
