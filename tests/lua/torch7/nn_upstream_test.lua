@@ -74,7 +74,7 @@ local NOT_OF_FLOAT = {}
 for name in ([[
   AddConstant CReLU DontCast HingeEmbeddingCriterion IndexLinear Kmeans MultiCriterion OneHot SparseLinear
   SpatialAutoCropMSECriterion SpatialUpSamplingBilinear Sqrt Typecast
-  Abs HardTanh PReLU RReLU SoftShrink SpatialAdaptiveMaxPooling SpatialDilatedMaxPooling
+  Abs Clamp HardShrink HardTanh Normalize PReLU RReLU SoftShrink SpatialAdaptiveMaxPooling SpatialDilatedMaxPooling
   SpatialFractionalMaxPooling SpatialFractionalMaxPooling_Ratio SpatialMaxPooling TemporalDynamicKMaxPooling
   TemporalMaxPooling VolumetricDilatedMaxPooling VolumetricFractionalMaxPooling
   VolumetricFractionalMaxPooling_Ratio VolumetricMaxPooling
