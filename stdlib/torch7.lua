@@ -96,6 +96,10 @@ local OWN = { paths = true, sys = true, xlua = true, cutorch = true, moses = tru
   optim = true, cunn = true, lfs = true, pl = true }
 table.insert(package.searchers, function(name)
   if OWN[name] then return function() return require("moonlet.torch7." .. name) end end
+  local part = name:match "^pl%.(%a+)$"
+  if part == "path" or part == "lapp" then
+    return function() return require("moonlet.torch7.pl")[part] end
+  end
   return nil
 end)
 

@@ -13,6 +13,7 @@ local KINDS = {
   r = { "result", "getmetatable(%s) == mt" },
   t = { "tensor", "getmetatable(%s) == mt" },
   i = { "LongTensor", "getmetatable(%s) == mt.__family.int64" },
+  p = { "LongTensor", "is_positions(%s, mt)" },
   I = { "IntTensor", "getmetatable(%s) == mt.__family.int32" },
   B = { "ByteTensor", "getmetatable(%s) == mt.__family.uint8" },
   T = { "tensor of any type", "is_tensor(%s)" },
@@ -28,6 +29,13 @@ local KINDS = {
 function forms.is_tensor(value)
   local mt = type(value) == "userdata" and getmetatable(value)
   return type(mt) == "table" and mt.__is_tensor and mt or nil
+end
+
+-- Whether a value holds positions for tensors of a class: a LongTensor, and on CUDA devices also a
+-- tensor of the class, as cutorch takes them.
+local function is_positions(value, mt)
+  local own = getmetatable(value)
+  return own == mt.__family.int64 or own == mt and mt.__options.device == "cuda"
 end
 
 -- "t=r" or "n=1" or "g?" as a record; `missing` is Lua's text of what stands for it where it is
@@ -89,7 +97,7 @@ local function add_ways(form, which, k, count, tests, values, lines)
 end
 
 local CHUNK = [[
-local getmetatable, type, select, typename, is_tensor, read_sizes, refuse = ...
+local getmetatable, type, select, typename, is_tensor, is_positions, read_sizes, refuse = ...
 return function(mt, f, name)
   local %s
   return function(...)
@@ -163,7 +171,7 @@ function forms.factory(spec, is_method)
   if not made then
     local list = parse(spec, is_method)
     made = assert(load(source(list), "=(torch7 " .. spec .. ")", "t"))(getmetatable, type, select,
-      class.typename, forms.is_tensor, read_sizes, refusal(list))
+      class.typename, forms.is_tensor, is_positions, read_sizes, refusal(list))
     factories[is_method][spec] = made
   end
   return made

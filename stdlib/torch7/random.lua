@@ -120,8 +120,13 @@ local function uniform(mt, r, generator, a, b)
   return r
 end
 
-calls.define(nil, "uniform", "g? n=0 n=1|r g? n=0 n=1", {
-  function(_, generator, a, b) return draw("uniform_", generator, a, b) end, uniform,
+-- The same for a number.
+local function one_uniform(_, generator, a, b)
+  local whole = math.floor(draw("uniform_", generator, 0, 1) * 2.0 ^ 32)
+  return whole * 2.0 ^ -32 * (b - a) + a
+end
+
+calls.define(nil, "uniform", "g? n=0 n=1|r g? n=0 n=1", { one_uniform, uniform,
 }, { inplace = true })
 distribution("normal", "normal_", 0, 1)
 distribution("cauchy", "cauchy_", 0, 1)

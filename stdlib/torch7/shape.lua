@@ -109,18 +109,20 @@ define("cat", "r? t t n=-1|r? a n=-1", {
 
 -- --- gathering ----------------------------------------------------------------------------------
 
-define("index", "r? t n i", function(_, r, x, dim, positions)
-  return into(r, M.index_select(x, core.dimension(x, dim, "index"), positions))
+local function longs(positions) return M.to(positions, "int64") end
+
+define("index", "r? t n p", function(_, r, x, dim, positions)
+  return into(r, M.index_select(x, core.dimension(x, dim, "index"), longs(positions)))
 end)
 
-define("indexCopy", "r n i t", function(_, r, dim, positions, source)
-  return M.index_copy_(r, core.dimension(r, dim, "indexCopy"), positions, source)
+define("indexCopy", "r n p t", function(_, r, dim, positions, source)
+  return M.index_copy_(r, core.dimension(r, dim, "indexCopy"), longs(positions), source)
 end, { inplace = true })
-define("indexAdd", "r n i t", function(_, r, dim, positions, source)
-  return M.index_add_(r, core.dimension(r, dim, "indexAdd"), positions, source)
+define("indexAdd", "r n p t", function(_, r, dim, positions, source)
+  return M.index_add_(r, core.dimension(r, dim, "indexAdd"), longs(positions), source)
 end, { inplace = true })
-define("indexFill", "r n i n", function(mt, r, dim, positions, value)
-  return M.index_fill_(r, core.dimension(r, dim, "indexFill"), positions, number(mt, value))
+define("indexFill", "r n p n", function(mt, r, dim, positions, value)
+  return M.index_fill_(r, core.dimension(r, dim, "indexFill"), longs(positions), number(mt, value))
 end, { inplace = true })
 
 local function mask_of(x, mask, name)
@@ -137,19 +139,19 @@ define("maskedCopy", "r B t", function(_, r, mask, source)
   return M.masked_scatter_(r, mask_of(r, mask, "maskedCopy"), source)
 end, { inplace = true })
 
-define("gather", "r? t n i", function(_, r, x, dim, positions)
-  return into(r, M.gather(x, core.dimension(x, dim, "gather"), positions))
+define("gather", "r? t n p", function(_, r, x, dim, positions)
+  return into(r, M.gather(x, core.dimension(x, dim, "gather"), longs(positions)))
 end)
-define("scatter", "r n i t|r n i n", {
+define("scatter", "r n p t|r n p n", {
   function(_, r, dim, positions, source)
-    return M.scatter_(r, core.dimension(r, dim, "scatter"), positions, source)
+    return M.scatter_(r, core.dimension(r, dim, "scatter"), longs(positions), source)
   end,
   function(mt, r, dim, positions, value)
-    return M.scatter_(r, core.dimension(r, dim, "scatter"), positions, number(mt, value))
+    return M.scatter_(r, core.dimension(r, dim, "scatter"), longs(positions), number(mt, value))
   end,
 }, { inplace = true })
-define("scatterAdd", "r n i t", function(_, r, dim, positions, source)
-  return M.scatter_add_(r, core.dimension(r, dim, "scatterAdd"), positions, source)
+define("scatterAdd", "r n p t", function(_, r, dim, positions, source)
+  return M.scatter_add_(r, core.dimension(r, dim, "scatterAdd"), longs(positions), source)
 end, { inplace = true })
 
 define("reshape", "r? t z", function(_, r, x, sizes)

@@ -183,9 +183,10 @@ out.SpatialAveragePooling_updateGradInput = function(input, gradOutput, gradInpu
     list(padH, padW), ceil == true, count_pad == true))
 end
 
+-- Sums are added up in one order, whatever the layout of the input.
 out.SpatialAdaptiveAveragePooling_updateOutput = function(input, output, width, height)
   check_rank(input, 2, "SpatialAdaptiveAveragePooling")
-  return give(output, M.adaptive_avg_pool2d(input, list(height, width)))
+  return give(output, M.adaptive_avg_pool2d(M.contiguous(input), list(height, width)))
 end
 
 out.SpatialAdaptiveAveragePooling_updateGradInput = function(input, gradOutput, gradInput)

@@ -24,6 +24,11 @@ local function close(name, got, wanted)
   expect.near((got:double() - wanted:double()):abs():max(), 0, 1e-4, name)
 end
 
+test("cunn loads where there is a device alone", function()
+  local ok, problem = pcall(require, "cunn")
+  expect.equal(ok, ml.cuda.is_available(), tostring(problem))
+end)
+
 -- Layers that are made by make(), so that none is copied.
 local function same_layer(name, make, input)
   torch.manualSeed(2)

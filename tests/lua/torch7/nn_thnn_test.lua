@@ -231,6 +231,14 @@ test("SpatialConvolutionMap and its transposed form: gradients", function()
     "SpatialConvolutionMap: an input of at least 3 planes is expected, got 2")
 end)
 
+test("SpatialAdaptiveAveragePooling gives the same bits for any layout", function()
+  local input = torch.rand(4, 9, 8):float():transpose(2, 3)
+  local y, z = torch.FloatTensor(), torch.FloatTensor()
+  kernels.SpatialAdaptiveAveragePooling_updateOutput(input, y, 3, 3)
+  kernels.SpatialAdaptiveAveragePooling_updateOutput(input:contiguous(), z, 3, 3)
+  expect.equal((y - z):abs():max(), 0.0)
+end)
+
 test("PReLU: gradients, with one quotient and one for each plane", function()
   for _, case in ipairs { { 0, 1, torch.randn(2, 3) }, { 3, 3, torch.randn(2, 3, 2, 2) },
     { 3, 3, torch.randn(2, 3) }, { 3, 3, torch.randn(3) } } do

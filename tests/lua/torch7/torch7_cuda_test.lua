@@ -38,6 +38,15 @@ on_device("tensors move and stay of their class", function()
   expect.equal(x[x:gt(8)]:totable(), { 10.0 })
 end)
 
+on_device("positions may be of the class of the tensor", function()
+  local x, at = torch.CudaTensor { { 1, 2 }, { 3, 4 } }, torch.CudaTensor { 2 }
+  expect.equal(x:index(1, at):totable(), { { 3.0, 4.0 } })
+  expect.equal(x:gather(2, torch.CudaTensor { { 2 }, { 1 } }):totable(), { { 2.0 }, { 3.0 } })
+  expect.equal(torch.CudaTensor(1, 2):zero():scatter(2, torch.CudaTensor { { 2 } }, 5):totable(), { { 0.0, 5.0 } })
+  expect.equal(x:clone():indexFill(2, at, 0):totable(), { { 1.0, 0.0 }, { 3.0, 0.0 } })
+  expect.error(function() torch.FloatTensor(2, 2):index(1, torch.FloatTensor { 1 }) end, "LongTensor")
+end)
+
 on_device("new tensors and storages are on the device", function()
   local x = torch.CudaTensor(2, 3):fill(2)
   expect.equal({ x:storage():type(), #x:storage(), x:storage()[6] },

@@ -148,6 +148,7 @@ test("draws", function()
   local first = torch.random(generator, 1, 1000000)
   torch.manualSeed(generator, 3)
   expect.equal(torch.random(generator, 1, 1000000), first)
+  for _ = 1, 20 do expect.equal(torch.uniform(0, 4) * 2 ^ 30 % 1, 0.0, "doubles of 32 bits") end
   local counts = torch.LongTensor(1000):random(1, 3)
   expect.equal({ counts:min(), counts:max() }, { 1, 3 })
   expect.equal(torch.randperm(5):sort():totable(), { 1.0, 2.0, 3.0, 4.0, 5.0 })

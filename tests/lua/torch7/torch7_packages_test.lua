@@ -25,7 +25,8 @@ test("lfs: folders and what is in them", function()
 end)
 
 test("pl.path", function()
-  local path = pl.path
+  local path = require "pl.path"
+  expect.equal(rawequal(path, pl.path) and rawequal(require "pl.lapp", pl.lapp), true)
   expect.equal({ path.join("a", "b"), path.join("a/", "b", "c"), path.join("a", "/b"), path.join("", "b") },
     { "a/b", "a/b/c", "/b", "b" })
   expect.equal({ path.splitext "x/y.tar.gz" }, { "x/y.tar", ".gz" })
