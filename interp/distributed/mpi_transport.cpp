@@ -54,10 +54,14 @@ class Block {
   MPI_Datatype type_ = MPI_DATATYPE_NULL;
 };
 
-// First at once, then in turns with other threads, then less and less often.
-void pause(int round) {
-  if (round < 200) return std::this_thread::yield();
-  std::this_thread::sleep_for(std::chrono::microseconds(round < 2000 ? 50 : 500));
+// MPI moves data while it is asked whether calls are done, some of it at a time. Where all ranks
+// have come it is asked again and again; who waits for others rests more and more.
+enum class Wait : uint8_t { ForData, ForRanks };
+void pause(Wait what, int round) {
+  constexpr int kEager = 200, kRestless = 16000, kBurst = 16;
+  const bool rests = what == Wait::ForRanks && round >= kEager;
+  if (!rests || (round < kRestless && round % kBurst != 0)) return std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::microseconds(round < kRestless ? 50 : 500));
 }
 
 class MpiTransport final : public Transport {
@@ -83,8 +87,9 @@ class MpiTransport final : public Transport {
   void meet(const Tick& tick);
   // Starts calls by `start(requests)`, with the library held, and waits for them all.
   template <class Start>
-  void run_calls(const Call& call, const Start& start, MPI_Status* status = nullptr);
-  void wait(std::vector<MPI_Request>& requests, MPI_Status* status);
+  void run_calls(const Call& call, const Start& start, Wait what = Wait::ForData,
+                 MPI_Status* status = nullptr);
+  void wait(std::vector<MPI_Request>& requests, Wait what, MPI_Status* status);
   void give_up(const Call& call);
   [[noreturn]] void tell_difference(const Call& call);
 
@@ -146,7 +151,7 @@ void MpiTransport::connect(const Tick& tick) {
 // --- calls ---------------------------------------------------------------------------------------
 
 template <class Start>
-void MpiTransport::run_calls(const Call& call, const Start& start, MPI_Status* status) {
+void MpiTransport::run_calls(const Call& call, const Start& start, Wait what, MPI_Status* status) {
   std::vector<MPI_Request> requests;
   try {
     {
@@ -154,7 +159,7 @@ void MpiTransport::run_calls(const Call& call, const Start& start, MPI_Status* s
       library_->begin_call();
       start(requests);
     }
-    wait(requests, status);
+    wait(requests, what, status);
   } catch (...) {
     give_up(call);
     throw;
@@ -163,7 +168,7 @@ void MpiTransport::run_calls(const Call& call, const Start& start, MPI_Status* s
   library_->end_call();
 }
 
-void MpiTransport::wait(std::vector<MPI_Request>& requests, MPI_Status* status) {
+void MpiTransport::wait(std::vector<MPI_Request>& requests, Wait what, MPI_Status* status) {
   const Clock::time_point until = after(meeting_.timeout);
   Clock::time_point until_left = Clock::time_point::max();
   const int count = static_cast<int>(requests.size());
@@ -185,7 +190,7 @@ void MpiTransport::wait(std::vector<MPI_Request>& requests, MPI_Status* status) 
     if (now >= until) throw std::runtime_error("Timed out waiting for other ranks");
     if (now >= until_left) throw std::runtime_error("a rank has left");
     if (someone_left_) until_left = std::min(until_left, after(kLeftSeconds));
-    pause(round);
+    pause(what, round);
   }
   if (status != nullptr) *status = statuses.back();
 }
@@ -205,11 +210,14 @@ void MpiTransport::agree(const Call& call) {
   const auto numbers = std::make_shared<std::array<int64_t, 2>>();
   *numbers = {int64_t{call.tag}, -int64_t{call.tag}};
   scratch_.push_back(numbers);
-  run_calls(call, [&](std::vector<MPI_Request>& requests) {
-    check_mpi(MPI_Iallreduce(MPI_IN_PLACE, numbers->data(), 2, MPI_INT64_T, MPI_MAX, comm_,
-                             &requests.emplace_back()),
-              "MPI_Iallreduce");
-  });
+  run_calls(
+      call,
+      [&](std::vector<MPI_Request>& requests) {
+        check_mpi(MPI_Iallreduce(MPI_IN_PLACE, numbers->data(), 2, MPI_INT64_T, MPI_MAX, comm_,
+                                 &requests.emplace_back()),
+                  "MPI_Iallreduce");
+      },
+      Wait::ForRanks);
   if ((*numbers)[0] != -(*numbers)[1]) tell_difference(call);
 }
 
@@ -313,7 +321,7 @@ int MpiTransport::transfer(const Call& call) {
                               tag, comm_, &request),
                     "MPI_Irecv");
       },
-      &status);
+      Wait::ForRanks, &status);
   return call.kind == Kind::Send ? rank_ : status.MPI_SOURCE;
 }
 
