@@ -1,6 +1,6 @@
 -- tests/docs/docs_test.lua: runs the samples of README.md and of docs/: guide.md, programs.md, ops.md,
--- porting.md, embedding.md and its pages: Lua, the REPL session and the C++ programs. MOONLET_SOURCE and MOONLET_BUILD
--- name the source and build folders.
+-- distributed.md, porting.md, embedding.md and its pages: Lua, the REPL session and the C++ programs.
+-- MOONLET_SOURCE and MOONLET_BUILD name the source and build folders.
 
 package.path = (arg[0]:match "^(.*)/" or ".") .. "/../lua/?.lua;" .. package.path
 local harness = require "harness"
@@ -96,6 +96,10 @@ test("the guide's samples print what they say", function() run_samples("guide.md
 test("the samples about programs print what they say", function() run_samples("programs.md", 4) end)
 
 test("the samples about ops of one's own print what they say", function() run_samples("ops.md", 3) end)
+
+test("the samples about several processes print what they say, with one rank", function()
+  run_samples("distributed.md", 4)
+end)
 
 test("the porting page's samples print what they say", function() run_samples("porting.md", 28) end)
 
