@@ -375,8 +375,8 @@ test("functions that a backward calls when it has ended", function()
   z:register_hook(function() ml._after_backward(function() error "at the end" end) end)
   expect.error(function() z:sum():backward() end, "at the end")
   local called = false
-  local u, v = w:sin(), nil
-  v = u:exp()
+  local u = w:sin()
+  local v = u:exp()
   v:register_hook(function() ml._after_backward(function() called = true end) end)
   u:register_hook(function() error "in a hook" end)
   expect.error(function() v:sum():backward() end, "in a hook")
