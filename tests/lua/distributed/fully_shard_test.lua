@@ -488,78 +488,36 @@ test("errors name what is wrong", function()
   expect.truthy(outputs[0]:find("rank 1 has died", 1, true), outputs[0])
 end)
 
--- A GPT of 12 blocks, of which `ROWS` windows are shared by the ranks; rank 0 prints the most bytes
--- of a step, and those of a block's parameters.
-local GPT = [[
-dist.init_process_group()
-local size = dist.get_world_size()
-local nn, F = ml.nn, ml.nn.functional
-local DIM, LAYERS, WINDOW, ROWS, WORDS = 128, 12, 32, 16, 65
-local Block = nn.class("Block", nn.Module)
-function Block:init()
-  self.norm1, self.qkv, self.out = nn.LayerNorm(DIM), nn.Linear(DIM, 3 * DIM), nn.Linear(DIM, DIM)
-  self.norm2 = nn.LayerNorm(DIM)
-  self.mlp = nn.Sequential(nn.Linear(DIM, 4 * DIM), nn.GELU(), nn.Linear(4 * DIM, DIM))
-end
-function Block:forward(x)
-  local n, steps, dim = table.unpack(x.shape)
-  local function split(t) return t:view(n, steps, 4, -1):transpose(2, 3) end
-  local q, k, v = table.unpack(self.qkv(self.norm1(x)):chunk(3, 3))
-  local y = F.scaled_dot_product_attention(split(q), split(k), split(v), { is_causal = true })
-  x = x + self.out(y:transpose(2, 3):reshape(n, steps, dim))
-  return x + self.mlp(self.norm2(x))
-end
-ml.manual_seed(1)
-local net = nn.Sequential(nn.Embedding(WORDS, DIM))
-for _ = 1, LAYERS do net:append(Block()) end
-net:append(nn.LayerNorm(DIM))
-net:append(nn.Linear(DIM, WORDS))
-local block = 0
-for _, p in ipairs(net[2]:parameters()) do block = block + p:numel() * p:element_size() end
-for i = 2, LAYERS + 1 do dist.fully_shard(net[i]) end
-dist.fully_shard(net)
-local opt = ml.optim.AdamW(net:parameters(), { lr = 0.001 })
-local own, losses = ROWS // size, {}
-local function step(i)
-  local g = ml.Generator():manual_seed(i)
-  local ids = ml.randint(WORDS, { ROWS, WINDOW + 1 }, { generator = g })
-    :narrow(1, rank * own + 1, own)
-  opt:zero_grad()
-  local scores = net(ids:narrow(2, 1, WINDOW))
-  local loss = F.cross_entropy(scores:flatten(1, 2), ids:narrow(2, 2, WINDOW):flatten())
-  loss:backward()
-  opt:step()
-  local mean = loss:detach():clone()
-  dist.all_reduce(mean, "avg")
-  losses[i] = ("%.5f"):format(mean:item())
-end
-for i = 1, 2 do step(i) end
-collectgarbage()
-local peak = ml.memory.peak_live_bytes(function() step(3) end)
-if rank == 0 then print(peak, block, table.concat(losses, " ")) end
-dist.destroy_process_group()
-]]
-
-test("a GPT trains alike on 1, 2 and 4 ranks, each of which needs its share of the memory", function()
-  local function measure(size)
-    local text = ranks.run_well(size, GPT)[0]
-    local peak, block, losses = text:match "^(%d+)%s+(%d+)%s+([%d. ]+)\n$"
-    expect.truthy(peak, text)
-    return tonumber(peak), tonumber(block), losses
-  end
-  local all, block, losses = measure(1)
-  for _, size in ipairs { 2, 4 } do
-    local peak, _, own_losses = measure(size)
-    local share = peak / (all / size + block)
-    print(("  %d ranks: %.2f MiB of %.2f, %.3f of its share"):format(size, peak / 2 ^ 20,
-      all / 2 ^ 20, share))
-    expect.truthy(share <= 1.15, ("%d ranks: %.3f"):format(size, share))
-    for number in losses:gmatch "%S+" do
-      local other = own_losses:match "%S+"
-      own_losses = own_losses:gsub("^%S+%s*", "")
-      expect.near(tonumber(other), tonumber(number), 2e-5)
+test("parameters on a device, their norm and their checkpoint", function()
+  local cuda = require("moonlet").cuda
+  if not cuda.is_available() then harness.skip(cuda.unavailable_reason()) end
+  run(2, [[
+    local one, net = make():to "cuda", sharded(make():to "cuda")
+    local a = ml.optim.SGD(one:parameters(), { lr = 0.1, momentum = 0.9 })
+    local b = ml.optim.SGD(net:parameters(), { lr = 0.1, momentum = 0.9 })
+    for step = 1, 3 do
+      local x, y = batch(step)
+      x, y = x:to "cuda", y:to "cuda"
+      a:zero_grad() b:zero_grad()
+      F.mse_loss(one(x), y):backward()
+      F.mse_loss(net(part(x)), part(y)):backward()
+      near(nn.utils.clip_grad_norm_(net, 0.1), nn.utils.clip_grad_norm_(one, 0.1), "norm")
+      a:step() b:step()
+      compare(one, net, "step " .. step)
     end
-  end
+    local folder = { os.tmpname() .. ".ckpt" }
+    dist.broadcast_object_list(folder)
+    local at = { checkpoint_id = folder[1] }
+    local model, optim = dist.checkpoint.get_state_dict(net, b)
+    assert(model["0.weight"].device == "cuda:0")
+    dist.checkpoint.async_save({ model = model, optim = optim }, at):wait()
+    local weight = net[1].weight:detach():clone()
+    ml.no_grad(function() net[1].weight:zero_() end)
+    dist.checkpoint.load({ model = model, optim = optim }, at)
+    near(net[1].weight:detach(), weight)
+    dist.barrier()
+    if rank == 0 then os.execute(("rm -rf '%s'"):format(folder[1])) end
+  ]])
 end)
 
 harness.run()
