@@ -353,4 +353,34 @@ test("a hook of a node sees gradients in the shapes of what they belong to", fun
   expect.equal(factor.grad:item(), 6.0)
 end)
 
+test("functions that a backward calls when it has ended", function()
+  local order = {}
+  local w = leaf { 1, 2 }
+  local y = w * w
+  w:register_post_accumulate_grad_hook(function() order[#order + 1] = "gradient" end)
+  y:register_hook(function()
+    ml._after_backward(function()
+      order[#order + 1] = "end"
+      -- Another backward in it, and one more function.
+      leaf({ 3, 4 }):backward(ml.ones(2, { dtype = ml.float64 }))
+      ml._after_backward(function() order[#order + 1] = "last" end)
+    end)
+  end)
+  y:sum():backward()
+  expect.equal(order, { "gradient", "end", "last" })
+  expect.error(function() ml._after_backward(print) end, "no backward runs")
+  expect.error(function() ml._after_backward(3) end, "a function is expected")
+  -- Its error is the backward's; after an error of a node it is not called.
+  local z = w:exp()
+  z:register_hook(function() ml._after_backward(function() error "at the end" end) end)
+  expect.error(function() z:sum():backward() end, "at the end")
+  local called = false
+  local u, v = w:sin(), nil
+  v = u:exp()
+  v:register_hook(function() ml._after_backward(function() called = true end) end)
+  u:register_hook(function() error "in a hook" end)
+  expect.error(function() v:sum():backward() end, "in a hook")
+  expect.falsy(called)
+end)
+
 harness.run()

@@ -488,6 +488,30 @@ test("errors name what is wrong", function()
   expect.truthy(outputs[0]:find("rank 1 has died", 1, true), outputs[0])
 end)
 
+test("the script of a GPT goes on from its checkpoint with another number of ranks", function()
+  local base = os.tmpname()
+  local _ <close> = setmetatable({}, { __close = function()
+    os.execute(("rm -rf '%s' '%s.txt' '%s.one' '%s.two'"):format(base, base, base, base))
+  end })
+  local file = assert(io.open(base .. ".txt", "w"))
+  for i = 1, 400 do file:write(("line %d of a text; "):format(i * i)) end
+  file:close()
+  local function train(size, words)
+    local script = (os.getenv "MOONLET_SOURCE" or ".") .. "/scripts/fsdp_gpt.lua"
+    local pipe <close> = assert(io.popen(("OMP_NUM_THREADS=1 timeout 120 '%s' launch -n %d '%s' "
+      .. "'%s.txt' --dim 16 --layers 2 --window 16 %s 2>&1"):format(arg[-1], size, script, base,
+      words)))
+    local text = pipe:read "a"
+    return text:match "step   40: loss (%d%.%d+)" or error(text, 0)
+  end
+  ranks.need_engine()
+  local whole = train(1, ("--steps 40 --checkpoint '%s.one'"):format(base))
+  expect.truthy(not pcall(train, 2, ("--steps 30 --checkpoint '%s.two'"):format(base)))
+  local resumed = train(4, ("--steps 40 --checkpoint '%s.two' --resume --recompute"):format(base))
+  expect.near(tonumber(resumed), tonumber(whole), 1e-5)
+  expect.truthy(tonumber(whole) < 3, whole)
+end)
+
 -- A GPT of 12 blocks, of which `ROWS` windows are shared by the ranks; rank 0 prints the most bytes
 -- of a step, and those of a block's parameters.
 local GPT = [[
