@@ -256,6 +256,27 @@ test("dropout: the same where all compute the same, each its own where they have
   ]])
 end)
 
+test("what a checkpoint of activations computes again drops the same elements", function()
+  run(2, [[
+    local net = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 4), nn.Dropout(0.5))
+    tp.parallelize_module(net, mesh, { ["0"] = tp.ColwiseParallel(), ["1"] = tp.SequenceParallel(-1),
+      ["2"] = tp.RowwiseParallel() })
+    local x = ml.ones(3, 4):requires_grad_(true)
+    local function trained(f)
+      ml.manual_seed(5)
+      net:zero_grad()
+      local y = f()
+      y:pow(2):sum():backward()
+      return y:detach(), net[1].weight.grad, ml.rand(2)
+    end
+    local wanted = { trained(function() return net(x) end) }
+    local got = { trained(function() return ml.utils.checkpoint.checkpoint(net, x) end) }
+    assert(wanted[1]:ne(0):any():item())
+    for i = 1, 3 do assert(ml.equal(got[i], wanted[i]), i) end
+    dist.destroy_process_group()
+  ]])
+end)
+
 test("parameters, buffers and generators begin as those of one rank; ties and copies stay", function()
   run(2, [[
     ml.manual_seed(10 + rank)
