@@ -62,6 +62,8 @@ local titles = {
   { "train", "train: a training loop and its parts" },
   { "distributed", "distributed: several processes" },
   { "distributed.functional", "distributed.functional" },
+  { "distributed.tensor", "distributed.tensor: layers that ranks share" },
+  { "distributed.pipelining", "distributed.pipelining" },
   { "onnx", "onnx: models as ONNX files" },
   { "backends", "backends: libraries that ops go to" }, { "backends.cudnn", "backends.cudnn" },
   { "args", "args: command lines" }, { "plot", "plot: charts" }, { "progress", "progress bars" },

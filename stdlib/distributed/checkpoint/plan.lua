@@ -20,7 +20,8 @@ local function own_part(state)
     local spec = shards.of(tensor)
     if spec and spec.pieces then
       fail("save: '%s' is a part of several pieces, as ColwiseParallel with 'parts' leaves them, "
-        .. "which checkpoints do not hold; a full state dict has it whole", name)
+        .. "which checkpoints do not hold; get_model_state_dict with full_state_dict makes it "
+        .. "whole", name)
     end
     local first = table.move(spec and spec.first or {}, 1, spec and #spec.first or 0, 1, {})
     for dim = #first + 1, tensor:dim() do first[dim] = 1 end

@@ -26,12 +26,16 @@ end
 
 function Shard:__tostring() return ("Shard(%d)"):format(self.dim) end
 
+local read_replicate = signature "distributed.tensor.Replicate()"
+
 --- Layout of a tensor that is the same on all ranks.
 --- > ml.distributed.tensor.Replicate()
 ---   Replicate()
 ---@see distributed.tensor.Shard
 local Replicate = class "Replicate"
 layouts.Replicate = Replicate
+
+function Replicate:init(...) read_replicate(...) end
 
 function Replicate:__tostring() return "Replicate()" end
 

@@ -88,7 +88,12 @@ local function cross_entropy(o, group)
   if x:dim() == 0 then
     fail "loss_parallel: cross_entropy: the input has shape (), (n, c, *) is expected"
   end
-  if x.dtype == "float16" or x.dtype == "bfloat16" then x = x:float() end
+  -- Sums of 16-bit floats are made in float32, which under autocast the loss is in, too.
+  local dtype = x.dtype
+  if dtype == "float16" or dtype == "bfloat16" then
+    x = x:float()
+    if ml.is_autocast_enabled() then dtype = ml.float32 end
+  end
   if target.dtype ~= "int64" and not target:is_floating_point() then target = target:long() end
   local classes = x:dim() > 1 and 2 or 1
   local before, total = classes_of_all(x:size(classes), group)
@@ -107,8 +112,9 @@ local function cross_entropy(o, group)
       + smooth_part(x, log_sum, o, classes, before, total, group) * smoothing
   end
   each = each:masked_fill(taken:logical_not(), 0)
-  if o.reduction == "none" then return each end
-  return o.reduction == "sum" and each:sum() or each:sum() / weights:sum()
+  if o.reduction == "sum" then each = each:sum() end
+  if o.reduction == "mean" then each = each:sum() / weights:sum() end
+  return each:to { dtype = dtype }
 end
 
 local read = signature('distributed.tensor.parallel.loss_parallel(DeviceMesh device_mesh, '

@@ -160,6 +160,13 @@ for _, count in ipairs { 2, 4 } do
           near(ml.grad((d * d):sum(), y), part(ml.grad((c * c):sum(), x), classes), "second")
         end
       end
+      dist.destroy_process_group()
+    ]])
+  end)
+
+  test(("targets, dtypes and infinite scores of parted classes, %d ranks"):format(count), function()
+    run(count, [[
+      local F = nn.functional
       local scores = part(ml.zeros(2, 7), 2)
       do
         local _ <close> = tp.loss_parallel(mesh)
@@ -173,6 +180,20 @@ for _, count in ipairs { 2, 4 } do
         refused("a factor for each of the 7 classes of all ranks, got (2,)", scores,
           ml.tensor { 1, 2 }, { weight = ml.ones(2) })
         refused("the target must have (2), got (3,)", scores, ml.tensor { 1, 2, 3 })
+      end
+      -- The dtype of the loss is that of one process.
+      for _, dtype in ipairs { "float64", "bfloat16" } do
+        local scores, target = ml.ones(2, 4):to(dtype), ml.tensor { 2, 1 }
+        local function both()
+          return F.cross_entropy(scores, target), tp.loss_parallel(mesh, function()
+            return F.cross_entropy(part(scores, 2), target)
+          end)
+        end
+        for _, on in ipairs { false, true } do
+          local f, g = ml.autocast({ dtype = ml.bfloat16, enabled = on }, both)
+          assert(f.dtype == g.dtype, ("%s: %s, not %s"):format(dtype, g.dtype, f.dtype))
+          near(g, f, dtype)
+        end
       end
       -- Infinite scores, as one process has them.
       local x = ml.tensor { { -math.huge, 1.0, 2.0, 3.0 }, { 1.0, 2.0, math.huge, 0.0 } }
@@ -231,6 +252,27 @@ test("dropout: the same where all compute the same, each its own where they have
     assert(ml.equal(a, b))
     a, b = both(ml.rand(4))
     assert(ml.equal(a, b))
+    dist.destroy_process_group()
+  ]])
+end)
+
+test("what a checkpoint of activations computes again drops the same elements", function()
+  run(2, [[
+    local net = nn.Sequential(nn.Linear(4, 8), nn.Dropout(0.5), nn.Linear(8, 4), nn.Dropout(0.5))
+    tp.parallelize_module(net, mesh, { ["0"] = tp.ColwiseParallel(), ["1"] = tp.SequenceParallel(-1),
+      ["2"] = tp.RowwiseParallel() })
+    local x = ml.ones(3, 4):requires_grad_(true)
+    local function trained(f)
+      ml.manual_seed(5)
+      net:zero_grad()
+      local y = f()
+      y:pow(2):sum():backward()
+      return y:detach(), net[1].weight.grad, ml.rand(2)
+    end
+    local wanted = { trained(function() return net(x) end) }
+    local got = { trained(function() return ml.utils.checkpoint.checkpoint(net, x) end) }
+    assert(wanted[1]:ne(0):any():item())
+    for i = 1, 3 do assert(ml.equal(got[i], wanted[i]), i) end
     dist.destroy_process_group()
   ]])
 end)
