@@ -36,6 +36,7 @@ local function grouped(parameters, most)
   end
   return out
 end
+Buckets.grouped = grouped
 
 local function allocate(bucket)
   local total = 0
