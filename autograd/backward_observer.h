@@ -2,6 +2,12 @@
 // runs.
 #pragma once
 
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "tensor/runtime/modes.h"
+
 namespace moonlet {
 
 class Node;
@@ -15,6 +21,35 @@ class BackwardObserver {
 
  protected:
   ~BackwardObserver() = default;
+};
+
+// The modes that want to know of the nodes that run. They may be taken off while they do.
+class BackwardObservers {
+ public:
+  BackwardObservers() {
+    for (const ModeEntry* entry = execution.modes; entry; entry = entry->below)
+      if (auto* found = dynamic_cast<BackwardObserver*>(entry->mode.get()))
+        all_.push_back({entry->mode, found});
+  }
+
+  // Tells them of a node for a C++ scope.
+  class Scope {
+   public:
+    Scope(const BackwardObservers& observers, const Node& node) : observers_(observers) {
+      for (const auto& [mode, observer] : observers_.all_) observer->begin(node);
+    }
+    ~Scope() {
+      for (const auto& [mode, observer] : observers_.all_) observer->end();
+    }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    const BackwardObservers& observers_;
+  };
+
+ private:
+  std::vector<std::pair<std::shared_ptr<Mode>, BackwardObserver*>> all_;
 };
 
 }  // namespace moonlet

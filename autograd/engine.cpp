@@ -1,7 +1,7 @@
 // autograd/engine.cpp: runs recorded nodes backward. Nodes are taken by descending sequence number:
 // a node's consumers were all recorded after it, so when it comes up its gradient is whole. A
 // leaf's accumulate node is older than all that use the leaf, and adds its gradient when its turn
-// comes.
+// comes, or, where hooks wait for it, when the last that uses the leaf has run.
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -13,6 +13,7 @@
 #include "autograd/engine.h"
 #include "autograd/forward_mode.h"
 #include "autograd/history.h"
+#include "autograd/leaf_uses.h"
 #include "autograd/node_streams.h"
 #include "autograd/recording.h"
 #include "autograd/uses_engine.h"
@@ -39,6 +40,7 @@ struct Task {
   Slot one;                      // the only output of most nodes
   std::vector<Slot> more;        // outputs after the first
   std::vector<SparseRows> rows;  // what came to a leaf beside tensors
+  bool ran = false;              // before its turn
   Slot& at(int i) { return i == 0 ? one : more[i - 1]; }
 };
 
@@ -416,41 +418,12 @@ void Engine::finish_and_explain(Task& task) {
   }
 }
 
-// The modes that want to know of the nodes that run. They may be taken off while they do.
-class Observers {
- public:
-  Observers() {
-    for (const ModeEntry* entry = execution.modes; entry; entry = entry->below)
-      if (auto* found = dynamic_cast<BackwardObserver*>(entry->mode.get()))
-        all_.push_back({entry->mode, found});
-  }
-
-  // Tells them of a node for a C++ scope.
-  class Scope {
-   public:
-    Scope(const Observers& observers, const Node& node) : observers_(observers) {
-      for (const auto& [mode, observer] : observers_.all_) observer->begin(node);
-    }
-    ~Scope() {
-      for (const auto& [mode, observer] : observers_.all_) observer->end();
-    }
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
-
-   private:
-    const Observers& observers_;
-  };
-
- private:
-  std::vector<std::pair<std::shared_ptr<Mode>, BackwardObserver*>> all_;
-};
-
 void Engine::run() {
   const GradModeGuard mode(create_);
   const RunningEngine running(this);
-  const Observers observers;
+  const BackwardObservers observers;
   const auto run_task = [&](Task& task) {
-    const Observers::Scope told(observers, *task.node);
+    const BackwardObservers::Scope told(observers, *task.node);
     const NodeStreams::Scope in_stream(streams_, *task.node);
     if (anomaly_mode == Anomaly::Ignore) [[likely]]
       finish(task);
@@ -460,15 +433,27 @@ void Engine::run() {
   // Of a backward that is captured. How old the nodes of leaves are depends on whether an earlier
   // graph is alive, which is no matter of the function.
   std::vector<std::unique_ptr<Task>> leaves;
+  LeafUses uses;
+  if (LeafUses::any_hooks && execution.capture == nullptr) uses = LeafUses(reachable_from(roots_));
+  const auto run_leaf = [&](Node& leaf) {
+    const auto found = tasks_.find(&leaf);
+    if (found == tasks_.end()) return;
+    Task& task = *found->second;
+    tasks_.erase(found);
+    task.ran = true;
+    run_task(task);
+  };
   while (!heap_.empty()) {
     std::pop_heap(heap_.begin(), heap_.end(), recorded_before);
     std::unique_ptr<Task> task = std::move(heap_.back());
     heap_.pop_back();
+    if (task->ran) continue;
     tasks_.erase(task->node.get());
     if (execution.capture != nullptr && task->node->variable().defined()) [[unlikely]]
       leaves.push_back(std::move(task));
     else
       run_task(*task);
+    uses.note(*task->node, run_leaf);
   }
   for (const auto& task : leaves) run_task(*task);
   streams_.join();

@@ -6,6 +6,7 @@
 #include "autograd/anomaly.h"
 #include "autograd/forward_mode.h"
 #include "autograd/history.h"
+#include "autograd/leaf_uses.h"
 #include "autograd/node_stream.h"
 #include "autograd/saved_hooks.h"
 #include "autograd/uses_node.h"
@@ -126,7 +127,10 @@ NodeRef HookList::owner() const {
   return Node::revive(owner_);
 }
 
+std::atomic<bool> LeafUses::any_hooks{false};
+
 void HookList::add(Entry entry) {
+  if (entry.after) LeafUses::any_hooks = true;
   const std::lock_guard lock(mutex_);
   if (entry.before_node || entry.after_node) ++of_node_;
   entries_.push_back(std::move(entry));

@@ -166,12 +166,14 @@ std::string RankRun::explain(const std::vector<int>& members, const std::string&
     news_.wait_for(lock, kHearing, [&] { return !reason_of(members, false).empty() || ending_; });
   }
   std::string out = timed_out ? "it is not done after " + seconds_text(timeout) : error;
+  bool left = false;
   std::string problem, activities;
   try {
     for (const Peer& peer : client_.peers(run_, kHearing.count() * 1e-3, {})) {
       if (peer.rank == rank_ || !is_member(members, peer.rank)) continue;
       if (has_failed(peer)) return text_of(peer, timeout_);
-      if (peer.end == End::Left && !timed_out) out = text_of(peer, timeout_);
+      if (peer.end == End::Left && !timed_out && !std::exchange(left, true))
+        out = text_of(peer, timeout_);
       activities += activity(peer);
     }
   } catch (const std::exception& e) {

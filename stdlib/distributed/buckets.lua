@@ -34,6 +34,7 @@ local function grouped(parameters, most)
   end
   return out
 end
+Buckets.grouped = grouped
 
 -- The tensors of each list: those that are sent, and their views.
 local function allocate(list)

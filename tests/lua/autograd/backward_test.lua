@@ -168,4 +168,40 @@ test("a chain of a million nodes goes forward, backward and away", function()
   expect.equal(again:item(), 1)
 end)
 
+test("hooks behind leaves' gradients are called when these are whole, though an earlier graph lives", function()
+  local a, b, twice = ml.ones(2), ml.ones(2), ml.ones(2)
+  local order, kept = {}, {}
+  for name, x in pairs { a = a, b = b, twice = twice } do
+    x:requires_grad_()
+    x:register_post_accumulate_grad_hook(function(now)
+      order[#order + 1] = name
+      kept[name] = now.grad:tolist()
+    end)
+  end
+  local graphs = {}
+  for step = 1, 3 do
+    order = {}
+    local first = b * twice
+    first:register_hook(function() order[#order + 1] = "first" end)
+    graphs[step] = (first * a * twice):sum()
+    graphs[step]:backward({ retain_graph = true })
+    -- `twice` is whole when its first use has been reached, too.
+    expect.equal(order[1], "a")
+    expect.equal(order[2], "first")
+    expect.equal(#order, 4)
+    expect.equal(kept.twice, { 2.0 * step, 2.0 * step })
+    expect.equal(kept.a, { 1.0 * step, 1.0 * step })
+  end
+  -- With inputs, and with a gradient of zeros from an element that is left out.
+  order = {}
+  local parts = (a * b):unbind()
+  parts[1]:backward({ inputs = { a, b } })
+  table.sort(order)
+  expect.equal(order, { "a", "b" })
+  -- Of an earlier graph, after later ones.
+  order = {}
+  graphs[1]:backward()
+  expect.equal(order[1], "a")
+end)
+
 harness.run()

@@ -20,7 +20,8 @@ local function within(machine) return "ip netns exec " .. name_of(machine) end
 
 -- The network that all tests share, removed at the end: `fifo`, where the switch hears what to do.
 local network = setmetatable({}, { __gc = function(self)
-  if self.switch then self.switch:close() end
+  -- At the end of the interpreter it may have been closed before.
+  if self.switch then pcall(self.switch.close, self.switch) end
   for machine = 0, MACHINES - 1 do succeeds("ip netns del " .. name_of(machine)) end
   if self.fifo then os.remove(self.fifo) end
 end })

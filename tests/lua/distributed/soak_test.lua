@@ -18,11 +18,6 @@ local TIMEOUT, MOST_SECONDS = 4, 60
 local here = arg[0]:match "^(.*)/" or "."
 local moonlet = arg[-1]
 
-local function read_file(path)
-  local file <close> = io.open(path)
-  return file and file:read "a" or ""
-end
-
 -- Launches a training; its output and whether it ended well.
 local function train(folder, restarts, arguments)
   local pipe <close> = assert(io.popen(("OMP_NUM_THREADS=1 timeout -s INT -k 5 %d '%s' launch -n 2 "
