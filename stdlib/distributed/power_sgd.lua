@@ -82,7 +82,10 @@ local KEPT = { "iter", "error_dict", "p_memory_dict", "q_memory_dict", "numel_be
 ---@return table
 function PowerSGDState:state_dict()
   local out = { random = self.generator:get_state() }
-  for _, name in ipairs(KEPT) do out[name] = self[name] end
+  for _, name in ipairs(KEPT) do
+    local value = self[name]
+    out[name] = type(value) == "table" and table.move(value, 1, #value, 1, {}) or value
+  end
   return out
 end
 
@@ -99,13 +102,25 @@ function PowerSGDState:load_state_dict(...)
       fail("load_state_dict: '%s' of a PowerSGDState must be a %s, got %s", name,
         type(self[name]), type(given[name]))
     end
+    for index, x in pairs(type(given[name]) == "table" and given[name] or {}) do
+      if not ml.is_tensor(x) then
+        fail("load_state_dict: '%s' of a PowerSGDState must hold tensors, got %s at %s", name,
+          signature.describe(x), tostring(index))
+      end
+    end
   end
   if type(given.random) ~= "table" and not ml.is_tensor(given.random) then
     fail("load_state_dict: 'random' of a PowerSGDState is the state of a generator, got %s",
       type(given.random))
   end
   self.generator:set_state(given.random)
-  for _, name in ipairs(KEPT) do self[name] = given[name] end
+  for _, name in ipairs(KEPT) do
+    self[name] = given[name]
+    if type(given[name]) == "table" then
+      self[name] = {}
+      for index, x in pairs(given[name]) do self[name][index] = x:clone() end
+    end
+  end
 end
 
 local function count_step(self, bucket)

@@ -164,28 +164,39 @@ end
 ---@param op string
 function work.leave_plan(op) ml._compiled.leave(op, "meets other ranks") end
 
+local vmap_enclosing, forward_tangents = ml._vmap_enclosing, ml._forward_tangents
+local is_grad_enabled = ml.is_grad_enabled
+
+local function instead_of(functional)
+  return functional and "; ml.distributed.functional." .. functional .. " does" or ""
+end
+
+local function warn_of_gradient(op, functional, x)
+  if not (ml.is_tensor(x) and x.requires_grad) then return end
+  ml._warn_once("distributed " .. op, ("%s: a tensor requires a gradient, and gradients do not "
+    .. "see what it does%s; x:detach() and ml.no_grad say that none is wanted"):format(op,
+    instead_of(functional)))
+end
+
 --- Refuses tensors of transforms in place of which a collective cannot work, and tells once of
 --- those whose gradients it does not see.
 ---@param op string
 ---@param functional? string the name of `ml.distributed.functional` that can
----@param ... any the arguments
-function work.check_plain(op, functional, ...)
-  local instead = functional and "; ml.distributed.functional." .. functional .. " does" or ""
-  if ml._vmap_enclosing(...) then
+---@param first any its first argument
+---@param second any its second argument; tensors are among these two
+function work.check_plain(op, functional, first, second)
+  if vmap_enclosing(first, second) then
     fail("%s: it does not change the tensors of vmap, whose samples ranks cannot take one by one%s",
-      op, instead)
-  elseif select(3, ml._forward_tangents(...)) then
-    fail("%s: a tensor has a tangent of forward mode, which it does not send%s", op, instead)
+      op, instead_of(functional))
   end
-  if not ml.is_grad_enabled() then return end
-  for i = 1, select("#", ...) do
-    local x = select(i, ...)
-    if ml.is_tensor(x) and x.requires_grad then
-      ml._warn_once("distributed " .. op, ("%s: a tensor requires a gradient, and gradients do not "
-        .. "see what it does%s; x:detach() and ml.no_grad say that none is wanted"):format(op,
-        instead))
-    end
+  local _, _, has_tangent = forward_tangents(first, second)
+  if has_tangent then
+    fail("%s: a tensor has a tangent of forward mode, which it does not send%s", op,
+      instead_of(functional))
   end
+  if not is_grad_enabled() then return end
+  warn_of_gradient(op, functional, first)
+  warn_of_gradient(op, functional, second)
 end
 
 --- Starts a call of a group of several ranks.

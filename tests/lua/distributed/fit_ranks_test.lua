@@ -276,6 +276,25 @@ test("buffers of a validation are those of rank 0, SyncBatchNorm gives those of 
   ]])
 end)
 
+test("a rank without examples for the validation, and no checkpoint yet to resume from", function()
+  local path = os.tmpname()
+  os.remove(path)
+  ranks.run_well(4, PROBLEM .. ("local path = '%s'\n"):format(path) .. [[
+    local one = problem(1, { epochs = 2, valid = whole(examples(3), 10) })
+    one.metrics = { accuracy = metrics.Accuracy(), f1 = metrics.F1 { average = "macro" } }
+    local wanted = train.fit(one)
+    dist.init_process_group()
+    local many = problem(4, { epochs = 2, checkpoint = path, resume = true,
+      valid = data.DataLoader(examples(3), { batch_size = 10 }) })
+    many.metrics = { accuracy = metrics.Accuracy(), f1 = metrics.F1 { average = "macro" } }
+    compare(wanted, train.fit(many), "history")
+    dist.barrier()
+    assert(require("moonlet.system").exists(path) == "file")
+    dist.destroy_process_group()
+  ]])
+  os.remove(path)
+end)
+
 test("ranks that call it otherwise, and metrics that cannot be merged, are told", function()
   ranks.run_well(2, PROBLEM .. [[
     dist.init_process_group()

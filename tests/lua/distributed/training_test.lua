@@ -188,6 +188,82 @@ test("hooks that send gradients as 16-bit floats, and a rank that fails in backw
   expect.truthy(outputs[0]:find("all_reduce: rank 0: rank 1 has died", 1, true), outputs[0])
 end)
 
+test("hooks in one another train, and a state that is kept goes on", function()
+  ranks.run_well(2, NET .. [[
+    local hooks = dist.comm_hooks
+    local function new_state()
+      return hooks.PowerSGDState { start_powerSGD_iter = 2, matrix_approximation_rank = 4 }
+    end
+    -- The loss at first and at last, after `steps` of a net that one matrix can nearly solve.
+    local function train(hook, state, steps)
+      ml.manual_seed(1)
+      local net = nn.Sequential(nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1))
+      local ddp = nn.parallel.DistributedDataParallel(net)
+      ddp:register_comm_hook(state, hook)
+      local opt = ml.optim.SGD(net:parameters(), { lr = 0.05 })
+      local x = ml.randn(64, 64, { generator = ml.Generator():manual_seed(rank) })
+      local y = x:narrow(2, 1, 3):sum { dim = 2, keepdim = true }
+      local first, last
+      for _ = 1, steps do
+        opt:zero_grad()
+        local loss = nn.functional.mse_loss(ddp(x), y)
+        loss:backward()
+        opt:step()
+        last = loss:item()
+        first = first or last
+      end
+      local all = {}
+      dist.all_gather_object(all, nn.utils.parameters_to_vector(net):detach())
+      assert(ml.equal(all[1], all[2]))
+      return first, last, all[1]
+    end
+    for _, case in ipairs { { hooks.fp16_compress_wrapper(hooks.powerSGD_hook), true },
+      { hooks.batched_powerSGD_hook, true }, { hooks.bf16_compress_wrapper(hooks.allreduce_hook) } } do
+      local state = case[2] and new_state() or nil
+      local first, last = train(case[1], state, 60)
+      assert(last < 0.02 * first, last)
+      assert(not state or state:compression_stats() > 6)
+    end
+    -- A state that is kept goes on with the same numbers.
+    local state, other = new_state(), new_state()
+    train(hooks.powerSGD_hook, state, 5)
+    other:load_state_dict(state:state_dict())
+    assert(other.iter == 5 and other.error_dict[1] ~= nil)
+    local _, _, a = train(hooks.powerSGD_hook, state, 3)
+    local _, _, b = train(hooks.powerSGD_hook, other, 3)
+    assert(ml.equal(a, b))
+    dist.destroy_process_group()
+  ]])
+end)
+
+test("what is no hook, no bucket or no state of one is told", function()
+  ranks.run_well(2, NET .. [[
+    local hooks = dist.comm_hooks
+    local state = hooks.PowerSGDState()
+    local function refuses(pattern, f, ...)
+      local good, message = pcall(f, ...)
+      assert(not good and message:find(pattern, 1, true), message)
+    end
+    local wrong = state:state_dict()
+    wrong.error_dict = { "no tensor" }
+    refuses("must be a number, got nil", state.load_state_dict, state, { random = {} })
+    refuses("'error_dict' of a PowerSGDState must hold tensors", state.load_state_dict, state, wrong)
+    refuses("powerSGD_hook: the state must be a PowerSGDState, got nil", hooks.powerSGD_hook)
+    refuses("must be at least 2 with 'use_error_feedback' or 'warm_start', got 1",
+      hooks.PowerSGDState, { start_powerSGD_iter = 1 })
+    local ddp = nn.parallel.DistributedDataParallel(nn.Linear(2, 2))
+    ddp:register_comm_hook(nil, function() return 3 end)
+    refuses("the communication hook must return a handle with a method wait, got number",
+      function() ddp(ml.ones(1, 2)):sum():backward() end)
+    refuses("set_buffer: 'buffer' must have 2 elements, got 3", function()
+      dist.GradBucket({ ml.zeros(2) }):set_buffer(ml.zeros(3))
+    end)
+    refuses("parameters must have one dtype and device", dist.GradBucket,
+      { ml.zeros(2), ml.zeros(2, { dtype = ml.float64 }) })
+    dist.destroy_process_group()
+  ]])
+end)
+
 test("SyncBatchNorm is the BatchNorm of the whole batch, also of batches that differ", function()
   ranks.run_well(2, NET .. [[
     local rows = { 5, 3 }
