@@ -11,7 +11,7 @@ local data, dist, nn, F = ml.data, ml.distributed, ml.nn, ml.nn.functional
 
 local options = ml.args.parser {
   name = "fsdp_gpt.lua",
-  summary = "Learns to write like the text in a file, by processes that share the model out.",
+  summary = "Learns to write like the text in a file, by processes that shard the model.",
   { "text", "string", positional = true, required = true, help = "the file, in UTF-8" },
   { "steps", "integer", default = 300, min = 1, help = "changes of the parameters" },
   { "batch-size", "integer", default = 16, min = 1, help = "windows per step, of all processes" },

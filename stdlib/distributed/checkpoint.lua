@@ -32,7 +32,7 @@ local read_save = signature('checkpoint.save(dict state_dict, string checkpoint_
   .. 'Group? process_group=nil)', "checkpoint.save")
 
 --- Writes a state in a folder, by all ranks: each writes the parts that it has of parameters that
---- `fully_shard` has shared out, as a safetensors file; what several have one of them writes.
+--- `fully_shard` has sharded, as a safetensors file; what several have one of them writes.
 --- An index is written last, and only then earlier files are removed: when a rank is killed before,
 --- the folder has the checkpoint that it had. The state is a table of tensors, numbers, strings,
 --- booleans, and tables of these. All ranks must call it, with a folder that all can write.

@@ -1,5 +1,5 @@
 -- stdlib/distributed/fully_shard.lua: ml.distributed.fully_shard: modules whose parameters, with
--- their gradients and the states of their optimisers, are shared out over the ranks. What one
+-- their gradients and the states of their optimisers, are sharded over the ranks. What one
 -- module does is in shard_group.lua; here is when it does it, around forward and backward.
 
 local ShardGroup = require "moonlet.distributed.shard_group"
@@ -34,7 +34,7 @@ local METHODS = { "unshard", "reshard", "set_requires_gradient_sync", "set_resha
 local read_policy = signature('MixedPrecisionPolicy(string? param_dtype=nil, '
   .. 'string? reduce_dtype=nil, string? output_dtype=nil, bool cast_forward_inputs=true)')
 
---- In which dtypes a module that `fully_shard` has shared out computes. Its shards, and the states
+--- In which dtypes a module that `fully_shard` has sharded computes. Its shards, and the states
 --- of optimisers, stay in their own.
 --- > ml.distributed.MixedPrecisionPolicy({ param_dtype = ml.bfloat16 }).param_dtype
 ---   bfloat16
@@ -119,7 +119,7 @@ end
 
 -- --- making -------------------------------------------------------------------------------------
 
--- The parameters of a module and of those below it that are not shared out by themselves: each
+-- The parameters of a module and of those below it that are not sharded by themselves: each
 -- once, with all its owners.
 local function entries_of(module)
   local entries, by_tensor, seen = {}, {}, {}
@@ -148,10 +148,10 @@ local function check_entries(entries, module, group)
       fail("fully_shard: the parameter '%s' has no shape yet; run the module once before",
         entry.name)
     elseif p:dim() == 0 then
-      fail("fully_shard: the parameter '%s' has no dimension to be shared out along; give it the "
+      fail("fully_shard: the parameter '%s' has no dimension to be sharded along; give it the "
         .. "shape (1)", entry.name)
     elseif taken[p] then
-      fail("fully_shard: the parameter '%s' is also one of '%s', which has been shared out by "
+      fail("fully_shard: the parameter '%s' is also one of '%s', which has been sharded by "
         .. "itself; shard the module that holds both instead", entry.name, taken[p])
     elseif shards.of(p) and (shards.of(p).outer or shards.of(p).group == group) then
       fail("fully_shard: the parameter '%s' of %s is a shard already", entry.name,
@@ -160,7 +160,7 @@ local function check_entries(entries, module, group)
   end
 end
 
--- All ranks must share out the same parameters.
+-- All ranks must shard the same parameters.
 local function check_ranks(entries, group)
   local lines, all = {}, {}
   for i, entry in ipairs(entries) do
@@ -247,7 +247,7 @@ function sharding.fully_shard(...)
   local module, mesh, group, reshards, policy = read_shard(...)
   group = group_of(mesh, group)
   if parts[module] then
-    fail("fully_shard: the parameters of %s have been shared out already", module:describe())
+    fail("fully_shard: the parameters of %s have been sharded already", module:describe())
   end
   policy = policy or MixedPrecisionPolicy()
   local entries = entries_of(module)
@@ -265,7 +265,7 @@ end
 
 -- --- methods ------------------------------------------------------------------------------------
 
---- What modules can do that `fully_shard` has shared out, beside what they could before.
+--- What modules can do that `fully_shard` has sharded, beside what they could before.
 --- > ml.distributed.init_process_group()
 --- > net = ml.distributed.fully_shard(ml.nn.Linear(2, 1))
 --- > net:unshard()
@@ -280,7 +280,7 @@ sharding.FSDPModule = FSDPModule
 function FSDPModule:init() fail "FSDPModule: fully_shard gives modules its methods" end
 
 local function part_of(module, method)
-  return parts[module] or fail("%s: a module that fully_shard has shared out is expected, got %s",
+  return parts[module] or fail("%s: a module that fully_shard has sharded is expected, got %s",
     method, signature.describe(module))
 end
 
@@ -297,7 +297,7 @@ end
 
 local read_unshard = signature "FSDPModule:unshard(bool async_op=false)"
 
---- Gathers the whole parameters of this module, without those of modules below that are shared out
+--- Gathers the whole parameters of this module, without those of modules below that are sharded
 --- by themselves; they stay until its next forward or backward is done, or `reshard`. Changes made
 --- to them are lost. All ranks must call it.
 --- > ml.distributed.init_process_group()

@@ -1,4 +1,4 @@
--- stdlib/distributed/norms.lua: the norm of gradients that ranks have shared out, for nn.utils.
+-- stdlib/distributed/norms.lua: the norm of gradients that ranks have sharded, for nn.utils.
 
 local collectives = require "moonlet.distributed.collectives"
 local shared_norms = require "moonlet.nn.shared_norms"

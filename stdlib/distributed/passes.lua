@@ -1,4 +1,4 @@
--- stdlib/distributed/passes.lua: one forward through a module that fully_shard has shared out, and
+-- stdlib/distributed/passes.lua: one forward through a module that fully_shard has sharded, and
 -- the backward that follows: in which order its parts run, and what ends with it.
 
 local ml = require "moonlet"
@@ -6,11 +6,11 @@ local ShardGroup = require "moonlet.distributed.shard_group"
 
 local passes = {}
 
--- Raised with each module that is shared out, since the lists of those below then change.
+-- Raised with each module that is sharded, since the lists of those below then change.
 local generation = 0
 local parts_of_modules
 
---- Notes a module that has been shared out.
+--- Notes a module that has been sharded.
 ---@param _ table its part
 ---@param parts table the parts by module
 function passes.added(_, parts) generation, parts_of_modules = generation + 1, parts end

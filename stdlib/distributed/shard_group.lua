@@ -1,4 +1,4 @@
--- stdlib/distributed/shard_group.lua: the parameters of one module that fully_shard has shared out:
+-- stdlib/distributed/shard_group.lua: the parameters of one module that fully_shard has sharded:
 -- where they are shards and where whole, and how gradients of the wholes come to the shards.
 --
 -- A call of the module records one node, whose results are the wholes: it is older than all that
@@ -161,7 +161,7 @@ local Gather = ml.autograd.Function {
   end,
   backward = function(ctx, ...)
     if ml.is_grad_enabled() then
-      fail("backward: parameters that fully_shard has shared out have no gradients of gradients")
+      fail("backward: parameters that fully_shard has sharded have no gradients of gradients")
     end
     ctx.call:finish({ ... })
     return nil, nil

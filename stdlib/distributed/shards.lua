@@ -1,5 +1,5 @@
 -- stdlib/distributed/shards.lua: which part of a whole tensor a tensor is: of parameters, gradients
--- and states that ranks have shared out.
+-- and states that ranks have sharded.
 
 local ml = require "moonlet"
 local objects = require "moonlet.distributed.objects"
@@ -27,7 +27,7 @@ end
 ---@return table?
 function shards.of(tensor) return specs[tensor] end
 
---- The rows of a position when `count` rows are shared out: the first one, from 1, and how many.
+--- The rows of a position when `count` rows are sharded: the first one, from 1, and how many.
 --- All have as many but the last ones, which have less or none.
 ---@param count integer
 ---@param size integer how many share them

@@ -1,4 +1,4 @@
--- stdlib/distributed/zero.lua: ZeroRedundancyOptimizer: an optimiser whose states are shared out
+-- stdlib/distributed/zero.lua: ZeroRedundancyOptimizer: an optimiser whose states are sharded
 -- over the ranks.
 
 local Optimizer = require "moonlet.optim.optimizer"

@@ -83,7 +83,7 @@ local function check_finite(where, total, error_if_nonfinite)
   end
 end
 
--- The gradients of parameters and their norm: over all ranks, of those that ranks have shared out.
+-- The gradients of parameters and their norm: over all ranks, of those that ranks have sharded.
 local function norm_of_parameters(parameters, norm_type, foreach)
   local all, norms = {}, {}
   for _, list in ipairs(shared_norms.lists(parameters)) do

@@ -170,7 +170,7 @@ end
 
 -- --- checkpoints --------------------------------------------------------------------------------
 
--- The states of an optimiser that shares them out, on one rank or on all.
+-- The states of an optimiser that shards them, on one rank or on all.
 local function gather_optimizer(run, to)
   if class.lookup(run.optimizer, "consolidate_state_dict") then
     run.optimizer:consolidate_state_dict(to)

@@ -45,7 +45,7 @@ local function compare_gradients(a, x, b, y, what)
 end
 ]]
 
--- A GPT whose norms and dropouts see parts of the positions, and whose scores stay parted.
+-- A GPT whose norms and dropouts see parts of the positions, and whose scores stay sharded.
 nets.gpt = [[
 local Block = nn.class "Block"
 function Block:init(dim, heads, ranks)
@@ -82,7 +82,7 @@ end
 local C, R, S = tp.ColwiseParallel, tp.RowwiseParallel, tp.SequenceParallel
 local plain = { embedding = R(), ["blocks.*.qkv"] = C { parts = 3 }, ["blocks.*.out"] = R(),
   ["blocks.*.linear1"] = C(), ["blocks.*.linear2"] = R(), head = C() }
-local parted = { embedding = R { output_layouts = Shard(2) },
+local sharded = { embedding = R { output_layouts = Shard(2) },
   positions = R { output_layouts = Shard(2) },
   ["blocks.*.norm*"] = S(), ["blocks.*.qkv"] = C { parts = 3, input_layouts = Shard(2) },
   ["blocks.*.out"] = R { output_layouts = Shard(2) },

@@ -93,7 +93,7 @@ def shown(named, step):
     return {name: whole(p) for name, p in named} if step in (0, STEPS - 1) else None
 
 
-def train_parted(case, first, tokens):
+def train_sharded(case, first, tokens):
     mesh = init_device_mesh("cpu", (case["ranks"],))
     net = Net()
     net.load_state_dict(first)
@@ -161,7 +161,7 @@ def run(rank, name, path):
     if case["kind"].startswith("Schedule"):
         steps = train_piped(rank, case, given["layers"], given["batches"])
     else:
-        steps = train_parted(case, given["net"], given["tokens"])
+        steps = train_sharded(case, given["net"], given["tokens"])
     if rank == 0:
         torch.save(steps, path + name)
     dist.destroy_process_group()

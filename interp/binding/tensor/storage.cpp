@@ -350,7 +350,7 @@ class GivenBack final : public DeferredContents {
   void fill(Storage&) override {
     fail(
         "the memory of this tensor has been given back: it is the whole of a parameter that "
-        "fully_shard has shared out, which is there while its module runs; module:unshard() "
+        "fully_shard has sharded, which is there while its module runs; module:unshard() "
         "gathers it");
   }
   void drop(Storage&) noexcept override {}

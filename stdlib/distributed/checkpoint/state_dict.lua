@@ -91,7 +91,7 @@ end
 local OPTIONS = 'bool full_state_dict=false, bool cpu_offload=false)'
 local read_get_model = signature("get_model_state_dict(Module model, " .. OPTIONS)
 
---- The state dict of a model. Of parameters that `fully_shard` has shared out it has the parts of
+--- The state dict of a model. Of parameters that `fully_shard` has sharded it has the parts of
 --- this rank, or with `full_state_dict` the whole ones, for which all ranks must call it.
 --- > state = ml.distributed.checkpoint.get_model_state_dict(ml.nn.Linear(2, 1))
 --- > state.weight.shape

@@ -104,7 +104,7 @@ end
 ---@param ... any on stage 0 the arguments of its layers, whose tensors have a row for each sample
 ---   of the batch; then by name: `target`, on the last stage, what `loss_fn` gets beside results;
 ---   `losses`, a table that gets the loss of each microbatch there; `kwargs`, named arguments of
----   this stage's layers, parted as the batch is; `return_outputs` (true), whether the results are
+---   this stage's layers, sharded as the batch is; `return_outputs` (true), whether the results are
 ---   returned, for which the last stage keeps them
 ---@return moonlet.Tensor ... on the last stage the results for the batch; nothing on the others
 ---@error a batch that is no multiple of the microbatches, stages that do not agree

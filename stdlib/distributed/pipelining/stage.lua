@@ -25,7 +25,7 @@ local read_class = signature('distributed.pipelining.PipelineStage(Module submod
 --- > stage.is_first, stage.is_last
 ---   true	true
 --- > ml.distributed.destroy_process_group()
----@param submodule table the layers; with `DistributedDataParallel` around them, or shared out by
+---@param submodule table the layers; with `DistributedDataParallel` around them, or sharded by
 ---   `fully_shard`, gradients are sent in the backward of the last microbatch
 ---@param stage_index integer which stage it is, from 0: this rank's position in the group
 ---@param num_stages integer how many there are: the number of ranks of the group
@@ -164,7 +164,7 @@ end
 local function without_sync(layers)
   if class.is_instance(layers, ml.nn.parallel.DistributedDataParallel) then
     return layers:no_sync()
-  elseif layers.set_requires_gradient_sync then  -- fully_shard has shared them out
+  elseif layers.set_requires_gradient_sync then  -- fully_shard has sharded them
     layers:set_requires_gradient_sync(false)
     return setmetatable({}, { __close = function() layers:set_requires_gradient_sync(true) end })
   end

@@ -1,4 +1,4 @@
--- stdlib/distributed/tensor/parallelize.lua: shares the layers of a module out over the ranks of a
+-- stdlib/distributed/tensor/parallelize.lua: shards the layers of a module over the ranks of a
 -- group, by a plan.
 
 local class = require "moonlet.class"
@@ -66,10 +66,10 @@ local function owners_of(module)
   return out
 end
 
--- A parameter that is parted in one module must not be whole in another.
+-- A parameter that is sharded in one module must not be whole in another.
 local function check_shared(before, module, context)
   local after = owners_of(module)
-  for whole, known in pairs(context.parted) do
+  for whole, known in pairs(context.sharded) do
     local names = before[whole]
     table.sort(names)
     if #names > #(after[known.tensor] or {}) then
@@ -79,7 +79,7 @@ local function check_shared(before, module, context)
   end
 end
 
--- What is not parted must be the same on all ranks.
+-- What is not sharded must be the same on all ranks.
 local function share_rest(module, group, source)
   local rest = {}
   for _, each in ipairs(module:modules()) do
@@ -138,7 +138,7 @@ function parallelize.parallelize_module(...)
   end
   local list = matches(module, plan)
   check_device(module, mesh)
-  local context = { parted = {}, source = source and group.ranks[source + 1] }
+  local context = { sharded = {}, source = source and group.ranks[source + 1] }
   local before = owners_of(module)
   for _, each in ipairs(list) do
     context.name = each[1] == "" and class.name(class.of(module)) or each[1]

@@ -1,5 +1,5 @@
 -- stdlib/distributed/tensor/parts.lua: parameters of modules of which each rank has a part: how
--- they are parted, and made whole again.
+-- they are sharded, and made whole again.
 
 local collectives = require "moonlet.distributed.collectives"
 local layouts = require "moonlet.distributed.tensor.layouts"
@@ -12,16 +12,16 @@ local fail = options.fail
 
 local parts = {}
 
--- How a parameter is parted: `dim`; `sizes`, what each rank has of each of the `pieces` that stand
+-- How a parameter is sharded: `dim`; `sizes`, what each rank has of each of the `pieces` that stand
 -- behind one another along it; `group`. Copies of a module share it.
 local Placement = {}
 
---- How the parameter in a field of a module is parted, or nil.
+--- How the parameter in a field of a module is sharded, or nil.
 ---@param module table
 ---@param field string
 ---@return table?
 function parts.placement(module, field)
-  local all = rawget(module, "_parted")
+  local all = rawget(module, "_sharded")
   return all and all[field]
 end
 
@@ -52,7 +52,7 @@ function parts.share(tensors, group, source)
   end
 end
 
--- What a parameter that is parted so is, for state dicts and checkpoints.
+-- What a parameter that is sharded so is, for state dicts and checkpoints.
 local function spec_of(x, placement)
   local shape, first = x.shape:totable(), {}
   for dim = 1, #shape do first[dim] = 1 end
@@ -70,7 +70,7 @@ end
 -- Has state dicts say which parts they have.
 local function note_in_state_dicts(module)
   module:register_state_dict_post_hook(function(own, destination, prefix)
-    for field, placement in pairs(rawget(own, "_parted")) do
+    for field, placement in pairs(rawget(own, "_sharded")) do
       local tensor = destination[prefix .. field]
       if ml.is_tensor(tensor) and placement.group.size > 1 then
         shards.note(tensor, shards.of(own[field]) or spec_of(own[field], placement))
@@ -88,13 +88,13 @@ end
 function parts.part(module, field, placement, context)
   local whole = module[field]
   setmetatable(placement, Placement)
-  local all = rawget(module, "_parted")
+  local all = rawget(module, "_sharded")
   if not all then
     all = setmetatable({}, Placement)
-    rawset(module, "_parted", all)
+    rawset(module, "_sharded", all)
     note_in_state_dicts(module)
   end
-  local known = context.parted[whole]
+  local known = context.sharded[whole]
   if known and (known.placement.dim ~= placement.dim
       or table.concat(known.placement.sizes, " ") ~= table.concat(placement.sizes, " ")
       or known.placement.pieces ~= placement.pieces) then
@@ -110,7 +110,7 @@ function parts.part(module, field, placement, context)
     end
     known = { placement = placement, name = context.name .. "." .. field,
       tensor = parameter.new(own, whole.requires_grad) }
-    context.parted[whole] = known
+    context.sharded[whole] = known
     if placement.group.size > 1 then
       shards.note(known.tensor, spec_of(known.tensor, placement))
       norms.add(known.tensor, placement.group)
@@ -119,7 +119,7 @@ function parts.part(module, field, placement, context)
   module[field], all[field] = known.tensor, placement
 end
 
---- The whole of a tensor that is parted so, on all ranks of the group.
+--- The whole of a tensor that is sharded so, on all ranks of the group.
 ---@param x moonlet.Tensor
 ---@param placement table
 ---@return moonlet.Tensor

@@ -63,7 +63,7 @@ local read_input = signature('distributed.tensor.parallel.PrepareModuleInput('
   .. 'Layout|table input_layouts, Layout|table desired_input_layouts)')
 
 --- Style of any module whose arguments come in one layout and are wanted in another. What ranks
---- have parts of must be parted evenly.
+--- have parts of must be sharded evenly.
 --- > mesh = ml.distributed.init_device_mesh("cpu", { 1 })
 --- > dt, tp = ml.distributed.tensor, ml.distributed.tensor.parallel
 --- > style = tp.PrepareModuleInput(dt.Shard(2), dt.Replicate())
@@ -93,7 +93,7 @@ local read_output = signature('distributed.tensor.parallel.PrepareModuleOutput('
   .. 'Layout|table output_layouts, Layout|table desired_output_layouts)')
 
 --- Style of any module whose results come in one layout and are wanted in another. What ranks have
---- parts of must be parted evenly.
+--- parts of must be sharded evenly.
 --- > mesh = ml.distributed.init_device_mesh("cpu", { 1 })
 --- > dt, tp = ml.distributed.tensor, ml.distributed.tensor.parallel
 --- > style = tp.PrepareModuleOutput(dt.Replicate(), dt.Shard(2))

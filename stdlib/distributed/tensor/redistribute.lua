@@ -77,7 +77,7 @@ definitions.gather = define("gather(Tensor x, int dim, int[*] sizes, int group) 
 definitions.split = define("split(Tensor x, int dim, int[*] sizes, int group) -> Tensor", own_part,
   function(g, values) return op.gather(g, values.dim, values.sizes, values.group) end)
 
--- The parts as a whole with which each rank computes a part: the sum of its gradients is parted.
+-- The parts as a whole with which each rank computes a part: the sum of its gradients is sharded.
 definitions.gather_copy = define(
   "gather_copy(Tensor x, int dim, int[*] sizes, int group) -> Tensor", gathered,
   function(g, values) return op.sum_split(g, values.dim, values.sizes, values.group) end)
@@ -115,7 +115,7 @@ definitions.turn = define(
 
 -- --- what layers call ---------------------------------------------------------------------------
 
--- How the ranks share a dimension: as `total` is parted where the layer knows it, else evenly.
+-- How the ranks share a dimension: as `total` is sharded where the layer knows it, else evenly.
 local function sizes_here(where, x, dim, group, total)
   if total then return layouts.chunk_sizes(total, group.size) end
   return layouts.even_sizes(where, dim, x:size(dim), group.size)
@@ -150,7 +150,7 @@ end
 ---@param to table the layout that it gets
 ---@param group table
 ---@param total? integer the size of the whole along the dimension that is the last one; else it
----   is parted evenly
+---   is sharded evenly
 ---@return moonlet.Tensor
 function redistribute.change(where, x, from, to, group, total)
   local source, target = layouts.dim_of(where, from, x:dim()), layouts.dim_of(where, to, x:dim())

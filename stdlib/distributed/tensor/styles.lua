@@ -76,7 +76,7 @@ local read_colwise = signature('distributed.tensor.parallel.ColwiseParallel('
 ---@param output_layouts? table what goes out: `Shard(-1)` unless given; with `Replicate()` the
 ---   features of all ranks are gathered
 ---@param parts? integer how many layers the matrix is made of, one above the other, such as 3 of
----   query, key and value: each is parted
+---   query, key and value: each is sharded
 ---@see distributed.tensor.parallel.RowwiseParallel
 ---@source Shoeybi et al., 2019: Megatron-LM, training multi-billion parameter language models
 local ColwiseParallel = class("ColwiseParallel", ParallelStyle)
@@ -113,12 +113,12 @@ local function check_ids(self, ids)
   end
 end
 
--- What an embedding that is parted cannot do: what needs whole rows, or the counts of all.
+-- What an embedding that is sharded cannot do: what needs whole rows, or the counts of all.
 local function check_embedding(self, module, context, counts)
   if module.max_norm then
-    fail("%s: '%s': an embedding with 'max_norm' cannot be parted", name_of(self), context.name)
+    fail("%s: '%s': an embedding with 'max_norm' cannot be sharded", name_of(self), context.name)
   elseif counts and module.scale_grad_by_freq then
-    fail("%s: '%s': an embedding with 'scale_grad_by_freq' cannot be parted by rows",
+    fail("%s: '%s': an embedding with 'scale_grad_by_freq' cannot be sharded by rows",
       name_of(self), context.name)
   end
 end

@@ -238,7 +238,7 @@ HWY_INLINE Vec<T> vfmod(Vec<T> x, Vec<T> y) {
 
 // Rounded to float32; in Highway's own loops infinities would become the largest number.
 template <class D, class V>
-HWY_INLINE hn::Vec<D> narrowed_to(D narrow, V wide) {
+HWY_INLINE auto narrowed_to(D narrow, V wide) {
 #if HWY_TARGET == HWY_EMU128
   const Tag<double> d;
   HWY_ALIGN double from[hn::MaxLanes(Tag<double>())];

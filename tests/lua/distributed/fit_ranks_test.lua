@@ -191,7 +191,7 @@ test("rank 0 alone writes, all resume, also with another number of ranks", funct
   os.execute(("rm -r '%s'"):format(folder))
 end)
 
-test("an optimiser that shares its states out, from a checkpoint of one process and back", function()
+test("an optimiser that shards its states, from a checkpoint of one process and back", function()
   local path = os.tmpname()
   ranks.run_well(2, PROBLEM .. ("local path = '%s'\n"):format(path) .. [[
     local function adam(size, epochs, zero)

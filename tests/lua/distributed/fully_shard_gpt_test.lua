@@ -1,4 +1,4 @@
--- tests/lua/distributed/fully_shard_gpt_test.lua: a GPT whose parameters ranks have shared out: the
+-- tests/lua/distributed/fully_shard_gpt_test.lua: a GPT whose parameters ranks have sharded: the
 -- script that trains one, and the memory that a step takes on each rank.
 
 package.path = (arg[0]:match("^(.*)/") or ".") .. "/../?.lua;" .. package.path

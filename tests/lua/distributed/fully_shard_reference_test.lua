@@ -1,5 +1,5 @@
 -- tests/lua/distributed/fully_shard_reference_test.lua: training with parameters that ranks have
--- shared out, step by step beside PyTorch's fully_shard on 2 processes: values/fully_shard.json,
+-- sharded, step by step beside PyTorch's fully_shard on 2 processes: values/fully_shard.json,
 -- which tests/reference/make_fully_shard.py makes.
 
 package.path = (arg[0]:match("^(.*)/") or ".") .. "/../?.lua;" .. package.path

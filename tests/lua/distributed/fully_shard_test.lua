@@ -1,4 +1,4 @@
--- tests/lua/distributed/fully_shard_test.lua: modules whose parameters ranks have shared out, beside
+-- tests/lua/distributed/fully_shard_test.lua: modules whose parameters ranks have sharded, beside
 -- one process with the whole batch.
 
 package.path = (arg[0]:match("^(.*)/") or ".") .. "/../?.lua;" .. package.path
@@ -7,7 +7,7 @@ local ranks = require "distributed_ranks"
 local test, expect = harness.test, harness.expect
 
 -- A net of which each process can make the same one, a batch with 4 rows for each rank, and the
--- whole of a tensor that ranks have shared out.
+-- whole of a tensor that ranks have sharded.
 local HEAD = [[
 dist.init_process_group()
 local size = dist.get_world_size()
@@ -382,7 +382,7 @@ test("a gradient that is not finite on one rank keeps all from the step", functi
   ]])
 end)
 
-test("shared out along one dimension of a mesh, and parallel layers along the other", function()
+test("sharded along one dimension of a mesh, and parallel layers along the other", function()
   run(4, [[
     local mesh = dist.init_device_mesh("cpu", { 2, 2 }, { mesh_dim_names = { "dp", "tp" } })
     local parallel = dist.tensor.parallel
@@ -463,7 +463,7 @@ test("errors name what is wrong", function()
       assert(not good and message:find(text, 1, true), message)
     end
     local net = sharded(make())
-    refused("have been shared out already", dist.fully_shard, net)
+    refused("have been sharded already", dist.fully_shard, net)
     refused("the module is another one on rank", dist.fully_shard, nn.Linear(2 + rank, 2))
     refused("'mesh': a device mesh is expected, got 3", dist.fully_shard, nn.Linear(2, 2), { mesh = 3 })
     local scalar = nn.Module()
@@ -477,7 +477,7 @@ test("errors name what is wrong", function()
     local loss = net(part((batch(1)))):sum()
     ml.no_grad(function() net[4].bias:add_(1) net[1].weight:add_(1) end)
     refused("have changed since its forward", loss.backward, loss)
-    refused("unshard: a module that fully_shard has shared out is expected", net.unshard, nn.ReLU())
+    refused("unshard: a module that fully_shard has sharded is expected", net.unshard, nn.ReLU())
   ]])
   local outputs = ranks.run(2, HEAD .. [[
     local net = sharded(make())

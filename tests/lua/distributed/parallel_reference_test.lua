@@ -77,8 +77,8 @@ local plan = { ["attention.q"] = C(), ["attention.k"] = C(), ["attention.v"] = C
 if case.kind == "plain" then
   plan.embedding, plan["attention.out"], plan["ffn.w2"], plan.head = R(), R(), R(), C()
 else
-  local parted = { output_layouts = dt.Shard(2) }
-  plan.embedding, plan["attention.out"], plan["ffn.w2"] = R(parted), R(parted), R(parted)
+  local sharded = { output_layouts = dt.Shard(2) }
+  plan.embedding, plan["attention.out"], plan["ffn.w2"] = R(sharded), R(sharded), R(sharded)
   plan["norm*"] = S()
   plan.attention = tp.PrepareModuleInput(dt.Shard(2), dt.Replicate())
   plan.ffn = tp.PrepareModuleInput(dt.Shard(2), dt.Replicate())

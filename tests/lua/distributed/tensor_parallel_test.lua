@@ -130,7 +130,7 @@ for _, count in ipairs { 2, 4 } do
 end
 
 for _, count in ipairs { 2, 4 } do
-  test(("cross entropy of parted classes, %d ranks"):format(count), function()
+  test(("cross entropy of sharded classes, %d ranks"):format(count), function()
     run(count, [[
       local F = nn.functional
       local weight = ml.rand(7) + 0.5
@@ -164,7 +164,7 @@ for _, count in ipairs { 2, 4 } do
     ]])
   end)
 
-  test(("targets, dtypes and infinite scores of parted classes, %d ranks"):format(count), function()
+  test(("targets, dtypes and infinite scores of sharded classes, %d ranks"):format(count), function()
     run(count, [[
       local F = nn.functional
       local scores = part(ml.zeros(2, 7), 2)
@@ -395,9 +395,9 @@ test("plans and styles that do not fit are refused", function()
     local Own = nn.class("Own", nn.Linear)
     function Own:forward(x) return x end
     refuses("is an object of class Own", parallelize, tp.ColwiseParallel(), Own(2, 2))
-    refuses("an embedding with 'max_norm' cannot be parted", parallelize, tp.ColwiseParallel(),
+    refuses("an embedding with 'max_norm' cannot be sharded", parallelize, tp.ColwiseParallel(),
       nn.Embedding(4, 4, { max_norm = 1 }))
-    refuses("'scale_grad_by_freq' cannot be parted by rows", parallelize, tp.RowwiseParallel(),
+    refuses("'scale_grad_by_freq' cannot be sharded by rows", parallelize, tp.RowwiseParallel(),
       nn.Embedding(4, 4, { scale_grad_by_freq = true }))
     refuses("4 features are not 3 pieces of one size", parallelize,
       { ["0"] = tp.ColwiseParallel { parts = 3 } })

@@ -10,7 +10,7 @@ local test = harness.test
 local function run(count, script) return ranks.run_well(count, nets.head .. script) end
 
 for _, count in ipairs { 2, 4 } do
-  for _, plan in ipairs { "plain", "parted" } do
+  for _, plan in ipairs { "plain", "sharded" } do
     test(("a GPT trains as in one process, %s, %d ranks"):format(plan, count), function()
       run(count, nets.gpt .. ([[
         local one, net = GPT(11, 8, 1), GPT(11, 8, size)
@@ -47,7 +47,7 @@ end
 test("data parallel over tensor parallel on 4 ranks trains as one process", function()
   ranks.run_well(4, nets.grid .. nets.gpt .. [[
     local one, net = GPT(11, 8, 1), GPT(11, 8, 2)
-    tp.parallelize_module(net, mesh, parted)
+    tp.parallelize_module(net, mesh, sharded)
     local ddp = nn.parallel.DistributedDataParallel(net, { process_group = grid:get_group("dp") })
     local a = ml.optim.Adam(one:parameters(), { lr = 0.01 })
     local b = ml.optim.Adam(ddp:parameters(), { lr = 0.01 })
@@ -73,7 +73,7 @@ end)
 test("fully_shard over tensor parallel on 4 ranks trains as one process", function()
   ranks.run_well(4, nets.grid .. nets.gpt .. [[
     local one, net = GPT(11, 8, 1), GPT(11, 8, 2)
-    tp.parallelize_module(net, mesh, parted)
+    tp.parallelize_module(net, mesh, sharded)
     for _, block in ipairs(net.blocks) do dist.fully_shard(block, { mesh = grid.dp }) end
     dist.fully_shard(net, { mesh = grid.dp })
     assert(net.head.weight:size(1) <= 3)
@@ -110,7 +110,7 @@ for _, count in ipairs { 2, 4 } do
   test(("norms that are clipped, and whole states, %d ranks"):format(count), function()
     run(count, nets.gpt .. [[
       local one, net = GPT(11, 8, 1), GPT(11, 8, size)
-      tp.parallelize_module(net, mesh, parted)
+      tp.parallelize_module(net, mesh, sharded)
       local ids, targets = batch(1)
       local cross_entropy = nn.CrossEntropyLoss()
       cross_entropy(one(ids), targets):backward()
@@ -139,7 +139,7 @@ for _, count in ipairs { 2, 4 } do
   end)
 end
 
-test("checkpoints of parts load into modules that are whole, or parted by other ranks", function()
+test("checkpoints of parts load into modules that are whole, or sharded by other ranks", function()
   local folder = os.tmpname()
   os.remove(folder)
   local NET = [[

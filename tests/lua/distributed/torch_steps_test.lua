@@ -126,7 +126,7 @@ both("data of uneven length", [[
   end)
   check("join", 1, flat(net))]])
 
-both("an optimiser that shares its states out", [[
+both("an optimiser that shards its states", [[
   train("zero", { optimizer = function(parameters)
     return dist.ZeroRedundancyOptimizer(parameters, optim.Adam, { lr = 0.05, weight_decay = 0.01 })
   end })]])

@@ -1,5 +1,5 @@
 -- tests/lua/distributed/training_test.lua: DistributedDataParallel, SyncBatchNorm and the optimiser
--- that shares its states out, beside one process with the whole batch.
+-- that shards its states, beside one process with the whole batch.
 
 package.path = (arg[0]:match("^(.*)/") or ".") .. "/../?.lua;" .. package.path
 local harness = require "harness"
@@ -291,7 +291,7 @@ test("SyncBatchNorm is the BatchNorm of the whole batch, also of batches that di
   ]])
 end)
 
-test("states that are shared out step as one optimiser, and come back from a checkpoint", function()
+test("states that are sharded step as one optimiser, and come back from a checkpoint", function()
   ranks.run_well(3, NET .. [[
     local one, net = make(), make()
     local plain = ml.optim.Adam(one:parameters(), { lr = 0.01 })
@@ -339,7 +339,7 @@ test("states that are shared out step as one optimiser, and come back from a che
   ]])
 end)
 
-test("groups, schedules and more parameters of an optimiser that shares its states out", function()
+test("groups, schedules and more parameters of an optimiser that shards its states", function()
   ranks.run_well(2, NET .. [[
     local one, net = make(), make()
     local function groups(of)
