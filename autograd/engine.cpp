@@ -448,12 +448,13 @@ void Engine::run() {
     std::unique_ptr<Task> task = std::move(heap_.back());
     heap_.pop_back();
     if (task->ran) continue;
+    const Node& node = *task->node;
     tasks_.erase(task->node.get());
-    if (execution.capture != nullptr && task->node->variable().defined()) [[unlikely]]
+    if (execution.capture != nullptr && node.variable().defined()) [[unlikely]]
       leaves.push_back(std::move(task));
     else
       run_task(*task);
-    uses.note(*task->node, run_leaf);
+    uses.note(node, run_leaf);
   }
   for (const auto& task : leaves) run_task(*task);
   streams_.join();
