@@ -189,21 +189,13 @@ end
 local read_get_optim = signature("get_optimizer_state_dict(Module model, Optimizer optimizers, "
   .. OPTIONS)
 
-local function same_shape(a, b)
-  if #a ~= #b then return false end
-  for i = 1, #a do
-    if a[i] ~= b[i] then return false end
-  end
-  return true
-end
-
 -- The state of a parameter; tensors of its shape are parts as it is.
 local function noted_state(p, found)
   local spec, out = shards.of(p), {}
   for key, value in pairs(found) do
     if ml.is_tensor(value) then
       value = value:detach()
-      if spec and same_shape(value.shape, p.shape) then shards.note(value, spec) end
+      if spec and value:is_same_size(p) then shards.note(value, spec) end
     end
     out[key] = value
   end
