@@ -83,7 +83,7 @@ function link.send(tensors, microbatch, back, to, group, pending)
   end
   for i, x in ipairs(tensors) do
     if x then
-      pending[#pending + 1] = transfers.isend(x, to, { group = group,
+      pending[#pending + 1] = transfers.isend(x:detach(), to, { group = group,
         tag = tag_of(microbatch, i, back) })
     end
   end

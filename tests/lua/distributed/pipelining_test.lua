@@ -202,8 +202,7 @@ for _, name in ipairs(SCHEDULES) do
       local sums = 0
       ddp:register_comm_hook(nil, function(_, bucket, group)
         sums = sums + 1
-        bucket:div_(group.size)
-        return dist.all_reduce(bucket, { group = group, async_op = true })
+        return dist.comm_hooks.allreduce_hook(nil, bucket, group)
       end)
       local stage = pp.PipelineStage(ddp, index, 2, { group = mesh:get_group("pp") })
       local schedule = pp.%s(stage, 4, mse)
