@@ -121,8 +121,8 @@ local read_clip_norm = signature("nn.utils.clip_grad_norm_(Module|Tensor|Tensor[
 
 --- Clips the norm of all gradients together, in place. The gradients are taken as one vector; where
 --- its norm exceeds `max_norm` all are scaled by the same factor. The result is the norm before, a
---- tensor; nothing waits for the device. Of parameters that `ml.distributed.fully_shard` has shared
---- out it is the norm over all ranks, which must all call it.
+--- tensor; nothing waits for the device. Of parameters that `ml.distributed.fully_shard` has
+--- sharded it is the norm over all ranks, which must all call it.
 --- > w = ml.nn.Parameter(ml.tensor { 3.0, 4 })
 --- > w:pow(2):sum():backward()
 --- > ml.nn.utils.clip_grad_norm_(w, 1)
