@@ -16,7 +16,7 @@ triplet=aarch64-linux-gnu
 libraries='libc6-dev libstdc++6 libgomp1 liblua5.4-dev libhwy-dev libopenblas-openmp-dev
 libdnnl-dev libasmjit-dev libedit-dev nlohmann-json3-dev zlib1g-dev libstb-dev libwebp-dev
 libsndfile1-dev libpcre2-dev libcairo2-dev libonnx-dev libprotobuf-dev fonts-dejavu-core catch2'
-tools='g++-aarch64-linux-gnu qemu-user'
+tools='g++-aarch64-linux-gnu qemu-user qemu-user-binfmt'
 
 # Runs apt-get on a record of packages of its own: fetch_packages FOLDER ARCHITECTURE STATUS NAME...
 # leaves the packages of that name, and those they depend on that STATUS has not, in FOLDER/cache.
@@ -143,7 +143,21 @@ platform_build() {
   ninja -C build-aarch64 "$@"
 }
 
+# Tests start programs of this build by themselves: the kernel has to run these by the emulator.
+let_kernel_run_programs() {
+  QEMU_LD_PREFIX=$sysroot QEMU_CPU=cortex-a72
+  export QEMU_LD_PREFIX QEMU_CPU
+  formats=/proc/sys/fs/binfmt_misc
+  ! grep -qs enabled $formats/qemu-aarch64 || return 0
+  {
+    [ -e $formats/register ] || mount -t binfmt_misc binfmt_misc $formats
+    cat /usr/lib/binfmt.d/qemu-aarch64.conf >$formats/register
+  } 2>/dev/null || echo 'The kernel does not run programs for aarch64 by qemu, which takes root and' \
+    'binfmt_misc: tests that start programs will fail.' >&2
+}
+
 platform_test() {
   platform_setup
+  let_kernel_run_programs
   meson test -C build-aarch64 --timeout-multiplier 20 "$@"
 }

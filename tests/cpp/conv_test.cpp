@@ -310,7 +310,8 @@ void check_direct(int64_t groups, int64_t ratio, const Axes& in, const Axes& ker
   cpu::conv_transpose_gemm(s, g, w, by_in, gx[1]);
   REQUIRE(cpu::conv_grad_weight_direct(s, g, x, gw[0]));
   cpu::conv_grad_weight_gemm(s, g, x, gw[1]);
-  const double bound = dtype == DType::Float32 ? 3e-5 : 1e-12;
+  // Vectors of fewer lanes add longer sums in each.
+  const double bound = dtype == DType::Float32 ? 1e-4 : 1e-12;
   for (const Tensor* const pair : {y, gx, gw}) {
     double most = 0, largest = 1;
     for (int64_t i = 0; i < pair[0].numel(); ++i) {

@@ -42,7 +42,8 @@ TEST_CASE("a weight is prepared once, and again when it has changed") {
   const int64_t made = keeps.prepared_operands().made();
   CHECK(made <= 1);
   CHECK(plain_one.prepared_operands().made() == 0);
-#if MOONLET_ONEDNN
+#if MOONLET_ONEDNN && defined(__x86_64__)
+  // Its convolutions for other processors may take weights as they are.
   CHECK(made == 1);
 #endif
   mul_(c.weight, 1.5);
