@@ -294,11 +294,14 @@ local function new_state(f, given)
     failures = 0, sizes = 0, collects = false }
 end
 
+local new_object
+
 -- The field `_original` has what the object stands for: the guards of a function that calls the
--- object find it there.
-local function new_object(f, given)
+-- object find it there. `_compile_another` compiles a copy of it in the same way.
+function new_object(f, given)
   local state = new_state(f, given)
-  local meta = { __name = "compiled function" }
+  local meta = { __name = "compiled function",
+    _compile_another = function(other) return new_object(other, given) end }
   meta.__call = given.backend == "eager" and function(_, ...) return f(...) end
     or compiled.caller(state.core, missed, state)
   if type(f) == "table" then

@@ -55,6 +55,8 @@ class Server {
   virtual int port() const = 0;
   // The ranks of a run that are there no more, the first one first.
   virtual std::vector<Peer> gone(std::string_view run) = 0;
+  // Waits until the ranks that have come have ended, `seconds` at most.
+  virtual void wait_for_ranks(double seconds, const Tick& tick) = 0;
 };
 
 class Work {

@@ -124,6 +124,12 @@ int push_peers(lua_State* L, const std::vector<Peer>& peers) {
 // server:gone(run) -> { { rank, state, text, doing, age }, ... }
 int l_gone(lua_State* L) { return push_peers(L, object_at<Server>(L, 1).gone(text_at(L, 2))); }
 
+// server:wait_for_ranks(seconds)
+int l_wait_for_ranks(lua_State* L) {
+  object_at<Server>(L, 1).wait_for_ranks(luaL_checknumber(L, 2), look_at_stop);
+  return 0;
+}
+
 // connect(host, port, secret, seconds) -> store
 int l_connect(lua_State* L) {
   return push_object(L,
@@ -466,8 +472,10 @@ constexpr luaL_Reg kStore[] = {{"set", guard<l_set>},       {"get", guard<l_get>
                                {"add", guard<l_add>},       {"wait", guard<l_wait>},
                                {"delete", guard<l_remove>}, {"compare_set", guard<l_compare_set>},
                                {"count", guard<l_count>},   {nullptr, nullptr}};
-constexpr luaL_Reg kServer[] = {
-    {"port", guard<l_port>}, {"gone", guard<l_gone>}, {nullptr, nullptr}};
+constexpr luaL_Reg kServer[] = {{"port", guard<l_port>},
+                                {"gone", guard<l_gone>},
+                                {"wait_for_ranks", guard<l_wait_for_ranks>},
+                                {nullptr, nullptr}};
 constexpr luaL_Reg kRun[] = {{"group", guard<l_group>},
                              {"device_group", guard<l_device_group>},
                              {"peers", guard<l_peers>},

@@ -59,6 +59,13 @@ void Ranks::look_for_silence() {
       if (!known.ended && seconds_since(known.heard) > known.limit) end(run, rank, End::Silent, "");
 }
 
+bool Ranks::any_left() const {
+  for (const auto& [run, record] : runs_)
+    for (const auto& [rank, known] : record.known)
+      if (!known.ended) return true;
+  return false;
+}
+
 std::vector<Peer> Ranks::gone(std::string_view run) const {
   const RunRecord* const record = find(run);
   return record != nullptr ? record->gone : std::vector<Peer>();

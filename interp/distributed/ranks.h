@@ -23,6 +23,8 @@ class Ranks {
 
   // Who has ended, the first one first; and all, these in front, those that are still to come with
   // an age below 0.
+  // Whether a rank of any run has come and not ended.
+  bool any_left() const;
   std::vector<Peer> gone(std::string_view run) const;
   std::vector<Peer> all(std::string_view run) const;
   bool empty() const { return runs_.empty(); }

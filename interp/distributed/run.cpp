@@ -15,8 +15,8 @@ constexpr std::chrono::milliseconds kBeat{150};
 // A call that fails since a rank has ended may know it before the store does; and the store's
 // answer to what the others do is waited for as long.
 constexpr std::chrono::milliseconds kHearing{700};
-// How long a rank that has done its part stays for the others.
-constexpr double kFarewellSeconds = 1;
+// How long a rank that has done its part stays for the others, and one that has failed.
+constexpr double kFarewellSeconds = 1, kFailureSeconds = 3;
 
 bool is_member(const std::vector<int>& members, int rank) {
   return std::find(members.begin(), members.end(), rank) != members.end();
@@ -81,7 +81,9 @@ void RankRun::leave(bool failed, const std::string& reason) noexcept {
 
 // What this rank has sent may still be on its way, and who keeps the store is needed to the end.
 void RankRun::wait_for_others(bool failed) {
-  const Clock::time_point until = after(keeps_store_ && !failed ? timeout_ : kFarewellSeconds);
+  const Clock::time_point until = after(failed         ? kFailureSeconds
+                                        : keeps_store_ ? timeout_
+                                                       : kFarewellSeconds);
   while (Clock::now() < until) {
     const std::vector<Peer> peers = watcher_.peers(run_, kAnswerSeconds, {});
     if (std::all_of(peers.begin(), peers.end(),

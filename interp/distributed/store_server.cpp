@@ -31,6 +31,8 @@ namespace {
 // Who has not said by then who it is, and how many such there may be.
 constexpr double kHelloSeconds = 5;
 constexpr int kMostStrangers = 200;
+// How often a launcher looks whether the ranks of other machines have ended.
+constexpr std::chrono::milliseconds kLook{10};
 
 struct Connection {
   Socket socket;
@@ -67,6 +69,7 @@ class StoreServer final : public Server {
     const std::lock_guard<std::mutex> lock(mutex_);
     return ranks_.gone(run);
   }
+  void wait_for_ranks(double seconds, const Tick& tick) override;
 
  private:
   void serve();
@@ -190,6 +193,17 @@ void StoreServer::read_requests(Connection& connection) {
     if (!reply.empty()) add_frame(connection.out, reply);
   }
   connection.in.erase(0, at);
+}
+
+void StoreServer::wait_for_ranks(double seconds, const Tick& tick) {
+  for (const Clock::time_point until = after(seconds); Clock::now() < until;) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (!ranks_.any_left()) return;
+    }
+    std::this_thread::sleep_for(kLook);
+    tick();
+  }
 }
 
 void StoreServer::send(Connection& connection) {

@@ -103,12 +103,12 @@ function DistributedDataParallel:init(...)
   local module, buffers, group, megabytes, unused, views, static = read_class(...)
   group = state.group_of("DistributedDataParallel", group)
   -- A compiled module is called, and what it stands for has the parameters.
-  local original = type(module) == "table" and rawget(module, "_original")
-  local compiled = original and module or nil
-  module = original or module
-  if not class.is_instance(module, Module) then
+  local original = Module._module_of(module)
+  if not original then
     fail("DistributedDataParallel: 'module' must be a module, got %s", signature.describe(module))
   end
+  local compiled = not rawequal(module, original) and module or nil
+  module = original
   local parameters, names = {}, {}
   for name, p in module:named_parameters() do
     if p.requires_grad then

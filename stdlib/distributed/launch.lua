@@ -158,6 +158,18 @@ local function report(first)
   io.stderr:flush()
 end
 
+-- The store is needed by ranks of other machines until they have ended: they hear from it what has
+-- failed. After a failure their own launcher ends them; who has not come by then hears no more.
+local FAILURE_SECONDS, ANY_SECONDS = 3, 1e9
+local function wait_for_other_machines(given, endpoint, ends)
+  if given.nodes == 1 or not endpoint.server then return end
+  local seconds = ANY_SECONDS
+  for _, each in ipairs(ends) do
+    if each.status ~= 0 then seconds = FAILURE_SECONDS end
+  end
+  endpoint.server:wait_for_ranks(seconds)
+end
+
 --- Runs the command with the words behind `moonlet launch`.
 ---@param words string[]
 ---@return boolean succeeded
@@ -173,6 +185,7 @@ function launch.command(words)
   local endpoint = meeting_of(given)
   for start = 0, given.restarts do
     local ends = engine.launch(ranks_of(given, endpoint, start), show_line(given.prefix))
+    wait_for_other_machines(given, endpoint, ends)
     local first = first_of(ends, endpoint, start)
     if not first then return true end
     report(first)

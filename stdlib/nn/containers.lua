@@ -65,7 +65,7 @@ end
 local function check_item(self, where, value)
   if self._holds == "parameter" then
     return parameter.is_parameter(value) and value or parameter.new(value)
-  elseif not Module.is_module(value) then
+  elseif not Module._module_of(value) then
     fail("%s: a module is expected, got %s", where, signature.describe(value))
   end
   return value

@@ -37,7 +37,10 @@ function copy(x, seen)
   end
   local plain = type(x) == "table" and getmetatable(x) == nil and not class.is_class(x)
   if plain or class.of(x) then return copy_table(x, seen) end
-  return x
+  local module = Module._module_of(x)
+  if not module then return x end
+  seen[x] = getmetatable(x)._compile_another(copy(module, seen))
+  return seen[x]
 end
 
 local read = signature "Module:deepcopy()"

@@ -39,7 +39,7 @@ local function check(self, name, value)
   if type(name) ~= "string" then
     fail("%s: names are strings, got %s", name_of(self), signature.describe(name))
   elseif self._holds == "module" then
-    if Module.is_module(value) then return value end
+    if Module._module_of(value) then return value end
     fail("%s: %s: a module is expected, got %s", name_of(self), name, signature.describe(value))
   elseif not ml.is_tensor(value) then
     fail("%s: %s: a tensor is expected, got %s", name_of(self), name, signature.describe(value))

@@ -38,9 +38,18 @@ signature.add_type("Module", "a module", function(value)
   return is_module(value) and value or nil
 end)
 
+-- The module that a field holds: a value that is one, or the one that `ml.compile` made it of.
+local function module_of(value)
+  if is_module(value) then return value end
+  local meta = type(value) == "table" and getmetatable(value)
+  local original = type(meta) == "table" and rawget(meta, "_compile_another")
+    and rawget(value, "_original")
+  return is_module(original) and original or nil
+end
+
 local function kind_of(value)
   if is_parameter(value) then return "parameter" end
-  if is_module(value) then return "module" end
+  if module_of(value) then return "module" end
   return parameter.is_buffer(value) and "buffer" or nil
 end
 
@@ -138,7 +147,7 @@ local function name_of(key)
 end
 
 --- Calls a function for each field of this module that holds a parameter, a buffer or a module, in
---- their order.
+--- their order. What `ml.compile` made of a module comes as that module.
 --- > kinds = {}
 --- > ml.nn.Linear(2, 3):each_field(function(name, _, kind) kinds[name] = kind end)
 --- > kinds
@@ -163,7 +172,10 @@ local function each_field(self, visit)
     elseif kind == "buffer" and not ml.is_tensor(value) then
       fail("%s: '%s' was a buffer and now holds a %s", class.name(class.of(self)), tostring(key),
         type(value))
-    elseif kind and (kind ~= "module" or is_module(value)) then
+    elseif kind == "module" then
+      local module = module_of(value)
+      if module then visit(name_of(key), module, kind, key) end
+    elseif kind then
       visit(name_of(key), value, kind, key)
     end
   end
@@ -517,5 +529,6 @@ end
 
 Module.each_field = each_field
 Module.is_module = is_module
+Module._module_of = module_of
 
 return Module

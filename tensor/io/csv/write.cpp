@@ -56,6 +56,10 @@ void append_element(std::string& out, int64_t value) { append(out, value); }
 template <class T>
 requires std::is_floating_point_v<T>
 void append_element(std::string& out, T value) {
+  if (value != value) {  // without the sign that its bits may have
+    out += "nan";
+    return;
+  }
   char buffer[40];
   constexpr bool kSingle = std::is_same_v<T, float>;
   for (const int digits : {9, 17}) {

@@ -47,6 +47,39 @@ test("a module and its methods", function()
   case.expect_runs(fast, 3)
 end)
 
+test("a compiled module is a child of the module that holds it", function()
+  local Net = nn.class("Net", nn.Module)
+  function Net:init()
+    self.first = ml.compile(nn.Linear(2, 2))
+    self.blocks = nn.ModuleDict { last = ml.compile(nn.Linear(2, 1)) }
+  end
+  function Net:forward(x) return self.blocks.last(self.first(x)) end
+  local net = Net()
+  local names = {}
+  for name in net:named_parameters() do names[#names + 1] = name end
+  expect.equal(names, { "first.weight", "first.bias", "blocks.last.weight", "blocks.last.bias" })
+  expect.equal(net.first.training, true)
+  net:eval()
+  expect.equal(net.first.training, false)
+  local copy, x = net:deepcopy(), ml.ones(1, 2)
+  for _ = 1, 4 do expect.equal(copy(x):item(), net(x):item()) end
+  copy.first.weight.data:zero_()
+  expect.falsy(copy.first.weight:eq(net.first.weight):any():item())
+  for _ = 1, 3 do copy.first(x) end
+  case.expect_runs(copy.first, 4)
+  copy:load_state_dict(net:state_dict())
+  expect.equal(copy(x):item(), net(x):item())
+  local optimizer = ml.optim.SGD(net:parameters(), { lr = 0.1 })
+  local before = net(x):item()
+  net(x):sum():backward()
+  optimizer:step()
+  expect.truthy(net(x):item() < before)
+  local list = nn.Sequential(ml.compile(nn.Linear(2, 3)), nn.ReLU())
+  expect.equal(#list:parameters(), 2)
+  expect.equal(#list:children(), 2)
+  expect.error(function() nn.Sequential(ml.compile(math.sin)) end, "a module is expected")
+end)
+
 test("results in tables, plain values, nothing", function()
   local function f(x, flag)
     local y = x + 1
