@@ -57,11 +57,11 @@ int64_t masked_row(const ScoreBlock& b, int64_t row, T* s) {
   return end;
 }
 
-// e^x, 0 where that is no normal number, NaN of NaN. Highway's own loops pass over NaN in a
-// maximum.
+// e^x, 0 where that is no normal number, NaN of NaN, which a maximum passes over but for the
+// instruction of x86-64, which gives its second operand.
 template <class T, class V>
 HWY_INLINE auto weight_of(V x) {
-#if HWY_TARGET == HWY_EMU128
+#if !HWY_ARCH_X86
   return select(vec<T>(x) != vec<T>(x), vec<T>(x), exp_or_0(vec<T>(x))).v;
 #else
   return exp_or_0(vec<T>(x)).v;
