@@ -80,7 +80,7 @@ test("a process that no launcher of MPI's has started, and ranks that are not MP
   ranks.need_engine "mpi"
   harness.with_temp_file(function(path)
     local file <close> = assert(io.open(path, "w"))
-    file:write [[require("moonlet").distributed.init_process_group { "mpi", timeout = 5 }]]
+    file:write [[require("moonlet").distributed.init_process_group { "mpi", timeout = 30 }]]
     file:close()
     local words = {}
     for rank = 0, 1 do
@@ -95,7 +95,7 @@ test("a process that no launcher of MPI's has started, and ranks that are not MP
   end)
   local output, status = mpirun(2, [[
     local rank = math.tointeger(os.getenv "OMPI_COMM_WORLD_RANK")
-    dist.init_process_group { "mpi", rank = 1 - rank, world_size = 2, timeout = 5 }
+    dist.init_process_group { "mpi", rank = 1 - rank, world_size = 2, timeout = 30 }
   ]])
   expect.truthy(status ~= 0, output)
   expect.truthy(output:find "this is rank %d of 2 for MPI: leave 'rank' and 'world_size'", output)
