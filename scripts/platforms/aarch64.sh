@@ -160,6 +160,7 @@ platform_test() {
   platform_setup
   let_kernel_run_programs
   MOONLET_TEST_LEFT_OUT=$PWD/tests/platforms/aarch64_left_out.lua
-  export MOONLET_TEST_LEFT_OUT
+  CXX="$triplet-g++ --sysroot=$sysroot"  # of extensions
+  export MOONLET_TEST_LEFT_OUT CXX
   meson test -C build-aarch64 --timeout-multiplier 20 "$@"
 }

@@ -195,6 +195,7 @@ local TWO_NODES = "SLURM_LOCALID=0 SLURM_NODEID=RANK_HERE SLURM_NNODES=2 SLURM_S
   .. "SLURM_TASKS_PER_NODE='1(x2)' "
 
 test("the environments of mpirun and SLURM", function()
+  ranks.need_engine()
   local script = [[
     dist.init_process_group()
     print(dist.get_rank(), dist.get_world_size(), dist.get_local_rank())

@@ -49,8 +49,12 @@ local function is_there(name)
 end
 workshop.is_there = is_there
 
+-- What another platform names.
+local named = os.getenv "CXX"
+
 --- The system's C++ compiler, or a skip of the running test.
 function workshop.compiler()
+  if named then return named end
   for _, name in ipairs { "c++", "g++", "clang++" } do
     if is_there(name) then return name end
   end
@@ -64,6 +68,7 @@ local function make_compiler()
   for _, name in ipairs { "clang++", "g++", "c++" } do
     if is_there(name) then compiler = name end
   end
+  compiler = named or compiler
   local path = workshop.write("cxx", ([[
 #!/bin/sh
 case " $* " in
