@@ -2,4 +2,7 @@
 -- and names. Whole files are left out by scripts/platforms/windows_tests.sh.
 
 return {
+  absent = {
+    ["this build has no LAPACK"] = "the build has no LAPACK",
+  },
 }
