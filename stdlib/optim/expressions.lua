@@ -14,6 +14,7 @@ local FUNCTIONS = { sqrt = numbers.root }
 function FUNCTIONS.abs(x) return x:abs() end
 function FUNCTIONS.sign(x) return x:sign() end
 function FUNCTIONS.detach(x) return x:detach() end
+function FUNCTIONS.ratio(x, divisor) return x / divisor end
 function FUNCTIONS.clamp(x, least, most) return x:clamp(least, most) end
 
 function FUNCTIONS.gt(a, b)

@@ -19,8 +19,9 @@
 --
 -- `update` is written in lines `NAME = EXPRESSION`, `local NAME = EXPRESSION`, `if NAME then`,
 -- `if NAME ~= NUMBER then`, `else` and `end`. Expressions have + - * / and the functions of
--- tensor/ops/gen/optimizers.lua. `if` asks for a flag, a number that is the same for all elements,
--- or whether a state with an `option` is there.
+-- tensor/ops/gen/optimizers.lua, of which `ratio` divides by what is 0, an infinity or from 2^-126
+-- to 2^126. `if` asks for a flag, a number that is the same for all elements, or whether a state
+-- with an `option` is there.
 
 local optimizers = {}
 
@@ -74,13 +75,13 @@ rows[#rows + 1] = {
   doc = [[A step of Adam (Kingma and Ba, 2015): updates the moments `exp_avg` and `exp_avg_sq`
 and moves by the first over the root of the second; with `max_exp_avg_sq` that of its maximum,
 AMSGrad (Reddi et al., 2018), else that is `{}`. `rate` is lr / (1 - beta1^step), `correction`
-sqrt(1 - beta2^step).]],
+1 / sqrt(1 - beta2^step).]],
   states = { { "exp_avg" }, { "exp_avg_sq" }, { "max_exp_avg_sq", option = "amsgrad" } },
   arguments = { "rate", "correction", "beta1=0.9", "beta2=0.999", "eps=1e-8" },
   numbers = [[
     beta1, beta2 = betas[1], betas[2]
     rate = lr / (1 - beta1 ^ step)
-    correction = sqrt(1 - beta2 ^ step)
+    correction = 1 / sqrt(1 - beta2 ^ step)
   ]],
   update = [[
     exp_avg = lerp(exp_avg, g, 1 - beta1)
@@ -90,7 +91,7 @@ sqrt(1 - beta2^step).]],
       max_exp_avg_sq = maximum(max_exp_avg_sq, exp_avg_sq)
       square = max_exp_avg_sq
     end
-    x = x - rate * exp_avg / (sqrt(square) / correction + eps)
+    x = x - ratio(rate * exp_avg, sqrt(square) * correction + eps)
   ]],
   sample = "0.1, 0.5" }
 
@@ -103,7 +104,7 @@ the gradient over its root. `rate` is lr / (1 + (step - 1) * lr_decay).]],
   numbers = "rate = lr / (1 + (step - 1) * lr_decay)",
   update = [[
     sum = sum + g * g
-    x = x - rate * g / (sqrt(sum) + eps)
+    x = x - ratio(rate * g, sqrt(sum) + eps)
   ]],
   sample = "0.1" }
 
@@ -116,7 +117,7 @@ the mean of squared moves, over that of `square_avg`.]],
   numbers = "",
   update = [[
     square_avg = rho * square_avg + (1 - rho) * g * g
-    local delta = sqrt(acc_delta + eps) / sqrt(square_avg + eps) * g
+    local delta = ratio(sqrt(acc_delta + eps), sqrt(square_avg + eps)) * g
     acc_delta = rho * acc_delta + (1 - rho) * delta * delta
     x = x - lr * delta
   ]],
@@ -165,7 +166,7 @@ rate `eta` and the decay `lambd`; moves the mean `ax` by the part `mu` towards t
 rows[#rows + 1] = {
   name = "nadam",
   doc = [[A step of NAdam (Dozat, 2016): Adam that moves by `rate` times the gradient and
-`mean_rate` times the first moment. `correction` is sqrt(1 - beta2^step).]],
+`mean_rate` times the first moment. `correction` is 1 / sqrt(1 - beta2^step).]],
   states = { { "exp_avg" }, { "exp_avg_sq" } },
   counts = { { "mu_product", 1.0 } },
   arguments = { "rate", "mean_rate", "correction", "beta1=0.9", "beta2=0.999", "eps=1e-8" },
@@ -176,12 +177,12 @@ rows[#rows + 1] = {
     mu_product = mu_product * mu
     rate = lr * (1 - mu) / (1 - mu_product)
     mean_rate = lr * next_mu / (1 - mu_product * next_mu)
-    correction = sqrt(1 - beta2 ^ step)
+    correction = 1 / sqrt(1 - beta2 ^ step)
   ]],
   update = [[
     exp_avg = lerp(exp_avg, g, 1 - beta1)
     exp_avg_sq = beta2 * exp_avg_sq + (1 - beta2) * g * g
-    x = x - (rate * g + mean_rate * exp_avg) / (sqrt(exp_avg_sq) / correction + eps)
+    x = x - ratio(rate * g + mean_rate * exp_avg, sqrt(exp_avg_sq) * correction + eps)
   ]],
   sample = "0.1, 0.2, 0.5" }
 
@@ -205,7 +206,7 @@ known yet.]],
   update = [[
     exp_avg = lerp(exp_avg, g, 1 - beta1)
     exp_avg_sq = beta2 * exp_avg_sq + (1 - beta2) * g * g
-    x = x - rate * exp_avg * where(gt(scale, 0), scale / (sqrt(exp_avg_sq) + eps), 1)
+    x = x - rate * exp_avg * where(gt(scale, 0), ratio(scale, sqrt(exp_avg_sq) + eps), 1)
   ]],
   sample = "0.1, 0.2" }
 
@@ -225,7 +226,7 @@ expected where `momentum` is not 0.]],
       grad_avg = lerp(grad_avg, g, 1 - alpha)
       square = square - grad_avg * grad_avg
     end
-    local change = g / (sqrt(square) + eps)
+    local change = ratio(g, sqrt(square) + eps)
     if momentum_buffer then
       momentum_buffer = momentum * momentum_buffer + change
       change = momentum_buffer

@@ -9,8 +9,8 @@ local optimizers = { rows = source.rows }
 -- standard library has them as ops (stdlib/optim/expressions.lua).
 local FUNCTIONS = {
   abs = "vabs", clamp = "clamp_value", detach = "", gt = "gt_value<V>", lerp = "lerp_value",
-  lt = "lt_value<V>", maximum = "maximum_value", sign = "sign_value", sqrt = "vsqrt",
-  where = "where_value<V>",
+  lt = "lt_value<V>", maximum = "maximum_value", ratio = "ratio_value<V>", sign = "sign_value",
+  sqrt = "root_value", where = "where_value<V>",
 }
 
 local function fail(row, format, ...)
