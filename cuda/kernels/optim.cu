@@ -15,16 +15,18 @@ namespace {
 
 using optim::kMostArrays;
 using optim::StepLists;
+using optim::StepSource;
 using optim::TensorList;
 
 constexpr int kChunk = 32 * kBlock;
 
 // A parameter in the table: where it, its gradient and its states begin (null for those that a step
 // does not use), whether all lie at multiples of 16 bytes, the number of the block that takes its
-// first chunk.
+// first chunk, and that of its step in the table of these.
 struct Position {
   char* arrays[kMostArrays];
   int64_t count, first_block;
+  int step;
   bool aligned;
 };
 
@@ -62,12 +64,13 @@ class Part {
 // positions, then what the host adds.
 class Parts {
  public:
-  explicit Parts(StepLists lists) {
+  // `each` says whether every parameter has a step of its own.
+  Parts(StepLists lists, bool each) {
     const TensorList& parameters = **lists.begin();
     for (size_t i = 0; i < parameters.size(); ++i) {
       const int64_t count = parameters[i].numel();
       if (count == 0) continue;
-      Position position{{}, count, blocks_, true};
+      Position position{{}, count, blocks_, each ? static_cast<int>(i) : 0, true};
       parts_.emplace_back(lists, i, position);
       blocks_ += (count + kChunk - 1) / kChunk;
       add(&position, 1);
@@ -112,10 +115,10 @@ __device__ __forceinline__ char* in_global(char* p) {
 
 template <class C, int kElement, Code kCode, class Step>
 __global__ void __launch_bounds__(kBlock, 2)
-    optim_step_kernel(const Position* table, int positions, const Step* given) {
+    optim_step_kernel(const Position* table, int positions, const Step* steps) {
   constexpr int kCount = 16 / kElement, kArrays = 2 + Step::kStates;
   const Position* const position = table + position_of(table, positions, blockIdx.x);
-  const Step step = *given;
+  const Step step = steps[position->step];
   const int64_t first = (blockIdx.x - position->first_block) * kChunk;
   const int64_t left = position->count - first;
   const int count = left < kChunk ? static_cast<int>(left) : kChunk;
@@ -171,11 +174,74 @@ template <class Step>
 void run_step(const char* op, StepLists lists, const Step& step) {
   const Tensor& first = (**lists.begin())[0];
   const Call call(first, op);
-  Parts parts(lists);
+  Parts parts(lists, false);
   const size_t at = parts.add(&step, 1);
   const Tensor table = parts.table(call);
   launch_step(call, first.dtype(), parts, table,
               reinterpret_cast<const Step*>(static_cast<char*>(table.raw()) + at));
+  parts.store();
+}
+
+// What the numbers of all steps follow from.
+template <class Step>
+struct Origin {
+  Step step;
+  double numbers[Step::kGiven];
+  Array instead[Step::kGiven];
+  int64_t strides[Step::kGiven];
+  bool decoupled;
+};
+
+// The step of each parameter; its counts go on. `counts` has those of all parameters, one after the
+// other.
+template <class Step>
+__global__ void __launch_bounds__(kBlock)
+    optim_numbers_kernel(Origin<Step> origin, const Array* counts, int parameters, Step* steps) {
+  const int i = static_cast<int>(blockIdx.x * kBlock + threadIdx.x);
+  if (i >= parameters) return;
+  double given[Step::kGiven], now[Step::kCounts + 1];
+  MOONLET_UNROLL
+  for (int k = 0; k < Step::kGiven; ++k) {
+    const Array& instead = origin.instead[k];
+    given[k] = instead.data ? instead.get<double>(i * origin.strides[k]) : origin.numbers[k];
+  }
+  MOONLET_UNROLL
+  for (int k = 0; k < Step::kCounts; ++k) now[k] = counts[k * parameters + i].get<double>(0);
+  Step step = origin.step;
+  optim::advance(step, given, origin.decoupled, now);
+  steps[i] = step;
+  MOONLET_UNROLL
+  for (int k = 0; k < Step::kCounts; ++k) counts[k * parameters + i].set<double>(0, now[k]);
+}
+
+// The kernels of a step whose numbers follow from tensors; `counts` have one for each parameter.
+template <class Step>
+void run_capturable_step(const char* op, StepLists lists, StepLists counts,
+                         const StepSource<Step>& source) {
+  const TensorList& parameters = **lists.begin();
+  const Call call(parameters[0], op);
+  Parts parts(lists, true);
+  std::vector<Array> numbers;
+  for (const TensorList* list : counts)
+    for (const Tensor& each : *list) numbers.push_back(array(each));
+  const size_t at = parts.add(numbers.data(), numbers.size());
+  const Tensor table = parts.table(call);
+  Origin<Step> origin{source.step, {}, {}, {}, source.decoupled};
+  for (int k = 0; k < Step::kGiven; ++k) {
+    const Tensor* const instead = source.instead(k);
+    origin.numbers[k] = source.numbers[k];
+    origin.instead[k] = instead ? array(*instead) : Array{nullptr, DType::Float64};
+    origin.strides[k] = instead ? source.stride(*instead) : 0;
+  }
+  const auto count = static_cast<int>(parameters.size());
+  const Tensor steps = call.scratch({count * static_cast<int64_t>(sizeof(Step))}, DType::UInt8);
+  MOONLET_LAUNCH((optim_numbers_kernel<Step>), static_cast<unsigned>((count + kBlock - 1) / kBlock),
+                 kBlock, 0, call.stream(), origin,
+                 reinterpret_cast<const Array*>(static_cast<char*>(table.raw()) + at), count,
+                 reinterpret_cast<Step*>(steps.raw()));
+  call.done();
+  launch_step(call, parameters[0].dtype(), parts, table,
+              reinterpret_cast<const Step*>(steps.raw()));
   parts.store();
 }
 
