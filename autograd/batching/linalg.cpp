@@ -198,4 +198,25 @@ void list_limit_norm(BatchCall& call) {
   }
 }
 
+// Lists with an entry for each parameter: those of all samples are parameters of one call, and what
+// is `given` after them for all parameters is given for each.
+void capturable_step(BatchCall& call) {
+  call.check_written();
+  int given = 0;
+  while (std::string_view(call.op.row->arguments[given].name) != "given") ++given;
+  const size_t parameters = call.list_front(0).size();
+  std::vector<Tensor> numbers = call.list_front(given);
+  for (Tensor& x : numbers)
+    if (x.defined()) x = moonlet::cat(std::vector<Tensor>(parameters, flatten(x, 0, -1)), 0);
+  call.put(given, std::move(numbers));
+  for (int i = 0; i < given; ++i) {
+    std::vector<Tensor> each;
+    for (const Tensor& batch : call.list_front(i))
+      for (int64_t sample = 0; sample < call.size(); ++sample)
+        each.push_back(select(batch, 0, sample));
+    call.put(i, std::move(each));
+  }
+  call.call();
+}
+
 }  // namespace moonlet::batching

@@ -1,7 +1,9 @@
-// cuda/kernels/optim.cu: the optimisers' steps: one launch for all parameters, whose positions are
-// a table in the device's memory; a block takes a chunk of one of them.
+// cuda/kernels/optim.cu: the optimisers' steps: one launch for all parameters, whose positions and
+// numbers are tables in the device's memory; a block takes a chunk of one of them. Where the
+// numbers follow from tensors, a launch before makes their table.
 #include "cuda/kernels/common/chunks.cuh"
 #include "cuda/kernels/common/geometry.cuh"
+#include "cuda/kernels/common/packs.cuh"
 #include "cuda/runtime/device.h"
 #include "cuda/runtime/graph.h"
 #include "tensor/functors/optim_math-inl.h"
@@ -13,16 +15,19 @@ namespace {
 
 using optim::kMostArrays;
 using optim::StepLists;
+using optim::StepSource;
 using optim::TensorList;
 
-constexpr int64_t kChunk = 16 * kBlock;
+constexpr int kChunk = 32 * kBlock;
 
 // A parameter in the table: where it, its gradient and its states begin (null for those that a step
-// does not use), and the number of the block that takes its first chunk.
+// does not use), whether all lie at multiples of 16 bytes, the number of the block that takes its
+// first chunk, and that of its step in the table of these.
 struct Position {
   char* arrays[kMostArrays];
-  int64_t count;
-  int64_t first_block;
+  int64_t count, first_block;
+  int step;
+  bool aligned;
 };
 
 // A parameter with its gradient and states as row-major memory. What lies otherwise is copied, and
@@ -37,6 +42,7 @@ class Part {
         const Tensor dense = contiguous(x);
         if (!dense.is_same(x)) copies_.push_back({x, dense, a != 1});
         position.arrays[a] = array(dense).data;
+        position.aligned = position.aligned && aligned_to(position.arrays[a], 16);
       }
       ++a;
     }
@@ -54,51 +60,189 @@ class Part {
   std::vector<Copy> copies_;
 };
 
-template <class C, class Step>
-__global__ void step_kernel(Step step, const Position* table, int64_t positions, DType dtype) {
-  const int64_t block = blockIdx.x;
-  const Position position = table[position_of(table, positions, block)];
-  const int64_t begin = (block - position.first_block) * kChunk;
-  const int64_t end = begin + kChunk < position.count ? begin + kChunk : position.count;
-  const Array x{position.arrays[0], dtype}, gradient{position.arrays[1], dtype};
-  for (int64_t i = begin + threadIdx.x; i < end; i += kBlock) {
-    C value = x.get<C>(i), states[Step::kStates];
-    for (int s = 0; s < Step::kStates; ++s)
-      states[s] = position.arrays[2 + s] ? Array{position.arrays[2 + s], dtype}.get<C>(i) : C(0);
-    optim::update(step, value, gradient.get<C>(i), states);
-    x.set<C>(i, value);
-    for (int s = 0; s < Step::kStates; ++s)
-      if (position.arrays[2 + s]) Array{position.arrays[2 + s], dtype}.set<C>(i, states[s]);
+// The parameters of a step that have elements, and the bytes that are to be uploaded for it: the
+// positions, then what the host adds.
+class Parts {
+ public:
+  // `each` says whether every parameter has a step of its own.
+  Parts(StepLists lists, bool each) {
+    const TensorList& parameters = **lists.begin();
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const int64_t count = parameters[i].numel();
+      if (count == 0) continue;
+      Position position{{}, count, blocks_, each ? static_cast<int>(i) : 0, true};
+      parts_.emplace_back(lists, i, position);
+      blocks_ += (count + kChunk - 1) / kChunk;
+      add(&position, 1);
+      ++positions_;
+    }
   }
+  // Where in the table `count` values are then.
+  template <class T>
+  size_t add(const T* values, size_t count) {
+    static_assert(sizeof(T) % alignof(double) == 0);
+    const size_t at = bytes_.size();
+    bytes_.resize(at + count * sizeof(T));
+    std::memcpy(bytes_.data() + at, values, count * sizeof(T));
+    return at;
+  }
+  Tensor table(const Call& call) const {
+    check(blocks_ <= INT32_MAX, call.op(), ": too many elements for one launch");
+    Tensor out = call.scratch({static_cast<int64_t>(bytes_.size())}, DType::UInt8);
+    upload(call, out.raw(), bytes_.data(), bytes_.size());
+    return out;
+  }
+  int positions() const { return positions_; }
+  int64_t blocks() const { return blocks_; }
+  void store() {
+    for (Part& part : parts_) part.store();
+  }
+
+ private:
+  std::vector<Part> parts_;
+  std::vector<char> bytes_;
+  int64_t blocks_ = 0;
+  int positions_ = 0;
+};
+
+// A pointer that is read from memory might be one of shared memory for all the compiler knows.
+__device__ __forceinline__ char* in_global(char* p) {
+#ifdef __CUDA_ARCH__
+  __builtin_assume(__isGlobal(p));
+#endif
+  return p;
+}
+
+template <class C, int kElement, Code kCode, class Step>
+__global__ void __launch_bounds__(kBlock, 2)
+    optim_step_kernel(const Position* table, int positions, const Step* steps) {
+  constexpr int kCount = 16 / kElement, kArrays = 2 + Step::kStates;
+  const Position* const position = table + position_of(table, positions, blockIdx.x);
+  const Step step = steps[position->step];
+  const int64_t first = (blockIdx.x - position->first_block) * kChunk;
+  const int64_t left = position->count - first;
+  const int count = left < kChunk ? static_cast<int>(left) : kChunk;
+  char* arrays[kArrays];
+  MOONLET_UNROLL
+  for (int a = 0; a < kArrays; ++a) arrays[a] = position->arrays[a];
+  const bool aligned = position->aligned;
+  for (int i = static_cast<int>(threadIdx.x) * kCount; i < count; i += kBlock * kCount) {
+    Words<16> packs[kArrays];
+    MOONLET_UNROLL
+    for (int a = 0; a < kArrays; ++a)
+      packs[a] = arrays[a] ? load_pack<kElement>(PackSource{in_global(arrays[a]), kCode, aligned},
+                                                 first + i, count - i)
+                           : Words<16>{};
+    Words<16> after[kArrays]{};
+    MOONLET_UNROLL
+    for (int k = 0; k < kCount; ++k) {
+      C now[kArrays];
+      MOONLET_UNROLL
+      for (int a = 0; a < kArrays; ++a)
+        now[a] = decoded<C, kElement>(bits_at<kElement>(packs[a], k), kCode);
+      optim::update(step, now[0], now[1], now + 2);
+      MOONLET_UNROLL
+      for (int a = 0; a < kArrays; ++a)
+        set_bits<kElement>(after[a], k, encoded<C, kElement>(now[a], kCode));
+    }
+    MOONLET_UNROLL
+    for (int a = 0; a < kArrays; ++a)
+      if (a != 1 && arrays[a])
+        store_pack<kElement>(in_global(arrays[a]), aligned, first + i, count - i, after[a]);
+  }
+}
+
+template <class Step>
+void launch_step(const Call& call, DType dtype, const Parts& parts, const Tensor& table,
+                 const Step* steps) {
+  if (parts.positions() == 0) return;
+  visit_floats(dtype, [&]<class C, int kElement>() {
+    const auto launch = [&]<Code kCode>() {
+      MOONLET_LAUNCH((optim_step_kernel<C, kElement, kCode, Step>),
+                     static_cast<unsigned>(parts.blocks()), kBlock, 0, call.stream(),
+                     reinterpret_cast<const Position*>(table.raw()), parts.positions(), steps);
+    };
+    if constexpr (kElement == 2)
+      if (dtype == DType::BFloat16) return launch.template operator()<Code::kBFloat16>();
+    launch.template operator()<Code::kPlain>();
+  });
+  call.done();
 }
 
 // The kernel of a step; the lists are those of its op, the parameters first.
 template <class Step>
 void run_step(const char* op, StepLists lists, const Step& step) {
+  const Tensor& first = (**lists.begin())[0];
+  const Call call(first, op);
+  Parts parts(lists, false);
+  const size_t at = parts.add(&step, 1);
+  const Tensor table = parts.table(call);
+  launch_step(call, first.dtype(), parts, table,
+              reinterpret_cast<const Step*>(static_cast<char*>(table.raw()) + at));
+  parts.store();
+}
+
+// What the numbers of all steps follow from.
+template <class Step>
+struct Origin {
+  Step step;
+  double numbers[Step::kGiven];
+  Array instead[Step::kGiven];
+  int64_t strides[Step::kGiven];
+  bool decoupled;
+};
+
+// The step of each parameter; its counts go on. `counts` has those of all parameters, one after the
+// other.
+template <class Step>
+__global__ void __launch_bounds__(kBlock)
+    optim_numbers_kernel(Origin<Step> origin, const Array* counts, int parameters, Step* steps) {
+  const int i = static_cast<int>(blockIdx.x * kBlock + threadIdx.x);
+  if (i >= parameters) return;
+  double given[Step::kGiven], now[Step::kCounts + 1];
+  MOONLET_UNROLL
+  for (int k = 0; k < Step::kGiven; ++k) {
+    const Array& instead = origin.instead[k];
+    given[k] = instead.data ? instead.get<double>(i * origin.strides[k]) : origin.numbers[k];
+  }
+  MOONLET_UNROLL
+  for (int k = 0; k < Step::kCounts; ++k) now[k] = counts[k * parameters + i].get<double>(0);
+  Step step = origin.step;
+  optim::advance(step, given, origin.decoupled, now);
+  steps[i] = step;
+  MOONLET_UNROLL
+  for (int k = 0; k < Step::kCounts; ++k) counts[k * parameters + i].set<double>(0, now[k]);
+}
+
+// The kernels of a step whose numbers follow from tensors; `counts` have one for each parameter.
+template <class Step>
+void run_capturable_step(const char* op, StepLists lists, StepLists counts,
+                         const StepSource<Step>& source) {
   const TensorList& parameters = **lists.begin();
   const Call call(parameters[0], op);
-  std::vector<Part> parts;
-  std::vector<Position> positions;
-  int64_t blocks = 0;
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const int64_t count = parameters[i].numel();
-    if (count == 0) continue;
-    positions.push_back({{}, count, blocks});
-    parts.emplace_back(lists, i, positions.back());
-    blocks += (count + kChunk - 1) / kChunk;
+  Parts parts(lists, true);
+  std::vector<Array> numbers;
+  for (const TensorList* list : counts)
+    for (const Tensor& each : *list) numbers.push_back(array(each));
+  const size_t at = parts.add(numbers.data(), numbers.size());
+  const Tensor table = parts.table(call);
+  Origin<Step> origin{source.step, {}, {}, {}, source.decoupled};
+  for (int k = 0; k < Step::kGiven; ++k) {
+    const Tensor* const instead = source.instead(k);
+    origin.numbers[k] = source.numbers[k];
+    origin.instead[k] = instead ? array(*instead) : Array{nullptr, DType::Float64};
+    origin.strides[k] = instead ? source.stride(*instead) : 0;
   }
-  if (positions.empty()) return;
-  const auto bytes = static_cast<int64_t>(positions.size() * sizeof(Position));
-  const Tensor table = call.scratch({bytes}, DType::UInt8);
-  upload(call, table.raw(), positions.data(), static_cast<size_t>(bytes));
-  const DType dtype = parameters[0].dtype();
-  visit_device_compute<dtypes::floating>(dtype, [&]<class C>() {
-    MOONLET_LAUNCH((step_kernel<C, Step>), static_cast<unsigned>(blocks), kBlock, 0, call.stream(),
-                   step, reinterpret_cast<const Position*>(table.raw()),
-                   static_cast<int64_t>(positions.size()), dtype);
-  });
+  const auto count = static_cast<int>(parameters.size());
+  const Tensor steps = call.scratch({count * static_cast<int64_t>(sizeof(Step))}, DType::UInt8);
+  MOONLET_LAUNCH((optim_numbers_kernel<Step>), static_cast<unsigned>((count + kBlock - 1) / kBlock),
+                 kBlock, 0, call.stream(), origin,
+                 reinterpret_cast<const Array*>(static_cast<char*>(table.raw()) + at), count,
+                 reinterpret_cast<Step*>(steps.raw()));
   call.done();
-  for (Part& part : parts) part.store();
+  launch_step(call, parameters[0].dtype(), parts, table,
+              reinterpret_cast<const Step*>(steps.raw()));
+  parts.store();
 }
 
 }  // namespace

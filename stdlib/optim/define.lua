@@ -1,7 +1,7 @@
 -- stdlib/optim/define.lua: makes the classes of optimisers that change each element of a parameter
 -- by those of its gradient and of tensors kept for it, as a row of tensor/functors/optimizers.lua
--- says: all parameters in one call of the row's op, or one after the other by ops that can be
--- recorded.
+-- says: all parameters in one call of one of the row's ops, or one after the other by ops that can
+-- be recorded.
 
 local Optimizer = require "moonlet.optim.optimizer"
 local class = require "moonlet.class"
@@ -49,7 +49,7 @@ end
 local function fit_numbers(self, p, state, group)
   for _, key in ipairs(self.counted) do
     if (type(state[key]) == "number") == (group.capturable == true) then
-      state[key] = numbers.kept(state[key], p, group.capturable)
+      state[key] = numbers.kept(key, state[key], p, group.capturable)
     end
   end
 end
@@ -78,12 +78,12 @@ end
 
 -- Whether the core steps all parameters of a group at once.
 local function in_core(group)
-  if group.differentiable or group.capturable then return false end
+  if group.differentiable then return false end
   return group.foreach or group.fused or group.foreach == nil and group.fused == nil
 end
 
 -- A step's list of parameters that one op takes: of one device and dtype, whose states count alike
--- (which does not matter where each is stepped by itself).
+-- (which does not matter where each is stepped by itself, nor where counts are on the device).
 local function new_list(self, p, state, first, names)
   local list = { device = p.device, dtype = p.dtype, first = first, count = 0, x = {}, g = {},
     kept = {}, states = {}, numbers = {} }
@@ -95,9 +95,12 @@ local function new_list(self, p, state, first, names)
   return list
 end
 
-local function fits(self, list, device, dtype, state, first, core)
+local NONE = {}
+
+-- `alike`: states must count alike.
+local function fits(self, list, device, dtype, state, first, alike)
   if list.first ~= first or list.dtype ~= dtype or list.device ~= device then return false end
-  local counted = core and self.counted or {}
+  local counted = alike and self.counted or NONE
   for i = 1, #counted do
     if list.numbers[counted[i]] ~= state[counted[i]] then return false end
   end
@@ -107,7 +110,7 @@ end
 local function list_for(self, work, p, state, first)
   local lists, device, dtype = work.lists, p.device, p.dtype
   for i = #lists, 1, -1 do
-    if fits(self, lists[i], device, dtype, state, first, work.core) then return lists[i] end
+    if fits(self, lists[i], device, dtype, state, first, work.alike) then return lists[i] end
   end
   local list = new_list(self, p, state, first, work.names)
   lists[#lists + 1] = list
@@ -165,8 +168,9 @@ end
 
 -- What is to be done for a group: nothing is changed yet but states that lacked something.
 local function collect(self, group)
-  local work = { group = group, core = in_core(group), names = kept_names(self, group), lists = {},
-    rows = {} }
+  local core = in_core(group)
+  local work = { group = group, core = core, alike = core and not group.capturable,
+    names = kept_names(self, group), lists = {}, rows = {} }
   -- ml.compile compiles nothing inside a CUDA graph.
   work.captured = not ml._compiled.is_capturing() and ml._cuda_graphs.is_capturing()
   if work.captured then check_capture(self, group) end
@@ -236,7 +240,9 @@ end
 -- A step of one parameter by ops that the tape may record. What they compute is copied into the
 -- parameter and into what is kept.
 local function step_by_ops(self, p, gradient, state, work, first)
-  local o, recorded = numbers.options(work.group, self, p), work.group.differentiable
+  local recorded = work.group.differentiable
+  local with_tensors = (recorded or work.group.capturable) and p or nil
+  local o = numbers.options(work.group, self, with_tensors)
   local kept, now = {}, expressions.numbers(self.row, o, state, first)
   for _, name in ipairs(work.names) do kept[name] = read(state[name], recorded) end
   local after = expressions.update(self.row, read(p, recorded), real(gradient), kept, now)
@@ -253,17 +259,10 @@ local function reals(list)
   end
 end
 
--- Whether options that a step computes with are tensors, whose elements no guard watches.
-local function has_tensors(group)
-  local betas = group.betas or {}
-  return ml.is_tensor(group.lr) or ml.is_tensor(group.weight_decay) or ml.is_tensor(betas[1])
-    or ml.is_tensor(betas[2])
-end
-
 -- The numbers of the op for the next step of a group, whose counts go into `now`.
 local function numbers_of(self, group, now)
   local row, lists = self.row, 2 + #self.row.states
-  if not has_tensors(group) then
+  if not numbers.has_tensors(group) then  -- whose elements no guard watches
     local ask, decoupled = row.asked, self.decoupled or group.decoupled_weight_decay
     return function(counts) return ask(group, decoupled, counts, now) end
   end
@@ -293,8 +292,28 @@ local function source_of(self, list, group)
   end
 end
 
+-- Whether the numbers of a step follow on the device of a list: its counts are there, or it counts
+-- nothing and an option is a tensor there, which nothing should wait for.
+local function on_device(self, list, group)
+  return group.capturable or #self.counted == 0 and list.device ~= "cpu"
+    and numbers.has_tensors(group, list.device)
+end
+
+-- A step of all parameters of a list in one call, by numbers on its device.
+local function step_on_device(self, list, group)
+  local counts, o = {}, numbers.options(group, self, list.x[1])
+  for _, name in ipairs(self.counted) do
+    counts[name] = {}
+    for i, state in ipairs(list.states) do counts[name][i] = state[name] end
+  end
+  reals(list)
+  ml._internal[self.row.capturable_op](expressions.capturable_arguments(self.row, list.x, list.g,
+    list.kept, counts, o, list.first))
+end
+
 -- A step of all parameters of a list in one call.
 local function step_in_core(self, list, group)
+  if on_device(self, list, group) then return step_on_device(self, list, group) end
   local row, o = self.row, numbers.options(group, self)
   local now = expressions.numbers(row, o, list.numbers, list.first)
   reals(list)

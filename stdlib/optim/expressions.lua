@@ -1,6 +1,7 @@
 -- stdlib/optim/expressions.lua: the rows of the optimisers that step elementwise: how the numbers
--- of a step follow from options, and the update of a parameter by ops that the tape can record. The
--- core's ops are compiled from the same texts (tensor/functors/optimizers.lua).
+-- of a step follow from options, what the core's ops take, and the update of a parameter by ops
+-- that the tape can record. The core's ops are compiled from the same texts
+-- (tensor/functors/optimizers.lua).
 
 local ml = require "moonlet"
 local numbers = require "moonlet.optim.numbers"
@@ -14,6 +15,8 @@ local FUNCTIONS = { sqrt = numbers.root }
 function FUNCTIONS.abs(x) return x:abs() end
 function FUNCTIONS.sign(x) return x:sign() end
 function FUNCTIONS.detach(x) return x:detach() end
+function FUNCTIONS.pow(x, power) return x ^ power end
+function FUNCTIONS.ratio(x, divisor) return x / divisor end
 function FUNCTIONS.clamp(x, least, most) return x:clamp(least, most) end
 
 function FUNCTIONS.gt(a, b)
@@ -108,23 +111,20 @@ end
 local rows = {}
 
 local function read(source)
-  local row = { op = source.name .. "_step", states = source.states, arguments = {}, initial = {} }
-  row.counted = source.counts == false and {} or { "step" }
-  for _, count in ipairs(source.counts or {}) do
-    table.insert(row.counted, count[1])
-    row.initial[count[1]] = count[2]
-  end
-  for _, list in ipairs { source.arguments, optimizers.common_arguments } do
-    for _, text in ipairs(list) do table.insert(row.arguments, text:match "^[%a_][%w_]*") end
-  end
+  local row = { op = source.name .. "_step", capturable_op = source.name .. "_capturable_step",
+    states = source.states, counted = optimizers.counted(source), given = optimizers.given(source),
+    arguments = {}, initial = {} }
+  for _, count in ipairs(source.counts or {}) do row.initial[count[1]] = count[2] end
+  for i, arg in ipairs(optimizers.arguments(source)) do row.arguments[i] = arg.name end
   row.numbers = of_table(source, source.numbers)
   row.asked = compiled(source, asked(row, source))
   row.update = of_table(source, optimizers.common_update .. source.update .. "\nreturn x")
   return row
 end
 
---- The row of that name: `op`, `states`, `counted` and `initial` (the names of what is counted, and
---- what they begin with), for the functions below `arguments`, `numbers` and `update`, and
+--- The row of that name: `op`, `capturable_op`, `states`, `counted` and `initial` (the names of
+--- what is counted, and what they begin with), for the functions below `arguments`, `given`,
+--- `numbers` and `update`, and
 --- `asked(group, decoupled, counts, now)`: the numbers of the op in their order, for a group whose
 --- options are no tensors; what is counted is put into `now`.
 ---@param name string
@@ -163,6 +163,35 @@ function expressions.arguments(row, x, gradient, states, now)
   local out, names, kept = { x, gradient }, row.arguments, row.states
   for i = 1, #kept do out[2 + i] = states[kept[i][1]] or {} end
   for i = 1, #names do out[2 + #kept + i] = now[names[i]] end
+  return table.unpack(out)
+end
+
+--- The arguments of the op of a row whose counts and options are on the device.
+---@param row table
+---@param x Tensor[]
+---@param gradient Tensor[]
+---@param states table<string, Tensor[]> those that are used
+---@param counts table<string, Tensor[]>
+---@param o table options, as numbers.options makes them; those that are tensors may change later
+---@param first? boolean whether the states are new
+---@return ...
+function expressions.capturable_arguments(row, x, gradient, states, counts, o, first)
+  local out, given, values, tensors = { x, gradient }, {}, {}, false
+  for _, state in ipairs(row.states) do out[#out + 1] = states[state[1]] or {} end
+  for _, name in ipairs(row.counted) do out[#out + 1] = counts[name] end
+  for i, arg in ipairs(row.given) do
+    local value = o[arg.option]
+    if arg.entry then value = value[arg.entry] end
+    if arg.name == "first" then value = first end
+    if not arg.flag then
+      local is_tensor = ml.is_tensor(value)
+      given[#given + 1] = is_tensor and value
+      tensors, value = tensors or is_tensor, is_tensor and 0 or value or 0
+    end
+    values[i] = value or false
+  end
+  out[#out + 1] = tensors and given or {}
+  table.move(values, 1, #values, #out + 1, out)
   return table.unpack(out)
 end
 

@@ -34,16 +34,18 @@ end
 function numbers.root(x) return ml.is_tensor(x) and x:sqrt() or math.sqrt(x) end
 
 --- A count or factor of a state as it is kept: a tensor on the device of the parameter where steps
---- are capturable, else a number.
+--- are capturable, else a number. A factor is of float64 then, so that nothing is lost of it; of
+--- steps a float32 counts 16 million.
+---@param key string
 ---@param value number|Tensor
 ---@param p Tensor
 ---@param capturable? boolean
 ---@return number|Tensor
-function numbers.kept(value, p, capturable)
+function numbers.kept(key, value, p, capturable)
   value = numbers.value(value)
   if not capturable then return math.tointeger(value) or value end
-  local dtype = ml.get_default_dtype() == ml.float64 and ml.float64 or ml.float32
-  return ml.tensor(value, { dtype = dtype, device = p.device })
+  local wide = key ~= "step" or ml.get_default_dtype() == ml.float64
+  return ml.tensor(value, { dtype = wide and ml.float64 or ml.float32, device = p.device })
 end
 
 --- What is kept of a count after a step: the tensor of before with another value, or the number.
@@ -59,22 +61,34 @@ end
 local function for_step(value, p)
   if not ml.is_tensor(value) then return value end
   if not p then return value:item() end
-  return value:reshape({}):to(p.device)
+  if value.ndim > 0 then value = value:reshape({}) end
+  if not value:is_floating_point() then value = value:to(ml.float64) end
+  return value.device == p.device and value or value:to(p.device)
+end
+
+--- Whether options that a step computes with are tensors: on a device, where one is named.
+---@param group table
+---@param device? string
+---@return boolean
+function numbers.has_tensors(group, device)
+  local betas = group.betas or {}
+  for _, value in pairs { group.lr or 0, group.weight_decay or 0, betas[1] or 0, betas[2] or 0 } do
+    if ml.is_tensor(value) and (not device or value.device == device) then return true end
+  end
+  return false
 end
 
 --- The options of a group with what is a tensor made ready for a step of `p`, or for one of numbers
 --- where no parameter is given. `decoupled` says how its weights decay.
 ---@param group table
 ---@param optimizer table
----@param p? Tensor where the step is made of ops
+---@param p? Tensor where a tape or a device has a use for tensors
 ---@return table
 function numbers.options(group, optimizer, p)
-  -- Only a tape or a device has a use for tensors.
-  local like = (group.differentiable or group.capturable) and p or nil
-  local o = { lr = for_step(group.lr, like), weight_decay = for_step(group.weight_decay, like),
+  local o = { lr = for_step(group.lr, p), weight_decay = for_step(group.weight_decay, p),
     decoupled = optimizer.decoupled or group.decoupled_weight_decay or false }
   if group.betas then
-    o.betas = { for_step(group.betas[1], like), for_step(group.betas[2], like) }
+    o.betas = { for_step(group.betas[1], p), for_step(group.betas[2], p) }
   end
   return setmetatable(o, { __index = group })
 end

@@ -83,7 +83,7 @@ local function loaded_state(self, p, number, given, group)
   local state = {}
   for key, value in pairs(given) do
     if is_counted(self, key) then
-      state[key] = numbers.kept(loaded_number(key, number, value), p, group.capturable)
+      state[key] = numbers.kept(key, loaded_number(key, number, value), p, group.capturable)
     else
       local sizes = ml.is_tensor(value) and self:_state_sizes(p, key)
       if sizes and not same_sizes(value.shape, sizes) then

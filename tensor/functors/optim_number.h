@@ -1,11 +1,13 @@
 // tensor/functors/optim_number.h: what the optimisers' steps are made of: a number that is the same
-// for all elements of a step, and the lists of tensors that one goes over.
+// for all elements of a step, the functions by which such numbers follow from options and counts,
+// and the lists of tensors that a step goes over.
 #pragma once
 
 #include <initializer_list>
 #include <vector>
 
 #include "tensor/core/tensor.h"
+#include "tensor/functors/functor_math.h"
 
 namespace moonlet::optim {
 
@@ -21,8 +23,29 @@ MOONLET_HD Number operator*(Number a, Number b) { return {a.value * b.value}; }
 MOONLET_HD Number operator/(Number a, Number b) { return {a.value / b.value}; }
 MOONLET_HD bool operator!=(Number a, Number b) { return a.value != b.value; }
 
+MOONLET_HD bool is_above(double a, double b) { return a > b; }
+MOONLET_HD double larger(double a, double b) { return a > b ? a : b; }
+
 using TensorList = std::vector<Tensor>;
 // In the order parameters, gradients, states; an empty list is that of a state that is not used.
 using StepLists = std::initializer_list<const TensorList*>;
+
+// What the numbers of a step follow from where that is on the device.
+template <class Step>
+struct StepSource {
+  Step step;  // its flags
+  double numbers[Step::kGiven];
+  const TensorList& given;  // empty, or for each number a tensor that is taken instead, or none
+  bool decoupled;
+  // The tensor that is taken instead of a number; null where there is none.
+  const Tensor* instead(int number) const {
+    const auto at = static_cast<size_t>(number);
+    return at < given.size() && given[at].defined() ? &given[at] : nullptr;
+  }
+  // From a parameter's element of such a tensor to that of the next one.
+  static int64_t stride(const Tensor& instead) {
+    return instead.numel() == 1 ? 0 : instead.strides()[0];
+  }
+};
 
 }  // namespace moonlet::optim

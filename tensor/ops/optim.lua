@@ -1,12 +1,15 @@
--- tensor/ops/optim.lua: one step of an optimiser on all its parameters, in one pass over memory, for
--- each row of tensor/functors/optimizers.lua; `ml.optim` calls them. Also what `nn.utils` limits the
--- gradients of many parameters with.
+-- tensor/ops/optim.lua: one step of an optimiser on all its parameters, in one pass over memory, by
+-- numbers of the host or of the device, for each row of tensor/functors/optimizers.lua; `ml.optim`
+-- calls them. Also what `nn.utils` limits the gradients of many parameters with.
 
 local optimizers = require "tensor.ops.gen.optimizers"
 
 -- The lists of parameters and gradients come first, then those of the states, then the numbers that
 -- the standard library computes of the options and the number of the step.
-for _, row in ipairs(optimizers.rows) do op(optimizers.op(row)) end
+for _, row in ipairs(optimizers.rows) do
+  op(optimizers.op(row))
+  op(optimizers.capturable_op(row))
+end
 
 local two = "{randn(3, 4), randn(5)}"
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tensor/core/dispatch.h"
+#include "tensor/optim_steps.h"
 #include "tensor/shapes_optim.h"
 
 namespace moonlet::shapes {
@@ -43,6 +44,37 @@ void check_lists(const char* op, const List& x, std::initializer_list<Named> wan
   for (const Named& named : wanted) each(named);
   for (const Named& named : optional)
     if (!named.second->empty()) each(named);
+}
+
+void check_number(const char* op, const char* name, size_t i, const Tensor& x, const Tensor& one) {
+  check_dtype(op, name, one, dtypes::floating);
+  check_same_device(op, x, name, one);
+}
+
+// Counts on the device: a tensor of one number for each parameter; and what is given there:
+// nothing, or in the stead of each number a tensor of one for all parameters, or of one for each.
+void check_numbers(const char* op, const List& x, std::initializer_list<Named> counts,
+                   const List& given, int numbers) {
+  for (const auto& [name, list] : counts) {
+    check(list->size() == x.size(), op, ": ", name, " has ", list->size(), " tensors for ",
+          x.size(), " parameters");
+    for (size_t i = 0; i < x.size(); ++i) {
+      check((*list)[i].defined(), op, ": ", name, "[", i + 1, "] is not a tensor");
+      check((*list)[i].numel() == 1, op, ": ", name, "[", i + 1,
+            "] must have one element, got shape ", (*list)[i].sizes());
+      check_number(op, name, i, x[0], (*list)[i]);
+    }
+  }
+  check(given.empty() || given.size() == static_cast<size_t>(numbers), op, ": given has ",
+        given.size(), " tensors for ", numbers, " numbers");
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (!given[i].defined()) continue;
+    const bool each = given[i].dim() == 1 && given[i].numel() == static_cast<int64_t>(x.size());
+    check(each || given[i].numel() == 1, op, ": given[", i + 1,
+          "] must have one element, or one for each of ", x.size(), " parameters, got shape ",
+          given[i].sizes());
+    check_number(op, "given", i, x[0], given[i]);
+  }
 }
 
 }  // namespace

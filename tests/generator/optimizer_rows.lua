@@ -14,15 +14,17 @@ end
 
 -- The generator's module, as if these were the rows.
 local function generator_of(rows)
-  package.loaded["tensor.functors.optimizers"] = { rows = rows, common_arguments = { "maximize=false" },
-    common_update = "if maximize then\ng = -g\nend\n" }
-  package.loaded["tensor.ops.gen.optimizers"] = nil
+  package.loaded["tensor.functors.optimizers"], package.loaded["tensor.ops.gen.optimizers"] = nil, nil
+  local source = require "tensor.functors.optimizers"
+  source.rows, source.common_arguments = rows, { "maximize=false" }
+  source.common_update = "if maximize then\ng = -g\nend\n"
   return require "tensor.ops.gen.optimizers"
 end
 
-local function row(update)
+local function row(update, numbers)
   return { name = "toy", doc = "A step.", states = { { "mean" }, { "most", option = "largest" } },
-    arguments = { "lr", "decay=0.5", "nesterov=false" }, update = update, sample = "0.1" }
+    counts = { { "product", 1.0 } }, arguments = { "lr", "decay=0.5", "nesterov=false" },
+    numbers = numbers or "", options = { "betas[1]=0.9", "power=2" }, update = update, sample = "0.1" }
 end
 
 local good = row [[
@@ -59,6 +61,34 @@ if (decay != Number{0}) {
 local op = generator_of { good }.op(good)
 expect(op[1], "toy_step(Tensor[]! x, Tensor[] gradient, Tensor[]! mean, Tensor?[]! most, float lr, "
   .. "float decay=0.5, bool nesterov=false, bool maximize=false) -> ()")
+
+good.numbers = [[
+  local rest = 1 - pow(betas[1], step)
+  product = product * rest
+  decay = maximum(where(gt(product, 2), sqrt(rest), 0.5), power)
+]]
+expect(table.concat(generator_of { good }.numbers(good), "\n"), [[
+const double rest = 1.0 - fn::vpow(betas1, step);
+product = product * rest;
+decay = larger(fn::select(is_above(product, 2.0), fn::vsqrt(rest), 0.5), power);]])
+
+op = generator_of { good }.capturable_op(good)
+expect(op[1], "toy_capturable_step(Tensor[]! x, Tensor[] gradient, Tensor[]! mean, Tensor?[]! most, "
+  .. "Tensor[]! step, Tensor[]! product, Tensor?[] given, float betas1, float power, float lr, "
+  .. "bool nesterov=false, bool maximize=false, bool decoupled=false) -> ()")
+
+for numbers, wanted in pairs {
+  ["decay = rate"] = "'rate' is no argument, state or local: rate",
+  ["decay = cbrt(lr)"] = "there is no function 'cbrt': cbrt(lr)",
+  ["decay = lr ^ 2"] = "cannot read '^' in: lr ^ 2",
+  ["other = lr"] = "'other' is no argument or count: other = lr",
+  ["decay, lr = 1, 2"] = "cannot read the line: decay, lr = 1, 2",
+  ["decay = nesterov"] = "'nesterov' is no argument, state or local: nesterov",
+} do
+  local wrong = row("x = g", numbers)
+  local ok, got = pcall(generator_of { wrong }.numbers, wrong)
+  expect(ok and "no error" or got, "tensor/functors/optimizers.lua: toy: " .. wanted)
+end
 
 for update, wanted in pairs {
   ["x = x - rate * g"] = "'rate' is no argument, state or local: x - rate * g",

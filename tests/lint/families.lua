@@ -84,7 +84,9 @@ end
 
 -- What is generated of the optimisers' rows.
 local generated = {}
-for _, row in ipairs(require("tensor.functors.optimizers").rows) do generated[row.name .. "_step"] = true end
+for _, row in ipairs(require("tensor.functors.optimizers").rows) do
+  generated[row.name .. "_step"], generated[row.name .. "_capturable_step"] = true, true
+end
 
 -- Pointwise kernels are generated and views have no folder of families.
 for _, row in ipairs(rows) do

@@ -26,6 +26,8 @@ local RULES = {
   { name = "reduce_columns_kernel", loads = true, registers = 128 },
   { name = "list_norm_kernel", loads = true, registers = 128 },
   { name = "list_limit_kernel", loads = true, stores = true, registers = 128 },
+  { name = "optim_step_kernel", loads = true, stores = true, registers = 128 },
+  { name = "optim_numbers_kernel", registers = 128 },
   { name = "channel_planes_kernel", loads = true, registers = 128 },
   { name = "channel_columns_kernel", loads = true, registers = 128 },
   { name = "channel_lines_kernel", loads = true, stores = true, registers = 128 },

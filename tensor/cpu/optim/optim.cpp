@@ -99,18 +99,21 @@ void move_part(const Step& step, const Part& part, int64_t begin, int64_t count)
   }
 }
 
-// The kernel of a step; the lists are those of its op, the parameters first.
-template <class Step>
-void run_step(const char*, StepLists lists, const Step& step) {
+// Moves all parameters; the lists are those of the op, the parameters first. `step_of(i)` is the
+// step of parameter number i.
+template <class F>
+void move_all(StepLists lists, F&& step_of) {
   const TensorList& parameters = **lists.begin();
   std::vector<Part> parts;
   std::vector<int64_t> ends;  // in the order of all parameters' elements
+  std::vector<size_t> numbers;
   parts.reserve(parameters.size());
   ends.reserve(parameters.size());
   int64_t total = 0;
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (parameters[i].numel() == 0) continue;
     parts.emplace_back(lists, i);
+    numbers.push_back(i);
     ends.push_back(total += parameters[i].numel());
   }
   visit<dtypes::floating>(parameters[0].dtype(), [&]<class T>() {
@@ -119,12 +122,48 @@ void run_step(const char*, StepLists lists, const Step& step) {
           static_cast<size_t>(std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin());
       for (; begin < end; ++i) {
         const int64_t first = i > 0 ? ends[i - 1] : 0, last = std::min(ends[i], end);
-        move_part<T>(step, parts[i], begin - first, last - begin);
+        move_part<T>(step_of(numbers[i]), parts[i], begin - first, last - begin);
         begin = last;
       }
     });
   });
   for (Part& part : parts) part.store();
+}
+
+template <class Step>
+void run_step(const char*, StepLists lists, const Step& step) {
+  move_all(lists, [&](size_t) -> const Step& { return step; });
+}
+
+double number_in(const Tensor& x, int64_t at = 0) {
+  double out = 0;
+  visit<dtypes::floating>(x.dtype(),
+                          [&]<class T>() { out = static_cast<double>(x.elements<T>()[at]); });
+  return out;
+}
+void put_number(const Tensor& x, double value) {
+  visit<dtypes::floating>(x.dtype(), [&]<class T>() { *x.elements<T>() = static_cast<T>(value); });
+}
+
+// The kernel of a step whose numbers follow from tensors; `counts` have one for each parameter.
+template <class Step>
+void run_capturable_step(const char*, StepLists lists, StepLists counts,
+                         const optim::StepSource<Step>& source) {
+  std::vector<Step> steps((*lists.begin())->size(), source.step);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    double given[Step::kGiven], now[Step::kCounts + 1];
+    for (int k = 0; k < Step::kGiven; ++k) {
+      const Tensor* const instead = source.instead(k);
+      given[k] = instead ? number_in(*instead, static_cast<int64_t>(i) * source.stride(*instead))
+                         : source.numbers[k];
+    }
+    int k = 0;
+    for (const TensorList* list : counts) now[k++] = number_in((*list)[i]);
+    optim::advance(steps[i], given, source.decoupled, now);
+    k = 0;
+    for (const TensorList* list : counts) put_number((*list)[i], now[k++]);
+  }
+  move_all(lists, [&](size_t i) -> const Step& { return steps[i]; });
 }
 
 }  // namespace

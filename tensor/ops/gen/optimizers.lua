@@ -1,5 +1,5 @@
--- tensor/ops/gen/optimizers.lua: reads the rows of tensor/functors/optimizers.lua: the signature of
--- each op, and its update as C++.
+-- tensor/ops/gen/optimizers.lua: reads the rows of tensor/functors/optimizers.lua: the signatures of
+-- their ops, and their numbers and updates as C++.
 
 local source = require "tensor.functors.optimizers"
 
@@ -9,49 +9,45 @@ local optimizers = { rows = source.rows }
 -- standard library has them as ops (stdlib/optim/expressions.lua).
 local FUNCTIONS = {
   abs = "vabs", clamp = "clamp_value", detach = "", gt = "gt_value<V>", lerp = "lerp_value",
-  lt = "lt_value<V>", maximum = "maximum_value", sign = "sign_value", sqrt = "vsqrt",
-  where = "where_value<V>",
+  lt = "lt_value<V>", maximum = "maximum_value", ratio = "ratio_value<V>", sign = "sign_value",
+  sqrt = "root_value", where = "where_value<V>",
 }
+-- Those of the numbers of a step, which are doubles (tensor/functors/optim_number.h).
+local NUMBER_FUNCTIONS = { gt = "is_above", maximum = "larger", pow = "fn::vpow", sqrt = "fn::vsqrt",
+  where = "fn::select" }
 
 local function fail(row, format, ...)
   error(("tensor/functors/optimizers.lua: %s: "):format(row.name) .. format:format(...), 0)
-end
-
--- The arguments of an op after its lists: { name, default, flag }.
-local function arguments_of(row)
-  local out = {}
-  for _, list in ipairs { row.arguments, source.common_arguments } do
-    for _, text in ipairs(list) do
-      local name, default = text:match "^([%a_][%w_]*)=(.+)$"
-      out[#out + 1] = { name = name or text, default = default,
-        flag = default == "true" or default == "false" }
-    end
-  end
-  return out
 end
 
 -- The names that an update may use: what each of them is.
 local function names_of(row)
   local out = { x = "element", g = "element" }
   for _, state in ipairs(row.states) do out[state[1]] = state.option and "optional" or "element" end
-  for _, arg in ipairs(arguments_of(row)) do out[arg.name] = arg.flag and "flag" or "number" end
+  for _, arg in ipairs(source.arguments(row)) do out[arg.name] = arg.flag and "flag" or "number" end
   return out
 end
 
--- An expression of an update as C++. Numbers begin with a digit and have no exponent.
-local function expression(row, text, names, used)
+-- An expression as C++: the functions that it may call, and how its numbers are written, which begin
+-- with a digit and have no exponent.
+local function expression(row, text, names, used, functions, number)
   local rest = text:gsub("[%a_][%w_]*", ""):gsub("%d+%.?%d*", ""):gsub("[-+*/(), ]", "")
   if rest ~= "" then fail(row, "cannot read '%s' in: %s", rest, text) end
-  text = text:gsub("%f[%w_.]%d+%.?%d*", "Number{%0}")
+  text = text:gsub("%f[%w_.]%d+%.?%d*", number)
   return (text:gsub("%f[%w_]([%a_][%w_]*)(%s*%(?)", function(name, after)
     if name == "Number" then return nil end
     if after:find "%(" then
-      return (FUNCTIONS[name] or fail(row, "there is no function '%s': %s", name, text)) .. after
+      return (functions[name] or fail(row, "there is no function '%s': %s", name, text)) .. after
     end
     if not names[name] then fail(row, "'%s' is no argument, state or local: %s", name, text) end
     used[name] = true
     return nil
   end))
+end
+
+-- One of an update.
+local function update_expression(row, text, names, used)
+  return expression(row, text, names, used, FUNCTIONS, "Number{%0}")
 end
 
 -- What `if` asks, as C++.
@@ -74,7 +70,7 @@ local function statement(row, line, names, used)
   if asked then return ("if (%s) {"):format(condition(row, asked, names, used)) end
   local target, value = line:match "^local ([%a_][%w_]*) = (.+)$"
   if target then
-    value = expression(row, value, names, used)
+    value = update_expression(row, value, names, used)
     names[target] = "element"
     return ("V %s = %s;"):format(target, value)
   end
@@ -82,7 +78,7 @@ local function statement(row, line, names, used)
   local kind = target and names[target]
   if kind ~= "element" and kind ~= "optional" then fail(row, "cannot read the line: %s", line) end
   used[target] = true
-  return ("%s = %s;"):format(target, expression(row, value, names, used))
+  return ("%s = %s;"):format(target, update_expression(row, value, names, used))
 end
 
 --- The lines of C++ of a row's update, and the names that they use.
@@ -102,30 +98,104 @@ function optimizers.update(row)
   return out, used
 end
 
---- The numbers and flags of a row's op.
+-- A number as a double.
+local function double(text) return text:find("%.") and text or text .. ".0" end
+
+-- A line of a row's numbers as C++.
+local function number_statement(row, line, names, used)
+  local plain = line:gsub("(%f[%w_][%a_][%w_]*)%[(%d+)%]", "%1%2")
+  local target, value = plain:match "^local ([%a_][%w_]*) = (.+)$"
+  if target then
+    value = expression(row, value, names, used, NUMBER_FUNCTIONS, double)
+    names[target] = "number"
+    return ("const double %s = %s;"):format(target, value)
+  end
+  target, value = plain:match "^([%a_][%w_]*) = (.+)$"
+  if not target then fail(row, "cannot read the line: %s", line) end
+  if not names[target] then fail(row, "'%s' is no argument or count: %s", target, line) end
+  used[target] = true
+  return ("%s = %s;"):format(target, expression(row, value, names, used, NUMBER_FUNCTIONS, double))
+end
+
+--- The lines of C++ of a row's numbers, and the names that they use.
 ---@param row table
----@return table[]
-function optimizers.arguments(row) return arguments_of(row) end
+---@return string[] lines
+---@return table<string, boolean> used
+function optimizers.numbers(row)
+  local out, used, names = {}, {}, {}
+  for _, list in ipairs { source.given(row), source.arguments(row) } do
+    for _, arg in ipairs(list) do names[arg.name] = not arg.flag and "number" or nil end
+  end
+  for _, name in ipairs(source.counted(row)) do names[name] = "number" end
+  for line in row.numbers:gmatch "%s*([^\n]*%S)" do
+    out[#out + 1] = number_statement(row, line, names, used)
+  end
+  return out, used
+end
+
+optimizers.arguments, optimizers.given, optimizers.counted = source.arguments, source.given, source.counted
+
+-- The lists of tensors that both ops of a row begin with, as arguments and for their samples.
+local function lists_of(row)
+  local two = "{randn(3, 4), randn(5)}"
+  local parts, values = { "Tensor[]! x", "Tensor[] gradient" }, { two, two }
+  for _, state in ipairs(row.states) do
+    parts[#parts + 1] = ("Tensor%s[]! %s"):format(state.option and "?" or "", state[1])
+    values[#values + 1] = "{ones(3, 4), ones(5)}"
+  end
+  return parts, values
+end
+
+local function add_arguments(parts, arguments)
+  for _, arg in ipairs(arguments) do
+    local default = not arg.wanted and arg.default
+    parts[#parts + 1] = ("%s %s%s"):format(arg.flag and "bool" or "float", arg.name,
+      default and "=" .. default or "")
+  end
+end
+
+local function op_of(name, parts, fields)
+  fields[1] = ("%s(%s) -> ()"):format(name, table.concat(parts, ", "))
+  fields.kind, fields.dtypes, fields.internal = "structured", "floating", true
+  fields.check = { value = "changes its arguments; optimizers_test compares ten steps with PyTorch" }
+  return fields
+end
 
 --- The row of the op table that is made of an optimiser's.
 ---@param row table
 ---@return table
 function optimizers.op(row)
-  local parts, values = {}, {}
-  for i, state in ipairs(row.states) do
-    parts[i] = ("Tensor%s[]! %s"):format(state.option and "?" or "", state[1])
-    values[i] = "{ones(3, 4), ones(5)}"
-  end
-  for _, arg in ipairs(arguments_of(row)) do
-    parts[#parts + 1] = ("%s %s%s"):format(arg.flag and "bool" or "float", arg.name,
-      arg.default and "=" .. arg.default or "")
-  end
-  local two = "{randn(3, 4), randn(5)}"
-  return { ("%s_step(Tensor[]! x, Tensor[] gradient, %s) -> ()"):format(row.name, table.concat(parts, ", ")),
-    vmap = "all", kind = "structured", dtypes = "floating", internal = true,
+  local parts, values = lists_of(row)
+  add_arguments(parts, source.arguments(row))
+  return op_of(row.name .. "_step", parts, { vmap = "all",
     doc = row.doc .. " All lists are as long as `x`, and each tensor is of the shape of its parameter.",
-    sample = { ("%s, %s, %s, %s"):format(two, two, table.concat(values, ", "), row.sample) },
-    check = { value = "changes its arguments; optimizers_test compares ten steps with PyTorch" } }
+    sample = { table.concat(values, ", ") .. ", " .. row.sample } })
+end
+
+--- The row of the op whose numbers and counts are on the device.
+---@param row table
+---@return table
+function optimizers.capturable_op(row)
+  local parts, values = lists_of(row)
+  for _, name in ipairs(source.counted(row)) do
+    parts[#parts + 1] = "Tensor[]! " .. name
+    values[#values + 1] = "{zeros({}), ones(1)}"
+  end
+  parts[#parts + 1] = "Tensor?[] given"
+  add_arguments(parts, source.given(row))
+  local plain, given, numbers = {}, {}, 0
+  for _, arg in ipairs(source.given(row)) do
+    if arg.wanted or not arg.default then plain[#plain + 1] = arg.default or "0.1" end
+    if not arg.flag then numbers = numbers + 1 end
+  end
+  for i = 1, numbers do given[i] = i % 2 == 1 and "rand({})" or "rand(1)" end
+  local lists, last = table.concat(values, ", "), table.concat(plain, ", ")
+  return op_of(row.name .. "_capturable_step", parts, { mixed = true, vmap = "capturable_step",
+    doc = ([[A step as `%s_step` makes it of the numbers that follow from those given here and from
+what is counted of each parameter, which are tensors of one number on the device: the counts are those
+before the step, and go on. `given` is empty, or has for each number after it a tensor that is taken
+instead, or `false`. A CUDA graph of it is another step at each replay.]]):format(row.name),
+    sample = { lists .. ", {}, " .. last, ("%s, {%s}, %s"):format(lists, table.concat(given, ", "), last) } })
 end
 
 return optimizers

@@ -197,6 +197,8 @@ on_device("a step of training waits for nothing", function()
   end
   local step = trainer("Adam", { lr = 0.01, capturable = true })
   expect.equal(waits(function() step() end), 0, "capturable")
+  step = trainer("SGD", { lr = ml.tensor(0.01, CUDA), momentum = 0.9 })
+  expect.equal(waits(function() step() end), 0, "a rate on the device")
 end)
 
 on_device("layers and losses, forward and back, wait for nothing", function()

@@ -23,7 +23,7 @@ test("gradients, their ops' own forms and the steps of optimisers are internal",
   for _, row in ipairs { "softmax_grad_x", "relu_grad_x", "native_conv_grad_weight",
       "layer_norm_grad_x", "embedding_grad_weight", "max_pool2d_grad_x_grad_grad", "slice_grad_x",
       "native_layer_norm", "native_batch_norm", "native_nll_loss", "native_attention", "sgd_step",
-      "adam_step" } do
+      "adam_step", "adam_capturable_step" } do
     expect.truthy(rows[row], row)
   end
   for _, name in ipairs { "softmax", "add_", "gelu_tanh", "index_put_" } do
