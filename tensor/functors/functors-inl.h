@@ -284,11 +284,10 @@ MOONLET_FUNCTOR2(NextafterWide, x, other, vnextafter(x, other))
 struct NextafterBy {
   template <class V>
   MOONLET_FN V operator()(V x, V other, V digits, V smallest) const {
-    const V size = vabs(x), leading = vleading_power(x), scale = vpower_of_two(digits);
-    const V last = V(1) / scale;
+    const V size = vabs(x), leading = vleading_power(x), last = vpower_of_two(-digits);
     const V step = vmax(leading * last, smallest);
     const V below = select(size == leading, vmax(step * V(0.5), smallest), step);
-    const V largest = (V(2) - last) * (V(2) / (smallest * scale));
+    const V largest = (V(2) - last) * (V(2) / (smallest * vpower_of_two(digits)));
     const V grows = select(x < V(0), one_if<V>(other < x), one_if<V>(other > x));
     const V moved = select(grows == V(1), size + step,
                            select(size == V(HUGE_VAL), largest, size - below));
