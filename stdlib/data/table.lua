@@ -2,6 +2,7 @@
 -- missing fields; and categories, the positions that stand for texts.
 
 local class = require "moonlet.class"
+local io = require "moonlet.io"
 local ml = require "moonlet"
 local numbers = require "moonlet.numbers"
 local options = require "moonlet.options"
@@ -173,7 +174,12 @@ local function distinct(texts)
   return out
 end
 
-local function date_text(seconds) return os.date("!%Y-%m-%d", math.floor(seconds)) end
+-- Not every system's `os.date` goes back behind 1970.
+local function date_text(seconds)
+  local fields = io.date_fields(ml.tensor { math.floor(seconds) })
+  return ("%04d-%02d-%02d"):format(fields[{ 1, 1 }]:item(), fields[{ 2, 1 }]:item(),
+    fields[{ 3, 1 }]:item())
+end
 
 local function describe_numbers(column, is_date)
   local known = column:is_floating_point() and column[column:isnan():logical_not()] or column
