@@ -79,6 +79,54 @@ static int wait_for_code(const wchar_t* path) {
   }
 }
 
+/* A pipe of Wine's is none of the system below, which gets a file for it. */
+struct redirection {
+  DWORD stream;
+  const char* sign;
+  int is_pipe;
+  wchar_t path[MAX_PATH];
+};
+
+static void copy(HANDLE from, HANDLE to) {
+  char bytes[4096];
+  DWORD got = 0, written = 0;
+  while (ReadFile(from, bytes, sizeof bytes, &got, NULL) && got > 0)
+    WriteFile(to, bytes, got, &written, NULL);
+}
+
+static HANDLE open_file(const struct redirection* at, DWORD access, DWORD how) {
+  return CreateFileW(at->path, access, FILE_SHARE_READ | FILE_SHARE_WRITE, NULL, how,
+                     FILE_ATTRIBUTE_NORMAL, NULL);
+}
+
+static void redirect(struct redirection* at, const wchar_t* folder, const char* disk,
+                     const char* start) {
+  const HANDLE stream = GetStdHandle(at->stream);
+  at->is_pipe = GetFileType(stream) == FILE_TYPE_PIPE;
+  if (!at->is_pipe) return;
+  GetTempFileNameW(folder, L"sh", 0, at->path);
+  if (at->stream == STD_INPUT_HANDLE) {
+    const HANDLE file = open_file(at, GENERIC_WRITE, CREATE_ALWAYS);
+    copy(stream, file);
+    CloseHandle(file);
+  }
+  put(" ");
+  put(at->sign);
+  put("'");
+  translate(utf8(at->path), disk, start);
+  put("'");
+}
+
+static void give_back(const struct redirection* at) {
+  if (!at->is_pipe) return;
+  if (at->stream != STD_INPUT_HANDLE) {
+    const HANDLE file = open_file(at, GENERIC_READ, OPEN_EXISTING);
+    copy(file, GetStdHandle(at->stream));
+    CloseHandle(file);
+  }
+  _wremove(at->path);
+}
+
 int main(void) {
   const wchar_t* line = wcsstr(GetCommandLineW(), L"/c ");
   const char *disk = getenv("MOONLET_TEST_DISK"), *start = getenv("MOONLET_TEST_START");
@@ -92,7 +140,12 @@ int main(void) {
   char* const code_path = utf8(path);
   translate("(", disk, start);
   translate(utf8(line + 3), disk, start);
-  put("\n); printf %d. $? >'");
+  struct redirection streams[] = {{STD_INPUT_HANDLE, "<", 0, {0}},
+                                  {STD_OUTPUT_HANDLE, ">", 0, {0}},
+                                  {STD_ERROR_HANDLE, "2>", 0, {0}}};
+  put("\n)");
+  for (int i = 0; i < 3; ++i) redirect(&streams[i], folder, disk, start);
+  put("; printf %d. $? >'");
   translate(code_path, disk, start);
   put("'");
 
@@ -120,6 +173,7 @@ int main(void) {
     return 125;
   }
   const int code = wait_for_code(path);
+  for (int i = 0; i < 3; ++i) give_back(&streams[i]);
   _wremove(script);
   return code;
 }
