@@ -22,7 +22,7 @@ struct Floats {
 };
 
 #ifndef MOONLET_CUDA_EMULATED
-// Two elements that share a word, and their word.
+// Two elements that share a word, and their word; one of them.
 __device__ __forceinline__ void widen_pair(uint32_t word, float* out, bfloat16) {
   out[0] = __uint_as_float(word << 16);
   out[1] = __uint_as_float(word & 0xffff0000u);
@@ -42,12 +42,25 @@ __device__ __forceinline__ uint32_t narrow_pair(const float* v, half) {
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(v[1]), "f"(v[0]));
   return word;
 }
+__device__ __forceinline__ float widened_half(uint32_t word, int upper, bfloat16) {
+  return __uint_as_float(upper != 0 ? word & 0xffff0000u : word << 16);
+}
+__device__ __forceinline__ float widened_half(uint32_t word, int upper, half) {
+  float pair[2];
+  widen_pair(word, pair, half());
+  return upper != 0 ? pair[1] : pair[0];
+}
 #else
 template <class T>
 void widen_pair(uint32_t word, float* out, T low) {
   T high;
   low.bits = static_cast<uint16_t>(word), high.bits = static_cast<uint16_t>(word >> 16);
   out[0] = widened(low), out[1] = widened(high);
+}
+template <class T>
+float widened_half(uint32_t word, int upper, T one) {
+  one.bits = static_cast<uint16_t>(upper != 0 ? word >> 16 : word);
+  return widened(one);
 }
 template <class T>
 uint32_t narrow_pair(const float* v, T low) {
@@ -122,6 +135,14 @@ __device__ __forceinline__ Floats<T> floats_at(const char* p, int64_t count, Com
   MOONLET_UNROLL
   for (int k = 0; k < kCount; ++k) out.v[k] = k < valid ? out.v[k] : fill;
   return out;
+}
+
+// The same, where `whole` says that 16 aligned bytes are there.
+template <class T>
+__device__ __forceinline__ Floats<T> pack_at(const char* p, bool whole, int64_t count,
+                                             Computed<T> fill) {
+  if (whole) return unpacked<T>(load_words<16>(p));
+  return floats_at<T>(p, count, fill);
 }
 
 // One element.
