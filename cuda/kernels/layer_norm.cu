@@ -314,6 +314,47 @@ struct alignas(4 * sizeof(C)) RowCenter {
   C mean, rstd, shift, wide;
 };
 
+// Where a thread stands: its team's rows and its columns, of which `left` lie before the last.
+struct WeightThread {
+  int lane, team, teams;
+  int64_t column, left;
+};
+
+// Adds grad h of the team's rows, of `rows` from number `begin` on.
+template <class T>
+__device__ __forceinline__ void add_rows(const WeightPlan& p, const WeightThread& me,
+                                         const char* grad, const char* x, const double* mean,
+                                         const double* rstd, const RowCenter<Computed<T>>* centers,
+                                         int64_t begin, int rows, Computed<T>* sums) {
+  using C = Computed<T>;
+  constexpr int kCount = Floats<T>::kCount, kFlight = 2;
+  for (int r = me.team; me.left > 0 && r < rows; r += kFlight * me.teams) {
+    Floats<T> gradients[kFlight], numbers[kFlight];
+    MOONLET_UNROLL
+    for (int f = 0; f < kFlight; ++f) {
+      const bool there = r + f * me.teams < rows;
+      const int64_t at = ((begin + r + f * me.teams) * p.size + me.column) * sizeof(T);
+      gradients[f] = pack_at<T>(grad + at, p.whole && there, there ? me.left : 0, C(0));
+      numbers[f] = pack_at<T>(x + at, p.whole && there, there ? me.left : 0, C(0));
+    }
+    MOONLET_UNROLL
+    for (int f = 0; f < kFlight; ++f) {
+      const int row = r + f * me.teams;
+      if (row >= rows) continue;
+      const RowCenter<C> c = centers[row];
+      if (c.wide != C(0)) {
+        const Center<C> exact(mean[begin + row], rstd[begin + row], p.size);
+        for (int k = 0; k < kCount; ++k)
+          sums[k] += gradients[f].v[k] * exact.normal(numbers[f].v[k]);
+        continue;
+      }
+      MOONLET_UNROLL
+      for (int k = 0; k < kCount; ++k)
+        sums[k] += gradients[f].v[k] * ((numbers[f].v[k] - c.mean) * c.rstd - c.shift);
+    }
+  }
+}
+
 // The sums over the rows of a piece of grad h for each column. The teams of a block take turns in
 // reading rows, so that several are on their way; what a row's statistics say is made once a block.
 template <class T>
@@ -321,58 +362,34 @@ __global__ void __launch_bounds__(kBlock, 2)
     norm_weight_rows_kernel(WeightPlan p, const char* grad, const char* x, const double* mean,
                             const double* rstd, Array y) {
   using C = Computed<T>;
-  constexpr int kCount = Floats<T>::kCount, kFlight = 2;
-  __shared__ SharedArray<RowCenter<C>, kBlock> centers_memory;
-  __shared__ SharedArray<C, kBlock * kCount> sums_memory;
-  RowCenter<C>* centers = centers_memory.get();
-  C* all = sums_memory.get();
+  constexpr int kCount = Floats<T>::kCount;
+  __shared__ SharedArray<RowCenter<C>, kBlock> centers;
+  __shared__ SharedArray<C, kBlock * kCount> all;
   const int thread = static_cast<int>(threadIdx.x);
-  const int lane = thread % p.lanes, team = thread / p.lanes, teams = kBlock / p.lanes;
   for (int64_t job = blockIdx.x; job < p.tiles * p.pieces; job += gridDim.x) {
     const int64_t piece = job / p.tiles, tile = job - piece * p.tiles;
-    const int64_t column = (tile * p.lanes + lane) * kCount, left = p.size - column;
     const int64_t last = (piece + 1) * p.piece, end = last < p.rows ? last : p.rows;
+    const int lane = thread % p.lanes;
+    const int64_t column = (tile * p.lanes + lane) * kCount;
+    const WeightThread me = {lane, thread / p.lanes, kBlock / p.lanes, column, p.size - column};
     C sums[kCount] = {};
     for (int64_t begin = piece * p.piece; begin < end; begin += kBlock) {
       const int rows = static_cast<int>(end - begin < kBlock ? end - begin : kBlock);
       __syncthreads();
       if (thread < rows) {
         const Center<C> c(mean[begin + thread], rstd[begin + thread], p.size);
-        centers[thread] = {c.mean, c.rstd, c.shift, C(c.wide)};
+        centers.get()[thread] = {c.mean, c.rstd, c.shift, C(c.wide)};
       }
       __syncthreads();
-      for (int r = team; left > 0 && r < rows; r += kFlight * teams) {
-        Floats<T> gradients[kFlight], numbers[kFlight];
-        MOONLET_UNROLL
-        for (int f = 0; f < kFlight; ++f) {
-          const bool there = r + f * teams < rows;
-          const int64_t at = ((begin + r + f * teams) * p.size + column) * sizeof(T);
-          gradients[f] = pack_at<T>(grad + at, p.whole && there, there ? left : 0, C(0));
-          numbers[f] = pack_at<T>(x + at, p.whole && there, there ? left : 0, C(0));
-        }
-        MOONLET_UNROLL
-        for (int f = 0; f < kFlight; ++f) {
-          if (r + f * teams >= rows) continue;
-          const RowCenter<C> c = centers[r + f * teams];
-          if (c.wide != C(0)) {
-            const Center<C> exact(mean[begin + r + f * teams], rstd[begin + r + f * teams], p.size);
-            for (int k = 0; k < kCount; ++k)
-              sums[k] += gradients[f].v[k] * exact.normal(numbers[f].v[k]);
-            continue;
-          }
-          MOONLET_UNROLL
-          for (int k = 0; k < kCount; ++k)
-            sums[k] += gradients[f].v[k] * ((numbers[f].v[k] - c.mean) * c.rstd - c.shift);
-        }
-      }
+      add_rows<T>(p, me, grad, x, mean, rstd, centers.get(), begin, rows, sums);
     }
     MOONLET_UNROLL
-    for (int k = 0; k < kCount; ++k) all[k * kBlock + thread] = sums[k];
+    for (int k = 0; k < kCount; ++k) all.get()[k * kBlock + thread] = sums[k];
     __syncthreads();
-    for (int k = team; k < kCount; k += teams) {
+    for (int k = me.team; k < kCount; k += me.teams) {
       C sum = C(0);
-      for (int t = 0; t < teams; ++t) sum += all[k * kBlock + t * p.lanes + lane];
-      if (k < left) y.set<C>(piece * p.size + column + k, sum);
+      for (int t = 0; t < me.teams; ++t) sum += all.get()[k * kBlock + t * p.lanes + lane];
+      if (k < me.left) y.set<C>(piece * p.size + column + k, sum);
     }
     __syncthreads();
   }
