@@ -35,10 +35,17 @@ local RULES = {
   { name = "list_limit_kernel", loads = true, stores = true, registers = 128 },
   { name = "channel_planes_kernel", loads = true, registers = 128 },
   { name = "channel_columns_kernel", loads = true, registers = 128 },
-  { name = "channel_lines_kernel", loads = true, stores = true, registers = 128 },
+  { name = "plane_lines_kernel", loads = true, stores = true, registers = 64, instructions = 320, branches = 15 },
+  { name = "column_lines_kernel", loads = true, stores = true, registers = 128, instructions = 600, branches = 23 },
   { name = "join_pieces_kernel.*Packed", loads = true, stores = true, registers = 128 },
   { name = "join_runs_kernel.*Packed", loads = true, stores = true, registers = 128 },
+  { name = "join_pieces_kernelILb1.*SomeFloats.*Li[248]E", loads = true, stores = true, registers = 96,
+    instructions = 650, branches = 35 },
+  { name = "join_pieces_kernel.*SomeFloats.*Li[248]E", loads = true, stores = true, registers = 96 },
+  { name = "join_runs_kernel.*SomeFloats.*Li[248]E", loads = true, stores = true, registers = 96 },
+  { name = "join_pieces_kernel.*SomeFloats", registers = 64 },
   { name = "put_kernel.*Bytes16", loads = true, stores = true, registers = 64 },
+  { name = "select_kernel.*Bytes16EiE", loads = true, stores = true, registers = 64, instructions = 820, branches = 60 },
   { name = "select_kernel.*Bytes16", loads = true, stores = true, registers = 128 },
   { name = "gather_kernel.*Bytes16", loads = true, stores = true, registers = 128 },
   { name = "index_kernel.*Bytes16", loads = true, stores = true, registers = 64 },
@@ -72,6 +79,31 @@ for _, draws in ipairs {
 } do
   RULES[#RULES + 1] = { name = "draw_packs_kernel.*" .. draws[1], stores = true, registers = 64,
     instructions = draws[2], branches = draws[3], approximations = draws[4] }
+end
+-- Kernels that are compiled for each dtype, of packs and of elements one by one: the most instructions
+-- and branches, a third above what they have. Those of more numbers than 32 bits count have no rule.
+for _, kernel in ipairs {
+  { "step_packs_kernel.*ELi8E", 900, 4 }, { "step_packs_kernel.*fLi4E", 930, 56 },
+  { "resample_kernelILi[248]E", 420, 11 }, { "resample_back_kernelILi[248]E", 330, 16 },
+  { "average_kernelILi[248]E", 800, 62 }, { "10max_kernelILi[248]E", 490, 18 },
+  { "spread_kernelILi[248]E", 1020, 65 },
+} do
+  RULES[#RULES + 1] = { name = kernel[1], loads = true, stores = true, registers = 80,
+    instructions = kernel[2], branches = kernel[3] }
+end
+for _, kernel in ipairs {
+  { "step_packs_kernel.*ELi1E", 270, 4 }, { "step_packs_kernel", 800, 27 },
+  { "resample_kernel.*Typed", 250, 10 }, { "resample_back_kernel.*Typed", 290, 16 },
+  { "11fold_kernel.*Typed", 150, 11 }, { "average_kernel.*Typed", 700, 48 },
+  { "10max_kernel.*Typed", 400, 16 }, { "spread_kernel.*Typed", 2600, 170 },
+  { "13unpool_kernel", 180, 15 }, { "unpool_channels_kernel", 950, 55 },
+  { "15gradient_kernel.*Typed", 480, 43 }, { "reduce_blocks_kernel.*4LossI.*Typed", 940, 48 },
+  { "reduce_threads_kernel.*4LossI.*Typed", 680, 52 },
+} do
+  RULES[#RULES + 1] = { name = kernel[1], registers = 64, instructions = kernel[2], branches = kernel[3] }
+end
+for _, kernel in ipairs { { "unfold_kernelI.iLi[248]E", 215 }, { "unfold_kernelI.iLi16E", 360 } } do
+  RULES[#RULES + 1] = { name = kernel[1], stores = true, registers = 64, instructions = kernel[2], branches = 4 }
 end
 -- Kernels of products: the instruction that each kind of element is multiplied with.
 for _, kernel in ipairs {
