@@ -51,7 +51,7 @@ done
 echo "2.$newest" >"$work/glibc"
 
 cp scripts/gpu_check/*.lua scripts/gpu_check/*.py "$work/check/"
-for test in cuda cuda_kernels cuda_sorted cuda_graph cuda_graphed cuda_layers cuda_linalg cuda_fft \
+for test in cuda cuda_kernels cuda_rows cuda_sorted cuda_graph cuda_graphed cuda_layers cuda_linalg cuda_fft \
   cuda_conv cuda_attention cuda_loops; do
   cp "tests/lua/cuda/${test}_test.lua" "$work/tests/lua/cuda/"
 done

@@ -31,8 +31,10 @@ fonts-dejavu-core:the font of their texts
 lowdown:the reference as HTML pages'
 optional='libopenmpi-dev:training by several processes over MPI
 openmpi-bin:starts them'
+tests=0
 if [ "${1:-}" = --tests ]; then
   shift
+  tests=1
   packages="$packages
 catch2:the C++ tests
 clang-format:checks the layout of C++
@@ -92,6 +94,18 @@ if [ -n "$missing" ]; then
     rm -f "$log"
     echo 'These packages are needed; the output of their installation is above.' >&2
     exit 1
+  }
+  rm -f "$log"
+fi
+
+# What nvcc makes of the kernels is tested with NVIDIA's disassemblers, which a toolkit may lack.
+nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+if [ "$tests" = 1 ] && [ -x "$nvcc" ] && [ ! -d build-tools ] && ! command -v cuobjdump >/dev/null 2>&1 &&
+  [ ! -x "${nvcc%/*}/cuobjdump" ] && python3 -m pip --version >/dev/null 2>&1; then
+  echo 'Installing cuobjdump and nvdisasm with pip, into build-tools.'
+  python3 -m pip install --quiet --target build-tools nvidia-cuda-cuobjdump nvidia-cuda-nvdisasm >"$log" 2>&1 || {
+    rm -rf build-tools
+    echo 'They could not be installed; the test of machine code is left out.'
   }
   rm -f "$log"
 fi

@@ -19,6 +19,7 @@ local kernel_text = "MOONLET_CUDA_POINTWISE($name, $functor, $tensors, $numbers,
 -- Families of functors that are more code than a sum, and functors of others: cuda/kernels/common/pointwise.cuh
 -- says what becomes of each effort.
 local middle = { math = true }
+local coarse = { activation = true }
 local long = { special = true, complex = true }
 local long_functors = {
   pow = true, gcd = true, lcm = true, floor_divide = true, trunc_divide = true, remainder = true,
@@ -27,7 +28,7 @@ local long_functors = {
 
 local function effort(kernel, family)
   if kernel.slow or long[family] or long_functors[kernel.name] then return "kLong" end
-  return middle[family] and "kMiddle" or "kShort"
+  return middle[family] and "kMiddle" or coarse[family] and "kCoarse" or "kShort"
 end
 
 -- The file cuda_FAMILY-inl.h.

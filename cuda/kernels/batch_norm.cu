@@ -6,10 +6,11 @@
 
 #include <algorithm>
 
+#include "cuda/kernels/common/channels.cuh"
 #include "cuda/kernels/common/geometry.cuh"
 #include "cuda/kernels/common/moments.cuh"
 #include "cuda/kernels/common/rows.cuh"
-#include "tensor/core/layout.h"
+#include "cuda/kernels/common/typed.cuh"
 #include "tensor/functors/functor_math.h"
 
 namespace moonlet::cuda {
@@ -71,92 +72,113 @@ struct JoinGradients {
   }
 };
 
-// What a pack of one channel adds, and what one element does. All are taken from the first element
-// of their channel: the mean of differences from it is exact beside the deviation, a large one is
-// not.
-template <class C, int kElement>
+// A pack of elements, as they lie, of one channel or of channels side by side.
+template <class T>
+__device__ __forceinline__ Floats<T> load_channels(const PackSource& x, int64_t at, int64_t count) {
+  return unpacked<T>(load_pack<static_cast<int>(sizeof(T))>(x, at, count));
+}
+
+// What a pack of one channel adds, and what a pack of as many channels does: these hold what is
+// known of their channels in a State, and have kFlight packs on their way at once. All are taken
+// from the first element of their channel: the mean of differences from it is exact beside the
+// deviation, a large one is not.
+template <class T>
 struct TakeMoments {
+  using C = Computed<T>;
   using Value = Moments<C>;
   using Join = JoinMoments;
+  using State = Floats<T>;
+  using Pack = Words<16>;
+  static constexpr int kFlight = 4, kCount = kPackOf<T>;
   PackSource x;
   int64_t step;  // from the first element of a channel to that of the next
   __device__ static Value start() { return {C(0), C(0), C(0)}; }
   __device__ Value pack(int64_t at, int64_t count, int64_t channel) const {
-    constexpr int kCount = 16 / kElement;
-    const C origin = element_of<C, kElement>(x, channel * step);
-    const Words<16> words = load_pack<kElement>(x, at, count);
+    const C origin = convert<C>(reinterpret_cast<const T*>(x.data)[channel * step]);
+    const Floats<T> v = load_channels<T>(x, at, count);
     const int valid = static_cast<int>(count < kCount ? count : kCount);
     C sum = C(0), squares = C(0);
     MOONLET_UNROLL
     for (int k = 0; k < kCount; ++k)
-      if (k < valid) sum += decoded<C, kElement>(bits_at<kElement>(words, k), x.code) - origin;
+      if (k < valid) sum += v.v[k] - origin;
     const C mean = sum / static_cast<C>(valid);
     MOONLET_UNROLL
     for (int k = 0; k < kCount; ++k) {
-      const C distance = decoded<C, kElement>(bits_at<kElement>(words, k), x.code) - origin - mean;
+      const C distance = v.v[k] - origin - mean;
       if (k < valid) squares += distance * distance;
     }
     return {static_cast<C>(valid), mean, squares};
   }
-  // A pack of as many channels, from `channel` on.
-  __device__ void each(int64_t at, int valid, int64_t channel, Value* values) const {
-    constexpr int kCount = 16 / kElement;
-    const Words<16> words = load_pack<kElement>(x, at, valid);
-    const Words<16> origins = load_pack<kElement>(x, channel, valid);
+  __device__ State state(int64_t channel, int valid) const {
+    return load_channels<T>(x, channel, valid);
+  }
+  __device__ Pack load(int64_t at, int valid) const {
+    return load_pack<static_cast<int>(sizeof(T))>(x, at, valid);
+  }
+  __device__ void each(const Pack& pack, const State& origins, Value* values) const {
+    const Floats<T> v = unpacked<T>(pack);
     const C count = values[0].count + C(1), part = C(1) / count;
     MOONLET_UNROLL
     for (int k = 0; k < kCount; ++k) {
-      const C v = decoded<C, kElement>(bits_at<kElement>(words, k), x.code) -
-                  decoded<C, kElement>(bits_at<kElement>(origins, k), x.code);
-      const C distance = v - values[k].mean, mean = values[k].mean + distance * part;
-      values[k] = {count, mean, values[k].squares + distance * (v - mean)};
+      const C from_origin = v.v[k] - origins.v[k];
+      const C distance = from_origin - values[k].mean, mean = values[k].mean + distance * part;
+      values[k] = {count, mean, values[k].squares + distance * (from_origin - mean)};
     }
   }
 };
 
-template <class C, int kElement>
+template <class T>
 struct TakeGradients {
+  using C = Computed<T>;
   using Value = Gradients<C>;
   using Join = JoinGradients;
+  static constexpr int kFlight = 2, kCount = kPackOf<T>;
+  struct State {
+    C mean[kCount], rstd[kCount];
+  };
+  struct Pack {
+    Words<16> grad, x;
+  };
   PackSource grad, x;
   const C *mean, *rstd;
   __device__ static Value start() { return {C(0), C(0)}; }
   __device__ Value pack(int64_t at, int64_t count, int64_t channel) const {
-    constexpr int kCount = 16 / kElement;
     const C m = mean[channel], r = rstd[channel];
-    const Words<16> gradients = load_pack<kElement>(grad, at, count);
-    const Words<16> words = load_pack<kElement>(x, at, count);
+    const Floats<T> g = load_channels<T>(grad, at, count), v = load_channels<T>(x, at, count);
     Value out = start();
     MOONLET_UNROLL
     for (int k = 0; k < kCount; ++k) {
       if (k >= count) continue;
-      const C g = decoded<C, kElement>(bits_at<kElement>(gradients, k), grad.code);
-      const C v = decoded<C, kElement>(bits_at<kElement>(words, k), x.code);
-      out.plain += g;
-      out.product += g * (v - m) * r;
+      out.plain += g.v[k];
+      out.product += g.v[k] * (v.v[k] - m) * r;
     }
     return out;
   }
-  __device__ void each(int64_t at, int valid, int64_t channel, Value* values) const {
-    constexpr int kCount = 16 / kElement;
-    const Words<16> gradients = load_pack<kElement>(grad, at, valid);
-    const Words<16> words = load_pack<kElement>(x, at, valid);
+  __device__ State state(int64_t channel, int valid) const {
+    State out{};
+    MOONLET_UNROLL
+    for (int k = 0; k < kCount; ++k)
+      if (k < valid) out.mean[k] = mean[channel + k], out.rstd[k] = rstd[channel + k];
+    return out;
+  }
+  __device__ Pack load(int64_t at, int valid) const {
+    constexpr int kElement = static_cast<int>(sizeof(T));
+    return {load_pack<kElement>(grad, at, valid), load_pack<kElement>(x, at, valid)};
+  }
+  __device__ void each(const Pack& pack, const State& s, Value* values) const {
+    const Floats<T> g = unpacked<T>(pack.grad), v = unpacked<T>(pack.x);
     MOONLET_UNROLL
     for (int k = 0; k < kCount; ++k) {
-      if (k >= valid) continue;
-      const C g = decoded<C, kElement>(bits_at<kElement>(gradients, k), grad.code);
-      const C v = decoded<C, kElement>(bits_at<kElement>(words, k), x.code);
-      values[k].plain += g;
-      values[k].product += g * (v - mean[channel + k]) * rstd[channel + k];
+      values[k].plain += g.v[k];
+      values[k].product += g.v[k] * (v.v[k] - s.mean[k]) * s.rstd[k];
     }
   }
 };
 
 // A block per channel and piece of its planes.
-template <class Take, int kElement>
+template <class Take>
 __global__ void __launch_bounds__(kBlock, 2)
     channel_planes_kernel(Channels p, Take take, typename Take::Value* parts) {
-  constexpr int kCount = 16 / kElement;
   const typename Take::Join join;
   for (int64_t job = blockIdx.x; job < p.channels * p.pieces; job += gridDim.x) {
     const int64_t channel = job / p.pieces, first = (job - channel * p.pieces) * p.piece;
@@ -164,7 +186,7 @@ __global__ void __launch_bounds__(kBlock, 2)
     auto total = Take::start();
     for (int64_t j = first + threadIdx.x; j < last; j += kBlock) {
       const int64_t row = p.by_packs.quotient(static_cast<uint32_t>(j));
-      const int64_t i = (j - row * p.packs) * kCount;
+      const int64_t i = (j - row * p.packs) * Take::kCount;
       const int64_t at = (row * p.channels + channel) * p.width + i;
       total = join(total, take.pack(at, p.width - i, channel));
     }
@@ -173,37 +195,62 @@ __global__ void __launch_bounds__(kBlock, 2)
   }
 }
 
-// A block per tile of channels and piece of the rows; its teams take turns.
-template <class Take, int kElement>
+// What a thread has of a tile of channels side by side and a piece of the rows: teams of lanes take
+// turns at the rows.
+struct TileJob {
+  int64_t channel, first, last;
+  int lane, team, teams, valid;
+  __device__ TileJob(const Channels& p, int64_t job, int count)
+      : lane(static_cast<int>(threadIdx.x) % p.lanes),
+        team(static_cast<int>(threadIdx.x) / p.lanes),
+        teams(kBlock / p.lanes) {
+    const int64_t piece = job / p.tiles;
+    channel = ((job - piece * p.tiles) * p.lanes + lane) * count;
+    const int64_t left = p.channels - channel;
+    valid = static_cast<int>(left < 0 ? 0 : left < count ? left : count);
+    first = piece * p.piece;
+    last = first + p.piece < p.rows ? first + p.piece : p.rows;
+  }
+};
+
+// A block per tile of channels and piece of the rows.
+template <class Take>
 __global__ void __launch_bounds__(kBlock, 2)
     channel_columns_kernel(Channels p, Take take, typename Take::Value* parts) {
-  constexpr int kCount = 16 / kElement;
+  constexpr int kCount = Take::kCount, kFlight = Take::kFlight;
   using Value = typename Take::Value;
   __shared__ SharedArray<Value, kBlock> memory;
   Value* shared = memory.get();
   const typename Take::Join join;
-  const int lane = threadIdx.x % p.lanes, team = threadIdx.x / p.lanes, teams = kBlock / p.lanes;
   for (int64_t job = blockIdx.x; job < p.tiles * p.pieces; job += gridDim.x) {
-    const int64_t piece = job / p.tiles;
-    const int64_t channel = ((job - piece * p.tiles) * p.lanes + lane) * kCount;
-    const int64_t left = p.channels - channel, first = piece * p.piece;
-    const int valid = static_cast<int>(left < 0 ? 0 : left < kCount ? left : kCount);
-    const int64_t last = first + p.piece < p.rows ? first + p.piece : p.rows;
+    const TileJob t(p, job, kCount);
     Value totals[kCount];
     MOONLET_UNROLL
     for (int k = 0; k < kCount; ++k) totals[k] = Take::start();
-    for (int64_t row = first + team; valid > 0 && row < last; row += teams)
-      take.each(row * p.channels + channel, valid, channel, totals);
+    if (t.valid > 0) {
+      const typename Take::State state = take.state(t.channel, t.valid);
+      for (int64_t row = t.first + t.team; row < t.last; row += kFlight * t.teams) {
+        typename Take::Pack packs[kFlight];
+        MOONLET_UNROLL
+        for (int f = 0; f < kFlight; ++f)
+          if (row + f * t.teams < t.last)
+            packs[f] = take.load((row + f * t.teams) * p.channels + t.channel, t.valid);
+        MOONLET_UNROLL
+        for (int f = 0; f < kFlight; ++f)
+          if (row + f * t.teams < t.last) take.each(packs[f], state, totals);
+      }
+    }
     MOONLET_UNROLL
     for (int k = 0; k < kCount; ++k) {
       Value* mine = shared + threadIdx.x;
       *mine = totals[k];
       __syncthreads();
-      for (int half_way = teams / 2; half_way > 0; half_way /= 2) {
-        if (team < half_way) *mine = join(*mine, mine[half_way * p.lanes]);
+      for (int half_way = t.teams / 2; half_way > 0; half_way /= 2) {
+        if (t.team < half_way) *mine = join(*mine, mine[half_way * p.lanes]);
         __syncthreads();
       }
-      if (team == 0 && k < valid) parts[(channel + k) * p.pieces + piece] = shared[lane];
+      if (t.team == 0 && k < t.valid)
+        parts[(t.channel + k) * p.pieces + job / p.tiles] = shared[t.lane];
       __syncthreads();
     }
   }
@@ -298,39 +345,52 @@ __global__ void finish_gradients_kernel(Channels p, const Gradients<C>* parts, i
   }
 }
 
-template <class C, int kElement, bool kWithGrad>
+// The pack at `at` by a line for each element.
+template <class T, bool kWithGrad, class LineAt>
+__device__ __forceinline__ void apply_lines(const PackSource& grad, const PackSource& x, char* y,
+                                            int64_t at, int64_t left, const LineAt& line_at) {
+  constexpr int kElement = static_cast<int>(sizeof(T));
+  Floats<T> gradients, v = load_channels<T>(x, at, left);
+  if constexpr (kWithGrad) gradients = load_channels<T>(grad, at, left);
+  MOONLET_UNROLL
+  for (int k = 0; k < kPackOf<T>; ++k) {
+    const Line<Computed<T>> line = line_at(k);
+    v.v[k] = (v.v[k] - line.center) * line.scale + line.shift;
+    if constexpr (kWithGrad) v.v[k] = (v.v[k] + gradients.v[k]) * line.gradient;
+  }
+  store_pack<kElement>(y, x.aligned, at, left, packed<T>(v));
+}
+
+template <class T, bool kWithGrad>
 __global__ void __launch_bounds__(kBlock, 2)
-    channel_lines_kernel(Channels p, int64_t packs, const Line<C>* lines, PackSource grad,
-                         PackSource x, char* y) {
-  constexpr int kCount = 16 / kElement;
-  for (MOONLET_EACH(j, packs)) {
+    plane_lines_kernel(Channels p, int32_t packs, const Line<Computed<T>>* lines, PackSource grad,
+                       PackSource x, char* y) {
+  for (MOONLET_EACH_OF(int32_t, j, packs)) {
     const uint32_t row = p.by_packs.quotient(static_cast<uint32_t>(j));
-    const int64_t i = (j - row * p.packs) * kCount;
-    const int64_t at = row * p.width + i, left = p.width - i;
-    int64_t channel = i;
-    if (!p.side_by_side) channel = row - int64_t{p.by_channels.quotient(row)} * p.channels;
-    Words<16> gradients{}, out{};
-    if constexpr (kWithGrad) gradients = load_pack<kElement>(grad, at, left);
-    const Words<16> words = load_pack<kElement>(x, at, left);
-    Line<C> line = lines[channel];
-    MOONLET_UNROLL
-    for (int k = 0; k < kCount; ++k) {
-      if (k >= left) continue;
-      if (k > 0 && p.side_by_side) line = lines[channel + k];
-      C v = decoded<C, kElement>(bits_at<kElement>(words, k), x.code);
-      v = (v - line.center) * line.scale + line.shift;
-      if constexpr (kWithGrad)
-        v = (v + decoded<C, kElement>(bits_at<kElement>(gradients, k), grad.code)) * line.gradient;
-      set_bits<kElement>(out, k, encoded<C, kElement>(v, x.code));
-    }
-    store_pack<kElement>(y, x.aligned, at, left, out);
+    const int64_t i = static_cast<int64_t>(j - row * p.by_packs.divisor) * kPackOf<T>;
+    const Line<Computed<T>> line = lines[row - p.by_channels.quotient(row) * p.by_channels.divisor];
+    apply_lines<T, kWithGrad>(grad, x, y, row * p.width + i, p.width - i,
+                              [&](int) { return line; });
   }
 }
 
-bool channels_are_last(const Tensor& x) {
-  return !x.is_contiguous() &&
-         (is_contiguous(x.sizes(), x.strides(), MemoryFormat::ChannelsLast) ||
-          is_contiguous(x.sizes(), x.strides(), MemoryFormat::ChannelsLast3d));
+// A thread keeps the lines of a pack of channels for all of its rows.
+template <class T, bool kWithGrad>
+__global__ void __launch_bounds__(kBlock, 2)
+    column_lines_kernel(Channels p, const Line<Computed<T>>* lines, PackSource grad, PackSource x,
+                        char* y) {
+  constexpr int kCount = kPackOf<T>;
+  for (int64_t job = blockIdx.x; job < p.tiles * p.pieces; job += gridDim.x) {
+    const TileJob t(p, job, kCount);
+    if (t.valid == 0) continue;
+    Line<Computed<T>> mine[kCount] = {};
+    MOONLET_UNROLL
+    for (int k = 0; k < kCount; ++k)
+      if (k < t.valid) mine[k] = lines[t.channel + k];
+    for (int64_t row = t.first + t.team; row < t.last; row += t.teams)
+      apply_lines<T, kWithGrad>(grad, x, y, row * p.channels + t.channel, t.valid,
+                                [&](int k) { return mine[k]; });
+  }
 }
 
 // False where the elements of x lie otherwise, or are too many.
@@ -359,34 +419,23 @@ bool plan_channels(const Tensor& x, Channels& p) {
   return true;
 }
 
-// t with the elements where those of `like` lie.
-Tensor laid_as(const Call& call, const Tensor& like, const Tensor& t) {
-  const bool same = like.is_contiguous() ? t.is_contiguous()
-                                         : channels_are_last(t) && t.strides() == like.strides();
-  if (same) return t;
-  Tensor out = empty_strided(like.sizes(), like.strides(), options_of(t), call.op());
-  copy_back(out, t);
-  return out;
-}
-
 OptionalArray optional(const Tensor& t) {
   return {t.defined() ? array(t) : Array{nullptr, DType::Float32}, t.defined()};
 }
 Tensor contiguous_if_given(const Tensor& t) { return t.defined() ? contiguous(t) : t; }
 
 // What each channel adds up to, a value for each piece, in scratch memory.
-template <class Take, int kElement>
+template <class Take>
 Tensor run_parts(const Call& call, const Channels& p, const Take& take) {
   using Value = typename Take::Value;
   const int64_t count = p.channels * p.pieces;
   const Tensor parts = call.scratch({count * static_cast<int64_t>(sizeof(Value))}, DType::UInt8);
   auto* const memory = reinterpret_cast<Value*>(parts.raw());
   if (p.side_by_side)
-    MOONLET_LAUNCH((channel_columns_kernel<Take, kElement>),
-                   blocks_for(p.tiles * p.pieces * kBlock), kBlock, 0, call.stream(), p, take,
-                   memory);
+    MOONLET_LAUNCH((channel_columns_kernel<Take>), blocks_for(p.tiles * p.pieces * kBlock), kBlock,
+                   0, call.stream(), p, take, memory);
   else
-    MOONLET_LAUNCH((channel_planes_kernel<Take, kElement>), blocks_for(count * kBlock), kBlock, 0,
+    MOONLET_LAUNCH((channel_planes_kernel<Take>), blocks_for(count * kBlock), kBlock, 0,
                    call.stream(), p, take, memory);
   call.done();
   return parts;
@@ -397,14 +446,19 @@ Tensor line_table(const Call& call, const Channels& p) {
   return call.scratch({p.channels * static_cast<int64_t>(sizeof(Line<C>))}, DType::UInt8);
 }
 
-template <class C, int kElement, bool kWithGrad>
-void run_lines(const Call& call, const Channels& p, const Tensor& lines, const PackSource& grad,
+template <class T, bool kWithGrad>
+void run_lines(const Call& call, const Channels& p, const Tensor& table, const PackSource& grad,
                PackSource x, Tensor& y) {
-  const int64_t packs = (p.side_by_side ? p.rows : p.rows * p.channels) * p.packs;
+  const auto* const lines = reinterpret_cast<const Line<Computed<T>>*>(table.raw());
   x.aligned = x.aligned && aligned_to(y.raw(), 16);
-  MOONLET_LAUNCH((channel_lines_kernel<C, kElement, kWithGrad>), blocks_for(packs), kBlock, 0,
-                 call.stream(), p, packs, reinterpret_cast<const Line<C>*>(lines.raw()), grad, x,
-                 y.raw());
+  if (p.side_by_side) {
+    MOONLET_LAUNCH((column_lines_kernel<T, kWithGrad>), blocks_for(p.tiles * p.pieces * kBlock),
+                   kBlock, 0, call.stream(), p, lines, grad, x, y.raw());
+  } else {
+    const int64_t packs = p.rows * p.channels * p.packs;
+    MOONLET_LAUNCH((plane_lines_kernel<T, kWithGrad>), blocks_for(packs), kBlock, 0, call.stream(),
+                   p, static_cast<int32_t>(packs), lines, grad, x, y.raw());
+  }
   call.done();
 }
 
@@ -417,10 +471,12 @@ bool batch_norm_by_packs(const Call& call, const Tensor& input, const Tensor& we
   if (input.numel() == 0 || input.dtype() != y.dtype() || !plan_channels(y, p)) return false;
   const Tensor x = laid_as(call, y, input);
   const Tensor w = contiguous_if_given(weight), b = contiguous_if_given(bias);
-  visit_floats(x.dtype(), [&]<class C, int kElement>() {
+  visit_float_types(x.dtype(), [&]<class T>() {
+    using C = Computed<T>;
+    constexpr int kElement = static_cast<int>(sizeof(T));
     const PackSource source = row_source(x, p.width);
     const int64_t step = p.side_by_side ? 1 : p.width;
-    const Tensor parts = run_parts<TakeMoments<C, kElement>, kElement>(call, p, {source, step});
+    const Tensor parts = run_parts<TakeMoments<T>>(call, p, {source, step});
     const Tensor lines = line_table<C>(call, p);
     MOONLET_LAUNCH(
         (finish_moments_kernel<C, kElement>), blocks_for(p.channels * kWarp), kBlock, 0,
@@ -428,7 +484,7 @@ bool batch_norm_by_packs(const Call& call, const Tensor& input, const Tensor& we
         array(mean), array(rstd), optional(w), optional(b), reinterpret_cast<Line<C>*>(lines.raw()),
         (RunningArrays{optional(running.mean), optional(running.var), running.momentum}));
     call.done();
-    run_lines<C, kElement, false>(call, p, lines, source, source, y);
+    run_lines<T, false>(call, p, lines, source, source, y);
   });
   return true;
 }
@@ -446,11 +502,11 @@ bool batch_norm_backward_by_packs(const Call& call, const Tensor& gradient, cons
   const Tensor exact_mean = converted(given_mean, DType::Float64),
                exact_rstd = converted(given_rstd, DType::Float64);
   const Tensor w = contiguous_if_given(weight);
-  visit_floats(x.dtype(), [&]<class C, int kElement>() {
+  visit_float_types(x.dtype(), [&]<class T>() {
+    using C = Computed<T>;
     const PackSource source = row_source(x, p.width), gradients = row_source(grad, p.width);
     const C *const means = mean.elements<C>(), *const scales = rstd.elements<C>();
-    const Tensor parts = run_parts<TakeGradients<C, kElement>, kElement>(
-        call, p, {gradients, source, means, scales});
+    const Tensor parts = run_parts<TakeGradients<T>>(call, p, {gradients, source, means, scales});
     const Tensor lines = y ? line_table<C>(call, p) : Tensor();
     MOONLET_LAUNCH((finish_gradients_kernel<C>), blocks_for(p.channels * kWarp), kBlock, 0,
                    call.stream(), p, reinterpret_cast<const Gradients<C>*>(parts.raw()),
@@ -459,7 +515,7 @@ bool batch_norm_backward_by_packs(const Call& call, const Tensor& gradient, cons
                    y ? reinterpret_cast<Line<C>*>(lines.raw()) : nullptr,
                    optional(grad_weight ? *grad_weight : Tensor()));
     call.done();
-    if (y) run_lines<C, kElement, true>(call, p, lines, gradients, source, *y);
+    if (y) run_lines<T, true>(call, p, lines, gradients, source, *y);
   });
   return true;
 }

@@ -34,28 +34,30 @@ __global__ void __launch_bounds__(kBlock)
 }
 
 // Packs of slices: x is (outer, size, packs), y (outer, n, packs), and jobs are (outer, n, pack).
+template <class I>
 struct SliceJobs {
-  Geometry<3> jobs;
+  MoveJobs<I> jobs;
   int64_t count, size, packs;
 };
 
-template <class T>
+template <class T, class I>
 __global__ void __launch_bounds__(kBlock)
-    select_kernel(const MOONLET_GRID_CONSTANT SliceJobs s, Positions index, const T* x, T* y) {
-  const int64_t step = int64_t{gridDim.x} * kBlock;
-  for (int64_t i = int64_t{blockIdx.x} * kBlock + threadIdx.x; i < s.count; i += kFlight * step) {
+    select_kernel(const MOONLET_GRID_CONSTANT SliceJobs<I> s, Positions index, const T* x, T* y) {
+  using Count = std::make_unsigned_t<I>;
+  const Count step = Count{gridDim.x} * kBlock, count = static_cast<Count>(s.count);
+  for (Count i = Count{blockIdx.x} * kBlock + threadIdx.x; i < count; i += kFlight * step) {
     T held[kFlight];
     MOONLET_UNROLL
     for (int f = 0; f < kFlight; ++f) {
       held[f] = T{};
-      if (i + f * step >= s.count) continue;
-      const Offsets<3> job = offsets(s.jobs, i + f * step);
-      const int64_t position = index.position(job.at[1]);
-      if (position >= 0) held[f] = x[(job.at[0] * s.size + position) * s.packs + job.at[2]];
+      if (i + f * step >= count) continue;
+      const auto job = s.jobs.job(static_cast<I>(i + f * step));
+      const int64_t position = index.position(job.position);
+      if (position >= 0) held[f] = x[(job.outer * s.size + position) * s.packs + job.pack];
     }
     MOONLET_UNROLL
     for (int f = 0; f < kFlight; ++f)
-      if (i + f * step < s.count) y[i + f * step] = held[f];
+      if (i + f * step < count) y[i + f * step] = held[f];
   }
 }
 
@@ -69,10 +71,13 @@ void select(const Call& call, const Tensor& x, const DimSplit& s, const Tensor& 
   if (y.numel() == 0) return check_positions(call, positions, n);
   const Tensor source = contiguous(x);
   visit_moves(s.inner, {source.raw(), y.raw()}, size_of(x.dtype()), [&]<class T>(int64_t packs) {
-    const SliceJobs jobs{jobs_of(s.outer, n, packs), s.outer * n * packs, s.size, packs};
-    MOONLET_LAUNCH((select_kernel<T>), flights_for(jobs.count), kBlock, 0, call.stream(), jobs,
-                   positions, reinterpret_cast<const T*>(source.raw()),
-                   reinterpret_cast<T*>(y.raw()));
+    const int64_t count = s.outer * n * packs;
+    visit_counts(count, [&]<class I>() {
+      const SliceJobs<I> jobs{MoveJobs<I>(n, packs), count, s.size, packs};
+      MOONLET_LAUNCH((select_kernel<T, I>), flights_for(count), kBlock, 0, call.stream(), jobs,
+                     positions, reinterpret_cast<const T*>(source.raw()),
+                     reinterpret_cast<T*>(y.raw()));
+    });
   });
   call.done();
 }

@@ -1,7 +1,11 @@
 // cuda/kernels/loss.cu: the negative log likelihood and its gradient.
+#include <algorithm>
+#include <type_traits>
+
 #include "cuda/kernels/common/faults.cuh"
 #include "cuda/kernels/common/geometry.cuh"
 #include "cuda/kernels/common/reduce.cuh"
+#include "cuda/kernels/common/typed.cuh"
 #include "cuda/runtime/device.h"
 #include "tensor/kernels_copy.h"
 #include "tensor/kernels_loss.h"
@@ -10,38 +14,67 @@ namespace moonlet::cuda {
 
 namespace {
 
-// log_probs as (outer, classes, inner); the targets as (outer, inner).
+// log_probs as (outer, classes, inner); the targets as (outer, inner), counted as I.
+template <class I>
 struct Classes {
-  int64_t classes, inner, count, ignore;
+  int64_t classes, inner;
+  I count;
+  Divisor<I> by_inner;
+  int64_t ignore;
   Reporter reporter;
   // The class that counts for a target: none, 0, where it is ignored or reported as wrong.
-  __device__ int64_t wanted(int64_t target) const {
+  __device__ __forceinline__ int64_t wanted(int64_t target) const {
     if (target == ignore) return 0;
     if (target >= 1 && target <= classes) return target;
     report(reporter, target, classes);
     return 0;
   }
-  __device__ int64_t position(int64_t i, int64_t target) const {
-    return (i / inner * classes + target - 1) * inner + i % inner;
+  __device__ __forceinline__ int64_t position(int64_t i, int64_t target) const {
+    I rest = static_cast<I>(i);
+    const int64_t outer = by_inner.split(rest);
+    return (outer * classes + target - 1) * inner + rest;
   }
 };
 
-Classes classes_of(const Call& call, const Dims& size, int64_t count, int64_t ignore) {
-  const Reporter wrong = reporter(call.device().index, call.op(), Fault::Target);
-  if (size.size() == 1) return {size[0], 1, count, ignore, wrong};
-  Classes out{size[1], 1, count, ignore, wrong};
-  for (int i = 2; i < size.size(); ++i) out.inner *= size[i];
-  return out;
+template <class I>
+Classes<I> classes_of(const Call& call, const Dims& size, int64_t count, int64_t ignore) {
+  int64_t inner = 1;
+  for (int i = 2; i < size.size(); ++i) inner *= size[i];
+  return {size[size.size() == 1 ? 0 : 1],
+          inner,
+          static_cast<I>(count),
+          Divisor<I>(std::max<int64_t>(inner, 1)),
+          ignore,
+          reporter(call.device().index, call.op(), Fault::Target)};
+}
+
+// Calls f.template operator()<C, I, Source>() with the type C that elements of a dtype are computed
+// in, the type that so many targets and as many positions are counted in, and the accessor of
+// elements.
+template <class F>
+void visit_losses(DType t, int64_t count, F&& f) {
+  if (count < kDividerLimit)
+    return visit_float_types(
+        t, [&]<class T>() { f.template operator()<Computed<T>, int32_t, Typed<T>>(); });
+  visit_device_compute<dtypes::floating>(
+      t, [&]<class C>() { f.template operator()<C, int64_t, Array>(); });
+}
+template <class Source>
+Source elements_of(const Tensor& x) {
+  if constexpr (std::is_same_v<Source, Array>)
+    return array(x);
+  else
+    return {reinterpret_cast<decltype(Source::data)>(x.raw())};
 }
 
 // Sums of losses and of weights, both in double.
-template <class C>
+template <class C, class I, class Source>
 struct Loss {
   struct Acc {
     double loss, weight;
   };
-  Classes c;
-  Array log_probs, weight, y, total_weight;
+  Classes<I> c;
+  Source log_probs, weight, y, total_weight;
   const int64_t* target;
   bool weighted;
   int reduction;
@@ -49,31 +82,33 @@ struct Loss {
   __device__ Acc load(int64_t, int64_t, int64_t i) const {
     const int64_t t = c.wanted(target[i]);
     if (t == 0) {
-      if (reduction == 0) y.set<C>(i, C(0));
+      if (reduction == 0) y.template set<C>(i, C(0));
       return {0, 0};
     }
-    const C factor = weighted ? weight.get<C>(t - 1) : C(1);
-    const C loss = -factor * log_probs.get<C>(c.position(i, t));
-    if (reduction == 0) y.set<C>(i, loss);
+    const C factor = weighted ? weight.template get<C>(t - 1) : C(1);
+    const C loss = -factor * log_probs.template get<C>(c.position(i, t));
+    if (reduction == 0) y.template set<C>(i, loss);
     return {static_cast<double>(loss), static_cast<double>(factor)};
   }
   __device__ Acc combine(Acc a, Acc b) const { return {a.loss + b.loss, a.weight + b.weight}; }
   __device__ void finish(Acc total, int64_t) const {
     if (reduction != 0)
-      y.set<C>(0, static_cast<C>(reduction == 1 ? total.loss / total.weight : total.loss));
-    total_weight.set<C>(0, static_cast<C>(total.weight));
+      y.template set<C>(0, static_cast<C>(reduction == 1 ? total.loss / total.weight : total.loss));
+    total_weight.template set<C>(0, static_cast<C>(total.weight));
   }
 };
 
-template <class C>
-__global__ void gradient_kernel(Classes c, const int64_t* target, Array grad, Array weight,
-                                bool weighted, Array total_weight, int reduction, Array y) {
-  const C total = reduction == 1 ? total_weight.get<C>(0) : C(1);
-  for (MOONLET_EACH(i, c.count)) {
+template <class C, class I, class Source>
+__global__ void __launch_bounds__(kBlock)
+    gradient_kernel(Classes<I> c, const int64_t* target, Source grad, Source weight, bool weighted,
+                    Source total_weight, int reduction, Source y) {
+  const C total = reduction == 1 ? total_weight.template get<C>(0) : C(1);
+  for (MOONLET_EACH_OF(I, i, c.count)) {
     const int64_t t = c.wanted(target[i]);
     if (t == 0) continue;
-    const C factor = weighted ? weight.get<C>(t - 1) : C(1);
-    y.set<C>(c.position(i, t), -grad.get<C>(reduction == 0 ? i : 0) * factor / total);
+    const C factor = weighted ? weight.template get<C>(t - 1) : C(1);
+    y.template set<C>(c.position(i, t),
+                      -grad.template get<C>(reduction == 0 ? i : 0) * factor / total);
   }
 }
 
@@ -82,14 +117,17 @@ __global__ void gradient_kernel(Classes c, const int64_t* target, Array grad, Ar
 void native_nll_loss(const Tensor& log_probs, const Tensor& target, const Tensor& weight,
                      int64_t reduction, int64_t ignore_index, Tensor& y, Tensor& total_weight) {
   const Call call(log_probs, "nll_loss");
-  const Classes c = classes_of(call, log_probs.sizes(), target.numel(), ignore_index);
   const Tensor source = contiguous(log_probs), targets = converted(target, DType::Int64);
   const Tensor factors = weight.defined() ? contiguous(weight) : source;
-  ReduceGrid grid = reduce_grid(targets, all_dims(targets.dim()));
-  visit_device_compute<dtypes::floating>(log_probs.dtype(), [&]<class C>() {
-    reduce_by(call, grid,
-              Loss<C>{c, array(source), array(factors), array(y), array(total_weight),
-                      targets.elements<int64_t>(), weight.defined(), static_cast<int>(reduction)});
+  const ReduceGrid grid = reduce_grid(targets, all_dims(targets.dim()));
+  const int64_t count = target.numel();
+  visit_losses(log_probs.dtype(), count, [&]<class C, class I, class Source>() {
+    const auto at = elements_of<Source>;
+    reduce_by(
+        call, grid,
+        Loss<C, I, Source>{classes_of<I>(call, log_probs.sizes(), count, ignore_index), at(source),
+                           at(factors), at(y), at(total_weight), targets.elements<int64_t>(),
+                           weight.defined(), static_cast<int>(reduction)});
   });
 }
 
@@ -97,16 +135,18 @@ void nll_loss_grad_log_probs(const Tensor& grad, const Tensor& target, const Ten
                              const Tensor& total_weight, const Dims& size, int64_t reduction,
                              int64_t ignore_index, Tensor& y) {
   const Call call(y, "nll_loss_grad_log_probs");
-  const Classes c = classes_of(call, size, target.numel(), ignore_index);
   fill(y, Scalar(0));
   const Tensor targets = converted(target, DType::Int64), gradient = contiguous(grad);
   const Tensor factors = weight.defined() ? contiguous(weight) : gradient;
-  if (c.count == 0) return;
-  visit_device_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
-    MOONLET_LAUNCH((gradient_kernel<C>), blocks_for(c.count), kBlock, 0, call.stream(), c,
-                   static_cast<const int64_t*>(targets.elements<int64_t>()), array(gradient),
-                   array(factors), weight.defined(), array(total_weight),
-                   static_cast<int>(reduction), array(y));
+  const int64_t count = target.numel();
+  if (count == 0) return;
+  visit_losses(y.dtype(), count, [&]<class C, class I, class Source>() {
+    const auto at = elements_of<Source>;
+    MOONLET_LAUNCH((gradient_kernel<C, I, Source>), blocks_for(count), kBlock, 0, call.stream(),
+                   (classes_of<I>(call, size, count, ignore_index)),
+                   static_cast<const int64_t*>(targets.elements<int64_t>()), at(gradient),
+                   at(factors), weight.defined(), at(total_weight), static_cast<int>(reduction),
+                   at(y));
   });
   call.done();
 }

@@ -1,12 +1,12 @@
 // cuda/kernels/normalization.cu: layer_norm and batch_norm and their gradients. Both normalise
 // groups of elements: rows for the one, channels for the other; a block does one group. Channels
-// that lie in packs are done in batch_norm.cu.
+// that lie in packs are done in batch_norm.cu, rows of one dtype in layer_norm.cu.
 #include <algorithm>
 
 #include "cuda/kernels/batch_norm.h"
 #include "cuda/kernels/common/geometry.cuh"
 #include "cuda/kernels/common/moments.cuh"
-#include "cuda/kernels/common/rows.cuh"
+#include "cuda/kernels/layer_norm.h"
 #include "cuda/runtime/device.h"
 #include "tensor/functors/functor_math.h"
 #include "tensor/kernels_copy.h"
@@ -189,92 +189,6 @@ __global__ void row_weight_kernel(Groups groups, int64_t pieces, Array grad, Arr
   }
 }
 
-// Rows that teams hold, with weights and biases of their dtype.
-struct RowScales {
-  PackSource weight, bias;
-  bool weighted, biased;
-};
-
-template <class C, int kElement>
-__global__ void __launch_bounds__(kBlock, 2)
-    normalise_rows_kernel(RowPlan p, PackSource x, RowScales scales, double eps, char* y,
-                          Array mean, Array rstd) {
-  using Row = HeldRow<C, kElement>;
-  for (MOONLET_EACH_ROW(p, row, me)) {
-    Row held, weight, bias;
-    const bool mine = row < p.rows;
-    C sum = C(0), squares = C(0), drift = C(0);
-    if (mine) {
-      held.load(p, x, row, me);
-      if (scales.weighted) weight.load(p, scales.weight, 0, me);
-      if (scales.biased) bias.load(p, scales.bias, 0, me);
-      each_held<kElement>(p, me, [&](int h, int k, int64_t) { sum += held.at(x, h, k); });
-    }
-    const C n = static_cast<C>(p.size), m = combine_team(sum, p.team, AddUp()) / n;
-    if (mine)
-      each_held<kElement>(p, me, [&](int h, int k, int64_t) {
-        const C distance = held.at(x, h, k) - m;
-        drift += distance;
-        squares += distance * distance;
-      });
-    squares = combine_team(squares, p.team, AddUp());
-    drift = combine_team(drift, p.team, AddUp()) / n;
-    Spread spread = {m, drift, static_cast<double>(squares) - n * drift * drift, 1};
-    const bool left = mine && left_range<C>(spread.squares, p.size, eps);
-    if (any_of_team(left, p.team)) {
-      const Spread wide = spread_in_double(mine ? p.size : 0, p.size, me, p.team, [&](int64_t i) {
-        return static_cast<double>(element_of<C, kElement>(x, row * p.size + i));
-      });
-      if (left) spread = wide;
-    }
-    if (!mine) continue;
-    const Center<C> center(spread, p.size, eps);
-    if (me == 0) {
-      mean.set<double>(row, center.exact_mean);
-      rstd.set<double>(row, center.exact_rstd);
-    }
-    store_held<C, kElement>(p, x, y, row, me, [&](int h, int k, int64_t) {
-      C v = center.normal(held.at(x, h, k));
-      if (scales.weighted) v *= weight.at(scales.weight, h, k);
-      return scales.biased ? v + bias.at(scales.bias, h, k) : v;
-    });
-  }
-}
-
-template <class C, int kElement>
-__global__ void __launch_bounds__(kBlock, 2)
-    gradient_rows_kernel(RowPlan p, PackSource grad, PackSource x, Array mean, Array rstd,
-                         RowScales scales, char* y) {
-  using Row = HeldRow<C, kElement>;
-  for (MOONLET_EACH_ROW(p, row, me)) {
-    Row held, gradient, weight;
-    const bool mine = row < p.rows;
-    C first = C(0), second = C(0);
-    Center<C> center(0, 1, p.size);
-    const auto e = [&](int h, int k) {
-      const C v = gradient.at(grad, h, k);
-      return scales.weighted ? v * weight.at(scales.weight, h, k) : v;
-    };
-    if (mine) {
-      held.load(p, x, row, me);
-      gradient.load(p, grad, row, me);
-      if (scales.weighted) weight.load(p, scales.weight, 0, me);
-      center = Center<C>(mean.get<double>(row), rstd.get<double>(row), p.size);
-      each_held<kElement>(p, me, [&](int h, int k, int64_t) {
-        first += e(h, k);
-        second += e(h, k) * center.normal(held.at(x, h, k));
-      });
-    }
-    const C n = static_cast<C>(p.size);
-    first = combine_team(first, p.team, AddUp()) / n;
-    second = combine_team(second, p.team, AddUp()) / n;
-    if (!mine) continue;
-    store_held<C, kElement>(p, x, y, row, me, [&](int h, int k, int64_t) {
-      return center.scaled(e(h, k) - first - center.normal(held.at(x, h, k)) * second);
-    });
-  }
-}
-
 // An optional argument, kept alive and contiguous.
 struct OptionalInput {
   Tensor tensor;
@@ -284,22 +198,6 @@ struct OptionalInput {
   }
 };
 
-// Whether teams can hold rows of x, and these tensors have its dtype; undefined ones do.
-bool plan_held(const Groups& groups, const Tensor& x, std::initializer_list<const Tensor*> others,
-               RowPlan& p) {
-  for (const Tensor* t : others)
-    if (t->defined() && t->dtype() != x.dtype()) return false;
-  return groups.by_element &&
-         plan_rows(groups.count, groups.size, static_cast<int>(size_of(x.dtype())), p);
-}
-
-RowScales row_scales(const Tensor& weight, const Tensor& bias, int64_t size) {
-  RowScales out{{}, {}, weight.defined(), bias.defined()};
-  if (weight.defined()) out.weight = row_source(weight, size);
-  if (bias.defined()) out.bias = row_source(bias, size);
-  return out;
-}
-
 void normalise(const Call& call, const Groups& groups, const Tensor& x, const Tensor& weight,
                const Tensor& bias, double eps, Tensor& result, Tensor& mean, Tensor& rstd,
                const Running& running) {
@@ -307,17 +205,9 @@ void normalise(const Call& call, const Groups& groups, const Tensor& x, const Te
   with_contiguous(result, [&](Tensor& y) {
     const Tensor source = contiguous(x);
     const OptionalInput w(weight), b(bias);
-    RowPlan p;
-    if (plan_held(groups, source, {&y, &w.tensor, &b.tensor}, p)) {
-      PackSource rows = row_source(source, p.size);
-      rows.aligned = rows.aligned && aligned_to(y.raw(), 16);
-      visit_floats(x.dtype(), [&]<class C, int kElement>() {
-        MOONLET_LAUNCH((normalise_rows_kernel<C, kElement>), blocks_for(p.rows * p.team), kBlock, 0,
-                       call.stream(), p, rows, row_scales(w.tensor, b.tensor, p.size), eps, y.raw(),
-                       array(mean), array(rstd));
-      });
-      return call.done();
-    }
+    if (groups.by_element && normalise_rows(call, {groups.count, groups.size}, source, w.tensor,
+                                            b.tensor, eps, y, mean, rstd))
+      return;
     visit_device_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
       MOONLET_LAUNCH((normalise_kernel<C>), blocks_for(groups.count * kBlock), kBlock, 0,
                      call.stream(), groups, array(source), w.get(), b.get(), eps, array(y),
@@ -327,28 +217,13 @@ void normalise(const Call& call, const Groups& groups, const Tensor& x, const Te
   });
 }
 
-struct GradientInputs {
-  Tensor grad, x, mean, rstd;
-  GradientInputs(const Tensor& g, const Tensor& input, const Tensor& m, const Tensor& r)
-      : grad(contiguous(g)), x(contiguous(input)), mean(contiguous(m)), rstd(contiguous(r)) {}
-};
-
-void gradient_of_x(const Call& call, const Groups& groups, const GradientInputs& in,
+void gradient_of_x(const Call& call, const Groups& groups, const RowGradients& in,
                    const Tensor& weight, Tensor& result) {
   if (groups.count == 0 || groups.size == 0) return;
   with_contiguous(result, [&](Tensor& y) {
     const OptionalInput w(weight);
-    RowPlan p;
-    if (plan_held(groups, in.x, {&y, &in.grad, &w.tensor}, p)) {
-      PackSource rows = row_source(in.x, p.size);
-      rows.aligned = rows.aligned && aligned_to(y.raw(), 16);
-      visit_floats(y.dtype(), [&]<class C, int kElement>() {
-        MOONLET_LAUNCH((gradient_rows_kernel<C, kElement>), blocks_for(p.rows * p.team), kBlock, 0,
-                       call.stream(), p, row_source(in.grad, p.size), rows, array(in.mean),
-                       array(in.rstd), row_scales(w.tensor, Tensor(), p.size), y.raw());
-      });
-      return call.done();
-    }
+    if (groups.by_element && row_gradients_of_x(call, {groups.count, groups.size}, in, w.tensor, y))
+      return;
     visit_device_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
       MOONLET_LAUNCH((gradient_kernel<C>), blocks_for(groups.count * kBlock), kBlock, 0,
                      call.stream(), groups, array(in.grad), array(in.x), array(in.mean),
@@ -372,7 +247,7 @@ void native_layer_norm(const Tensor& x, const Dims& normalized_shape, const Tens
 void layer_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                        const Tensor& weight, int64_t dims, double, Tensor& y) {
   const Call call(x, "layer_norm_grad_x");
-  gradient_of_x(call, rows_of(x, dims), GradientInputs(grad, x, mean, rstd), weight, y);
+  gradient_of_x(call, rows_of(x, dims), RowGradients(grad, x, mean, rstd), weight, y);
 }
 
 void layer_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
@@ -380,8 +255,9 @@ void layer_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& m
   const Call call(x, "layer_norm_grad_weight");
   if (y.numel() == 0) return;
   if (x.numel() == 0) return fill(y, Scalar(0));
-  const GradientInputs in(grad, x, mean, rstd);
+  const RowGradients in(grad, x, mean, rstd);
   const Groups groups = rows_of(x, dims);
+  if (row_gradients_of_weight(call, {groups.count, groups.size}, in, y)) return;
   const int64_t tiles = (groups.size + 31) / 32;
   // Enough blocks for a device, of enough rows each.
   const int64_t pieces =
@@ -417,7 +293,7 @@ void batch_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, 
                        const Tensor& weight, double, Tensor& y) {
   const Call call(x, "batch_norm_grad_x");
   if (batch_norm_backward_by_packs(call, grad, x, mean, rstd, weight, &y, nullptr)) return;
-  gradient_of_x(call, channels_of(x), GradientInputs(grad, x, mean, rstd), weight, y);
+  gradient_of_x(call, channels_of(x), RowGradients(grad, x, mean, rstd), weight, y);
 }
 
 void batch_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
@@ -426,7 +302,7 @@ void batch_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& m
   if (y.numel() == 0) return;
   if (x.numel() == 0) return fill(y, Scalar(0));
   if (batch_norm_backward_by_packs(call, grad, x, mean, rstd, {}, nullptr, &y)) return;
-  const GradientInputs in(grad, x, mean, rstd);
+  const RowGradients in(grad, x, mean, rstd);
   const Groups groups = channels_of(x);
   visit_device_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
     MOONLET_LAUNCH((channel_weight_kernel<C>), blocks_for(groups.count * kBlock), kBlock, 0,

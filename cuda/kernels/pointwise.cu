@@ -15,7 +15,7 @@ bool add_operand(const PointwisePlan& plan, const PointwiseArg& arg, int t, int 
   g.code[t] = arg.scalar ? Code::kPlain : code_of(arg.dtype);
   if (arg.scalar) {
     g.mode[t] = PackedGrid::kNumber;
-    return true;
+    return plan.inputs > 1;
   }
   if (static_cast<int>(size_of(arg.dtype)) != bytes) return false;
   if (arg.strides[0] == 0 && !is_result && plan.numel > 1) {
@@ -38,7 +38,9 @@ bool packed_grid(const PointwisePlan& plan, PackKind kind, PackedGrid& g) {
   if (g.outer > PackedGrid::kMaxOuter || packs >= kDividerLimit) return false;
   if (g.outer > 0 && plan.sizes[0] % count != 0) return false;
   const auto is_plain = [&](const PointwiseArg& arg) {
-    return arg.scalar || (compute_dtype(arg.dtype) == plan.compute && !is_storage(arg.dtype));
+    if (arg.scalar) return true;
+    if (kind.element == 2 && arg.dtype != kind.half) return false;
+    return compute_dtype(arg.dtype) == plan.compute && !is_storage(arg.dtype);
   };
   const auto is_truth = [](const PointwiseArg& arg) { return arg.dtype == DType::Bool; };
   for (int t = 0; t <= plan.inputs; ++t) {

@@ -1,8 +1,10 @@
 // cuda/kernels/random.cu: random fills: the numbers of tensor/functors/random_transforms.h in the
 // order of the CPU. Element i takes lane i % 4 of block i / 4 (float64 and integers: half of block
 // i / 2).
+#include <algorithm>
 #include <cmath>
 
+#include "cuda/kernels/common/floats.cuh"
 #include "cuda/kernels/common/geometry.cuh"
 #include "cuda/runtime/device.h"
 #include "cuda/runtime/graph.h"
@@ -17,6 +19,14 @@ namespace moonlet::cuda {
 
 namespace {
 
+template <class T>
+__device__ __forceinline__ Words<16> words_of(const Computed<T>* numbers) {
+  Floats<T> floats;
+  MOONLET_UNROLL
+  for (int k = 0; k < floats.kCount; ++k) floats.v[k] = numbers[k];
+  return packed<T>(floats);
+}
+
 // A maker gives kNumbers values of type C from one block.
 template <class Make>
 __global__ void draw_kernel(int64_t count, DeviceRandom random, Make make, Array x) {
@@ -30,7 +40,34 @@ __global__ void draw_kernel(int64_t count, DeviceRandom random, Make make, Array
   }
 }
 
-struct Floats {
+// The same in packs of 16 bytes of T.
+template <class Make, class T>
+__global__ void __launch_bounds__(kBlock)
+    draw_packs_kernel(int64_t count, DeviceRandom random, Make make, char* y) {
+  using Number = typename Make::Number;
+  constexpr int kCount = 16 / sizeof(T), kBlocks = kCount / Make::kNumbers;
+  const Philox rng = random.now();
+  const int64_t packs = count / kCount;
+  for (MOONLET_EACH(p, packs + 1)) {
+    Number numbers[kCount];
+    MOONLET_UNROLL
+    for (int b = 0; b < kBlocks; ++b)
+      make(rng.block(static_cast<uint64_t>(p * kBlocks + b)), numbers + b * Make::kNumbers);
+    const Words<16> words = words_of<T>(numbers);
+    if (p < packs) {
+      store_words(y + p * 16, words);
+      continue;
+    }
+    MOONLET_UNROLL
+    for (int k = 0; k < kCount; ++k) {
+      Words<sizeof(T)> one{};
+      set_bits<sizeof(T)>(one, 0, bits_at<sizeof(T)>(words, k));
+      if (packs * kCount + k < count) store_words(y + (packs * kCount + k) * sizeof(T), one);
+    }
+  }
+}
+
+struct FourFloats {
   using Number = float;
   static constexpr int kNumbers = 4;
 };
@@ -39,7 +76,7 @@ struct Doubles {
   static constexpr int kNumbers = 2;
 };
 
-struct UniformFloat : Floats {
+struct UniformFloat : FourFloats {
   float low, width, first, last;
   __device__ void operator()(const PhiloxBlock& b, float* out) const {
     for (int k = 0; k < 4; ++k) {
@@ -60,7 +97,7 @@ struct UniformDouble : Doubles {
 };
 
 // Box and Muller (1958).
-struct NormalFloat : Floats {
+struct NormalFloat : FourFloats {
   float mean, std;
   __device__ void operator()(const PhiloxBlock& b, float* out) const {
     for (int k = 0; k < 4; k += 2) {
@@ -82,7 +119,7 @@ struct NormalDouble : Doubles {
   }
 };
 
-struct ExponentialFloat : Floats {
+struct ExponentialFloat : FourFloats {
   float scale, least;
   __device__ void operator()(const PhiloxBlock& b, float* out) const {
     for (int k = 0; k < 4; ++k) {
@@ -101,11 +138,14 @@ struct ExponentialDouble : Doubles {
   }
 };
 
-// One of two values: `below` where the draw is under the limit.
-struct Choice : Floats {
-  float limit, below, above;
+// One of two values: `below` where draws::unit_f32 is under a limit, that is for bits up to `last`
+// if for any.
+struct Choice : FourFloats {
+  uint32_t last;
+  bool any;
+  float below, above;
   __device__ void operator()(const PhiloxBlock& b, float* out) const {
-    for (int k = 0; k < 4; ++k) out[k] = draws::unit_f32(b.v[k]) < limit ? below : above;
+    for (int k = 0; k < 4; ++k) out[k] = any && b.v[k] <= last ? below : above;
   }
 };
 
@@ -138,6 +178,28 @@ struct IntegersAsFloats {
   }
 };
 
+// Draws into the packs of contiguous elements; false where they are none.
+template <class Make>
+bool draw_packs(const Call& call, Tensor& y, const DeviceRandom& numbers, const Make& make) {
+  const auto run = [&]<class T>() {
+    const int64_t threads = y.numel() * static_cast<int64_t>(sizeof(T)) / 16 + 1;
+    MOONLET_LAUNCH((draw_packs_kernel<Make, T>), blocks_for(threads), kBlock, 0, call.stream(),
+                   y.numel(), numbers, make, y.raw());
+    return true;
+  };
+  if (!aligned_to(y.raw(), 16)) return false;
+  if constexpr (std::is_same_v<typename Make::Number, float>) {
+    if (y.dtype() == DType::Float32) return run.template operator()<float>();
+    if (y.dtype() == DType::Float16) return run.template operator()<half>();
+    if (y.dtype() == DType::BFloat16) return run.template operator()<bfloat16>();
+  } else if constexpr (std::is_same_v<typename Make::Number, double>) {
+    if (y.dtype() == DType::Float64) return run.template operator()<double>();
+  } else {
+    if (y.dtype() == DType::Int64) return run.template operator()<int64_t>();
+  }
+  return false;
+}
+
 template <class Make>
 void draw(const char* op, Tensor& x, const Philox& rng, const Make& make) {
   if (x.numel() == 0) return;
@@ -145,6 +207,7 @@ void draw(const char* op, Tensor& x, const Philox& rng, const Make& make) {
   const DeviceRandom numbers = device_random(call, rng);
   with_contiguous(x, [&](Tensor& y) {
     const int64_t count = y.numel();
+    if (draw_packs(call, y, numbers, make)) return call.done();
     MOONLET_LAUNCH((draw_kernel<Make>), blocks_for(count / Make::kNumbers + 1), kBlock, 0,
                    call.stream(), count, numbers, make, array(y));
     call.done();
@@ -203,8 +266,12 @@ void exponential(Tensor& x, double lambda, Philox rng) {
 
 namespace {
 Choice choice(double limit, float below, float above) {
+  // The draws are multiples of 2^-24, of the upper 24 bits.
+  const double under = std::ceil(static_cast<double>(static_cast<float>(limit)) * 0x1p24);
+  const auto count = static_cast<uint64_t>(std::clamp(under, 0.0, 0x1p24));
   Choice make;
-  make.limit = static_cast<float>(limit);
+  make.any = count > 0;
+  make.last = static_cast<uint32_t>((count << 8) - 1);
   make.below = below;
   make.above = above;
   return make;

@@ -1,8 +1,10 @@
-// cuda/kernels/recurrent.cu: the steps of recurrent networks and their gradients: a thread for each
-// element of the state.
+// cuda/kernels/recurrent.cu: the steps of recurrent networks and their gradients: a thread for a
+// pack of elements of the state.
 #include <vector>
 
+#include "cuda/kernels/common/coarse.cuh"
 #include "cuda/kernels/common/geometry.cuh"
+#include "cuda/kernels/common/typed.cuh"
 #include "cuda/runtime/device.h"
 #include "tensor/functors/recurrent_steps-inl.h"
 #include "tensor/kernels_recurrent.h"
@@ -11,25 +13,118 @@ namespace moonlet::cuda {
 
 namespace {
 
-// Input k of element j of row r is at offset r * in_step[k] + in_at[k] + j, and so the outputs.
+// Input k of element j of row r is in.x[k], element r * in.step[k] + j, and so the outputs.
+template <class Source>
 struct StepRows {
   static constexpr int kMost = 8;
-  Array in[kMost], out[kMost];
-  int64_t in_at[kMost], in_step[kMost], out_at[kMost], out_step[kMost];
-  int64_t width, count;
+  struct Side {
+    Source x[kMost];
+    int64_t step[kMost];
+  } in, out;
 };
 
+__device__ __forceinline__ float number_of(Coarse v) { return v.v; }
+__device__ __forceinline__ float number_of(float v) { return v; }
+__device__ __forceinline__ double number_of(double v) { return v; }
+
+// A thread for kCount elements side by side, whose arrays lie at multiples of as many.
+template <class F, class T, int kCount>
+__global__ void __launch_bounds__(kBlock)
+    step_packs_kernel(const MOONLET_GRID_CONSTANT StepRows<Typed<T>> rows, Divider by_packs,
+                      int32_t packs) {
+  for (MOONLET_EACH_OF(int32_t, i, packs)) {
+    const uint32_t row = by_packs.quotient(static_cast<uint32_t>(i));
+    const uint32_t j = (i - row * by_packs.divisor) * kCount;
+    Computed<T> in[F::kIn][kCount], out[F::kOut][kCount];
+    MOONLET_UNROLL
+    for (int k = 0; k < F::kIn; ++k)
+      load_floats<kCount>(rows.in.x[k].data + (row * rows.in.step[k] + j), in[k]);
+    MOONLET_UNROLL
+    for (int e = 0; e < kCount; ++e) {
+      using V = std::conditional_t<sizeof(T) == 2, Coarse, T>;
+      V values[F::kIn], results[F::kOut];
+      MOONLET_UNROLL
+      for (int k = 0; k < F::kIn; ++k) values[k] = V(in[k][e]);
+      F()(static_cast<const V*>(values), static_cast<V*>(results));
+      MOONLET_UNROLL
+      for (int k = 0; k < F::kOut; ++k) out[k][e] = number_of(results[k]);
+    }
+    MOONLET_UNROLL
+    for (int k = 0; k < F::kOut; ++k)
+      store_floats<kCount>(rows.out.x[k].data + (row * rows.out.step[k] + j), out[k]);
+  }
+}
+
+// The same of more elements than a Divider takes apart.
 template <class F, class C>
-__global__ void step_kernel(StepRows rows) {
-  for (MOONLET_EACH(i, rows.count)) {
-    const int64_t row = i / rows.width, j = i % rows.width;
+__global__ void step_wide_kernel(const MOONLET_GRID_CONSTANT StepRows<Array> rows, int64_t width,
+                                 int64_t count) {
+  for (MOONLET_EACH(i, count)) {
+    const int64_t row = i / width, j = i % width;
     C values[F::kIn], results[F::kOut];
     for (int k = 0; k < F::kIn; ++k)
-      values[k] = rows.in[k].get<C>(row * rows.in_step[k] + rows.in_at[k] + j);
+      values[k] = rows.in.x[k].template get<C>(row * rows.in.step[k] + j);
     F()(static_cast<const C*>(values), static_cast<C*>(results));
     for (int k = 0; k < F::kOut; ++k)
-      rows.out[k].set<C>(row * rows.out_step[k] + rows.out_at[k] + j, results[k]);
+      rows.out.x[k].template set<C>(row * rows.out.step[k] + j, results[k]);
   }
+}
+
+// The parts of contiguous tensors, `width` elements wide, each as source(tensor, first element).
+template <class Source, class Make>
+typename StepRows<Source>::Side parts_of(const std::vector<Tensor>& tensors, int64_t width,
+                                         const Make& source) {
+  typename StepRows<Source>::Side out{};
+  int k = 0;
+  for (const Tensor& x : tensors)
+    for (int64_t at = 0; at < x.size(1); at += width, ++k) {
+      out.x[k] = source(x, at);
+      out.step[k] = x.size(1);
+    }
+  return out;
+}
+
+template <class F, class T, int kCount>
+void launch_packs(const Call& call, const std::vector<Tensor>& in, const std::vector<Tensor>& out,
+                  int64_t rows, int64_t width) {
+  const auto source = [](const Tensor& x, int64_t at) { return Typed<T>{typed<T>(x).data + at}; };
+  const StepRows<Typed<T>> all{parts_of<Typed<T>>(in, width, source),
+                               parts_of<Typed<T>>(out, width, source)};
+  const int64_t packs = rows * width / kCount;
+  MOONLET_LAUNCH((step_packs_kernel<F, T, kCount>), blocks_for(packs), kBlock, 0, call.stream(),
+                 all, Divider(width / kCount), static_cast<int32_t>(packs));
+}
+
+template <class F, class C>
+void launch_wide(const Call& call, const std::vector<Tensor>& in, const std::vector<Tensor>& out,
+                 int64_t rows, int64_t width) {
+  const auto source = [](const Tensor& x, int64_t at) {
+    return Array{x.raw() + at * static_cast<int64_t>(size_of(x.dtype())), x.dtype()};
+  };
+  const StepRows<Array> all{parts_of<Array>(in, width, source),
+                            parts_of<Array>(out, width, source)};
+  MOONLET_LAUNCH((step_wide_kernel<F, C>), blocks_for(rows * width), kBlock, 0, call.stream(), all,
+                 width, rows * width);
+}
+
+template <class F>
+void launch(const Call& call, const std::vector<Tensor>& in, const std::vector<Tensor>& out,
+            int64_t rows, int64_t width) {
+  const DType dtype = out[0].dtype();
+  bool aligned = width * static_cast<int64_t>(size_of(dtype)) % 16 == 0;
+  for (const auto* tensors : {&in, &out})
+    for (const Tensor& x : *tensors) aligned = aligned && aligned_to(x.raw(), 16);
+  if (rows * width >= kDividerLimit)
+    return visit_device_compute<dtypes::floating>(
+        dtype, [&]<class C>() { launch_wide<F, C>(call, in, out, rows, width); });
+  visit_float_types(dtype, [&]<class T>() {
+    // Two doubles at once would cost more registers than they save time.
+    constexpr int kCount = sizeof(T) == 8 ? 1 : kPackOf<T>;
+    if (aligned)
+      launch_packs<F, T, kCount>(call, in, out, rows, width);
+    else
+      launch_packs<F, T, 1>(call, in, out, rows, width);
+  });
 }
 
 // Step F of tensors (n, parts * width), each of which has that many values in turn.
@@ -39,29 +134,14 @@ void run(const char* op, std::initializer_list<const Tensor*> in,
   const Tensor& first = **out.begin();
   if (first.numel() == 0) return;
   const Call call(first, op);
-  StepRows rows{};
-  rows.width = width;
-  rows.count = first.size(0) * width;
-  std::vector<Tensor> held;
-  int k = 0;
-  const auto add = [&](const Tensor& x, Array* arrays, int64_t* at, int64_t* step) {
-    held.push_back(x);
-    for (int64_t part = 0; part < x.size(1) / width; ++part, ++k) {
-      arrays[k] = array(x);
-      at[k] = part * width;
-      step[k] = x.size(1);
-    }
-  };
-  for (const Tensor* x : in) add(contiguous(*x), rows.in, rows.in_at, rows.in_step);
-  k = 0;
-  for (Tensor* y : out) add(contiguous(*y), rows.out, rows.out_at, rows.out_step);
-  visit_device_compute<dtypes::floating>(first.dtype(), [&]<class C>() {
-    MOONLET_LAUNCH((step_kernel<F, C>), blocks_for(rows.count), kBlock, 0, call.stream(), rows);
-  });
+  std::vector<Tensor> inputs, results;
+  for (const Tensor* x : in) inputs.push_back(contiguous(*x));
+  for (Tensor* y : out) results.push_back(contiguous(*y));
+  launch<F>(call, inputs, results, first.size(0), width);
   call.done();
-  size_t result = held.size() - out.size();
+  size_t result = 0;
   for (Tensor* y : out) {
-    if (!y->is_contiguous()) copy_back(*y, held[result]);
+    if (!y->is_contiguous()) copy_back(*y, results[result]);
     ++result;
   }
 }

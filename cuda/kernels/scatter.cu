@@ -7,6 +7,7 @@
 #include "cuda/kernels/common/cells.cuh"
 #include "cuda/kernels/common/geometry.cuh"
 #include "cuda/kernels/common/moves.cuh"
+#include "cuda/kernels/common/typed.cuh"
 #include "cuda/kernels/sort.h"
 
 namespace moonlet::cuda {
@@ -30,9 +31,10 @@ struct Scatter {
   bool include_self;
 };
 
-template <class C>
+// With kAdd the fold is known to be a sum.
+template <bool kAdd, class C>
 __device__ __forceinline__ C joined(ScatterFold fold, C a, C b) {
-  if (fold == ScatterFold::Add || fold == ScatterFold::Mean) return a + b;
+  if (kAdd || fold == ScatterFold::Add || fold == ScatterFold::Mean) return a + b;
   if constexpr (!is_device_complex<C>) {
     if (fold == ScatterFold::Max) return folded<ScatterFold::Max>(a, b);
     if (fold == ScatterFold::Min) return folded<ScatterFold::Min>(a, b);
@@ -41,7 +43,7 @@ __device__ __forceinline__ C joined(ScatterFold fold, C a, C b) {
   return a * b;
 }
 
-// What a thread holds of an entry.
+// What a thread holds of an entry. What an accessor has kFlight of are on their way at once.
 template <class C, int kElements>
 struct Held {
   C v[kElements];
@@ -51,7 +53,7 @@ struct Held {
 template <class T>
 struct Single {
   using C = T;
-  static constexpr int kCount = 1;
+  static constexpr int kCount = 1, kFlight = 1;
   Array x;
   __device__ Held<C, 1> load(int64_t pack) const { return {{x.get<C>(pack)}}; }
   __device__ void store(int64_t pack, const Held<C, 1>& h) const { x.set<C>(pack, h.v[0]); }
@@ -63,11 +65,11 @@ struct Single {
   }
 };
 
-// 16 bytes of elements.
+// 16 bytes of integers.
 template <class T, int kElement>
 struct Packed {
   using C = T;
-  static constexpr int kCount = 16 / kElement;
+  static constexpr int kCount = 16 / kElement, kFlight = kElement == 1 ? 1 : 4;
   char* data;
   Code code;
   __device__ __forceinline__ Held<C, kCount> load(int64_t pack) const {
@@ -90,21 +92,37 @@ struct Packed {
   }
 };
 
+// Floats, one by one or 16 bytes of them.
+template <class T, int kPack>
+struct SomeFloats {
+  using C = Computed<T>;
+  static constexpr int kCount = kPack, kFlight = 4;
+  T* data;
+  __device__ __forceinline__ Held<C, kCount> load(int64_t pack) const {
+    Held<C, kCount> h;
+    load_floats<kCount>(data + pack * kCount, h.v);
+    return h;
+  }
+  __device__ __forceinline__ void store(int64_t pack, const Held<C, kCount>& h) const {
+    store_floats<kCount>(data + pack * kCount, h.v);
+  }
+};
+
 template <class A>
 using HeldBy = Held<typename A::C, A::kCount>;
 
-template <class C, int kCount>
+template <bool kAdd, class C, int kCount>
 __device__ __forceinline__ void join(ScatterFold fold, Held<C, kCount>& total,
                                      const Held<C, kCount>& more) {
   MOONLET_UNROLL
-  for (int k = 0; k < kCount; ++k) total.v[k] = joined(fold, total.v[k], more.v[k]);
+  for (int k = 0; k < kCount; ++k) total.v[k] = joined<kAdd>(fold, total.v[k], more.v[k]);
 }
 
 // Writes what `count` entries, and x where it is included, have become.
-template <class A>
+template <bool kAdd, class A>
 __device__ __forceinline__ void finish(const Scatter& s, const A& x, int64_t at, int64_t count,
                                        HeldBy<A> total) {
-  if constexpr (!is_device_complex<typename A::C>) {
+  if constexpr (!kAdd && !is_device_complex<typename A::C>) {
     if (s.fold == ScatterFold::Mean) {
       MOONLET_UNROLL
       for (int k = 0; k < A::kCount; ++k) {
@@ -116,17 +134,52 @@ __device__ __forceinline__ void finish(const Scatter& s, const A& x, int64_t at,
   x.store(at, total);
 }
 
+// The first of the entries from `first` to `end` that goes elsewhere.
+__device__ __forceinline__ int64_t run_end(const Entries& e, int64_t position, int64_t first,
+                                           int64_t end) {
+  int64_t k = first + 1;
+  while (k < end && e.position.get(k) == position) ++k;
+  return k;
+}
+
+// Joins the entries from `first` to `last` to `total`, or, where it is `empty`, begins with them.
+template <bool kAdd, class A>
+__device__ __forceinline__ void join_run(const Scatter& s, const Entries& e, const A& source,
+                                         typename A::C scale, int64_t row, int64_t first,
+                                         int64_t last, bool empty, HeldBy<A>& total) {
+  constexpr int kFlight = A::kFlight;
+  for (int64_t k = first; k < last; k += kFlight) {
+    HeldBy<A> v[kFlight];
+    MOONLET_UNROLL
+    for (int f = 0; f < kFlight; ++f)
+      if (k + f < last) v[f] = source.load(row + e.order.get(k + f) * s.packs);
+    MOONLET_UNROLL
+    for (int f = 0; f < kFlight; ++f) {
+      if (k + f >= last) continue;
+      if (kAdd || s.fold == ScatterFold::Add) {
+        MOONLET_UNROLL
+        for (int i = 0; i < A::kCount; ++i) v[f].v[i] = v[f].v[i] * scale;
+      }
+      if (f == 0 && empty && k == first)
+        total = v[f];
+      else
+        join<kAdd>(s.fold, total, v[f]);
+    }
+  }
+}
+
 // A run that goes beyond the multiple of kPiece where a piece ends leaves its pieces in `parts`:
 // that which begins at a multiple in an even slot, the first of a run that begins elsewhere in an
 // odd one. Jobs are (outer, entry, pack).
-template <class A>
+template <bool kAdd, class I, class A>
 __global__ void __launch_bounds__(kBlock)
-    join_pieces_kernel(Scatter s, Entries e, const MOONLET_GRID_CONSTANT Geometry<3> jobs,
-                       typename A::C scale, A x, A source, HeldBy<A>* parts) {
+    join_pieces_kernel(Scatter s, Entries e, MoveJobs<I> jobs, typename A::C scale, A x, A source,
+                       HeldBy<A>* parts) {
   const int64_t chunks = (e.count + kPiece - 1) / kPiece;
-  for (MOONLET_EACH(job, s.outer * e.count * s.packs)) {
-    const Offsets<3> at = offsets(jobs, job);
-    const int64_t outer = at.at[0], first = at.at[1], pack = at.at[2];
+  const I count = static_cast<I>(s.outer * e.count * s.packs);
+  for (MOONLET_EACH_OF(I, number, count)) {
+    const auto job = jobs.job(number);
+    const int64_t outer = job.outer, first = job.position, pack = job.pack;
     const int64_t position = e.position.get(first);
     const bool starts = first == 0 || e.position.get(first - 1) != position,
                cut = first % kPiece == 0;
@@ -135,22 +188,14 @@ __global__ void __launch_bounds__(kBlock)
     const int64_t end = (chunk + 1) * kPiece < e.count ? (chunk + 1) * kPiece : e.count;
     const bool whole = starts && (end == e.count || e.position.get(end) != position);
     const int64_t to = (outer * e.positions + position) * s.packs + pack;
-    HeldBy<A> total;
-    if (whole && s.include_self) total = x.load(to);
-    int64_t k = first;
-    for (; k < end && e.position.get(k) == position; ++k) {
-      HeldBy<A> v = source.load((outer * e.count + e.order.get(k)) * s.packs + pack);
-      if (s.fold == ScatterFold::Add) {
-        MOONLET_UNROLL
-        for (int i = 0; i < A::kCount; ++i) v.v[i] = v.v[i] * scale;
-      }
-      if (k > first || (whole && s.include_self))
-        join(s.fold, total, v);
-      else
-        total = v;
-    }
+    HeldBy<A> total{};
+    const bool adds = whole && s.include_self;
+    if (adds) total = x.load(to);
+    const int64_t last = run_end(e, position, first, end);
+    join_run<kAdd>(s, e, source, scale, outer * e.count * s.packs + pack, first, last, !adds,
+                   total);
     if (whole)
-      finish(s, x, to, k - first, total);
+      finish<kAdd>(s, x, to, last - first, total);
     else
       parts[(outer * 2 * chunks + 2 * chunk + (cut ? 0 : 1)) * s.packs + pack] = total;
   }
@@ -186,7 +231,7 @@ __device__ inline LongRun run_from(const Entries& e, int64_t chunk) {
 
 // Joins the pieces of each long run: a block for `columns` packs of it, a power of two, whose teams
 // of threads take equal shares of the pieces, in their order.
-template <class A>
+template <bool kAdd, class A>
 __global__ void __launch_bounds__(kBlock)
     join_runs_kernel(Scatter s, Entries e, int columns, A x, const HeldBy<A>* parts) {
   __shared__ SharedArray<HeldBy<A>, kBlock> memory;
@@ -208,7 +253,7 @@ __global__ void __launch_bounds__(kBlock)
       const int64_t slot = 2 * (chunk + p) + (p == 0 && run.begin % kPiece != 0 ? 1 : 0);
       const HeldBy<A> part = parts[(outer * 2 * chunks + slot) * s.packs + pack];
       if (p > team * share || (team == 0 && s.include_self))
-        join(s.fold, total, part);
+        join<kAdd>(s.fold, total, part);
       else
         total = part;
     }
@@ -217,24 +262,24 @@ __global__ void __launch_bounds__(kBlock)
     for (int step = 1; step < teams; step *= 2) {
       const bool joins =
           there && team % (2 * step) == 0 && team + step < teams && (team + step) * share < pieces;
-      if (joins) join(s.fold, totals[threadIdx.x], totals[threadIdx.x + step * columns]);
+      if (joins) join<kAdd>(s.fold, totals[threadIdx.x], totals[threadIdx.x + step * columns]);
       __syncthreads();
     }
-    if (there && team == 0) finish(s, x, to, run.end - run.begin, totals[threadIdx.x]);
+    if (there && team == 0) finish<kAdd>(s, x, to, run.end - run.begin, totals[threadIdx.x]);
     __syncthreads();
   }
 }
 
 // Of the entries of a position the last one.
-template <class T>
-__global__ void put_kernel(int64_t count, Entries e, const MOONLET_GRID_CONSTANT Geometry<3> jobs,
-                           int64_t packs, T* x, const T* source) {
-  for (MOONLET_EACH(job, count)) {
-    const Offsets<3> at = offsets(jobs, job);
-    const int64_t outer = at.at[0], k = at.at[1], pack = at.at[2], position = e.position.get(k);
+template <class T, class I>
+__global__ void put_kernel(I count, Entries e, MoveJobs<I> jobs, int64_t packs, T* x,
+                           const T* source) {
+  for (MOONLET_EACH_OF(I, number, count)) {
+    const auto job = jobs.job(number);
+    const int64_t k = job.position, position = e.position.get(k);
     if (position == e.positions || (k + 1 < e.count && e.position.get(k + 1) == position)) continue;
-    x[(outer * e.positions + position) * packs + pack] =
-        source[(outer * e.count + e.order.get(k)) * packs + pack];
+    x[(job.outer * e.positions + position) * packs + job.pack] =
+        source[(job.outer * e.count + e.order.get(k)) * packs + job.pack];
   }
 }
 
@@ -246,7 +291,7 @@ __global__ void position_keys_kernel(int64_t count, int64_t positions, const int
   }
 }
 
-template <class A>
+template <bool kAdd, class I, class A>
 void join_entries(const Call& call, const Scatter& s, const Entries& e, const Scalar& scale,
                   const A& x, const A& source) {
   using C = typename A::C;
@@ -255,28 +300,63 @@ void join_entries(const Call& call, const Scatter& s, const Entries& e, const Sc
   const Tensor workspace =
       call.scratch({parts * static_cast<int64_t>(sizeof(HeldBy<A>)) + 16}, DType::UInt8);
   auto* held = reinterpret_cast<HeldBy<A>*>(workspace.raw());
-  const int64_t jobs = s.outer * e.count * s.packs;
-  MOONLET_LAUNCH((join_pieces_kernel<A>), blocks_for(jobs), kBlock, 0, call.stream(), s, e,
-                 jobs_of(s.outer, e.count, s.packs), scalar_as<C>(scale), x, source, held);
+  MOONLET_LAUNCH((join_pieces_kernel<kAdd, I, A>), blocks_for(s.outer * e.count * s.packs), kBlock,
+                 0, call.stream(), s, e, MoveJobs<I>(e.count, s.packs), scalar_as<C>(scale), x,
+                 source, held);
   call.done();
   if (parts == 0) return;
   int columns = 1;
   while (columns < 32 && columns < s.packs) columns *= 2;
   const int64_t blocks = chunks * s.outer * ((s.packs + columns - 1) / columns);
-  MOONLET_LAUNCH((join_runs_kernel<A>), blocks_for(blocks * kBlock), kBlock, 0, call.stream(), s, e,
-                 columns, x, static_cast<const HeldBy<A>*>(held));
+  MOONLET_LAUNCH((join_runs_kernel<kAdd, A>), blocks_for(blocks * kBlock), kBlock, 0, call.stream(),
+                 s, e, columns, x, static_cast<const HeldBy<A>*>(held));
   call.done();
 }
 
 void put_entries(const Call& call, int64_t outer, int64_t inner, const Entries& e, Tensor& x,
                  const Tensor& source) {
   visit_moves(inner, {x.raw(), source.raw()}, size_of(x.dtype()), [&]<class T>(int64_t packs) {
-    const int64_t jobs = outer * e.count * packs;
-    MOONLET_LAUNCH((put_kernel<T>), blocks_for(jobs), kBlock, 0, call.stream(), jobs, e,
-                   jobs_of(outer, e.count, packs), packs, reinterpret_cast<T*>(x.raw()),
-                   reinterpret_cast<const T*>(source.raw()));
+    const int64_t count = outer * e.count * packs;
+    visit_counts(count, [&]<class I>() {
+      MOONLET_LAUNCH((put_kernel<T, I>), blocks_for(count), kBlock, 0, call.stream(),
+                     static_cast<I>(count), e, MoveJobs<I>(e.count, packs), packs,
+                     reinterpret_cast<T*>(x.raw()), reinterpret_cast<const T*>(source.raw()));
+    });
   });
   call.done();
+}
+
+// Joins the entries of floats, kPack of which lie side by side.
+template <bool kAdd, class T, int kPack>
+void join_floats(const Call& call, const Scatter& s, const Entries& e, const Scalar& scale,
+                 Tensor& x, const Tensor& source) {
+  join_entries<kAdd, int32_t>(call, s, e, scale,
+                              SomeFloats<T, kPack>{reinterpret_cast<T*>(x.raw())},
+                              SomeFloats<T, kPack>{reinterpret_cast<T*>(source.raw())});
+}
+
+// Joins the entries by packs of 16 bytes; false where no kernel is made for the dtype.
+bool join_packs(const Call& call, Scatter s, const Entries& e, const Scalar& scale, Tensor& x,
+                const Tensor& source) {
+  s.packs = s.packs * static_cast<int64_t>(size_of(x.dtype())) / 16;
+  const bool adds = s.fold == ScatterFold::Add;
+  return visit_cell(x.dtype(), [&]<class Cell>() {
+    if constexpr (std::is_integral_v<typename Cell::Type>) {
+      using A = Packed<typename Cell::Type, Cell::bytes>;
+      join_entries<false, int32_t>(call, s, e, scale, A{x.raw(), code_of(x.dtype())},
+                                   A{source.raw(), code_of(x.dtype())});
+    } else {
+      visit_float_types(x.dtype(), [&]<class T>() {
+        if constexpr (sizeof(T) == Cell::bytes) {
+          if (adds)
+            join_floats<true, T, kPackOf<T>>(call, s, e, scale, x, source);
+          else
+            join_floats<false, T, kPackOf<T>>(call, s, e, scale, x, source);
+        }
+      });
+    }
+    return true;
+  });
 }
 
 }  // namespace
@@ -297,20 +377,21 @@ void scatter_ordered(const Call& call, Tensor& x, int64_t outer, int64_t size, i
   const Entries entries{count, size, Numbers(keys), Numbers(order)};
   if (how.fold == ScatterFold::Put) return put_entries(call, outer, inner, entries, x, source);
   const Scatter s{outer, inner, how.fold, how.include_self};
-  const auto bytes = static_cast<int64_t>(size_of(x.dtype()));
-  const bool packed =
-      inner * bytes % 16 == 0 && aligned_to(x.raw(), 16) && aligned_to(source.raw(), 16);
-  if (packed && visit_cell(x.dtype(), [&]<class Cell>() {
-        using A = Packed<typename Cell::Type, Cell::bytes>;
-        Scatter by_packs = s;
-        by_packs.packs = inner / A::kCount;
-        join_entries(call, by_packs, entries, how.scale, A{x.raw(), code_of(x.dtype())},
-                     A{source.raw(), code_of(x.dtype())});
-        return true;
-      }))
-    return;
+  const int64_t elements = outer * count * inner;
+  if (elements < kDividerLimit) {
+    const bool packed = inner * static_cast<int64_t>(size_of(x.dtype())) % 16 == 0 &&
+                        aligned_to(x.raw(), 16) && aligned_to(source.raw(), 16);
+    if (packed && join_packs(call, s, entries, how.scale, x, source)) return;
+    if (is_floating(x.dtype()) && s.fold == ScatterFold::Add)
+      return visit_float_types(x.dtype(), [&]<class T>() {
+        join_floats<true, T, 1>(call, s, entries, how.scale, x, source);
+      });
+  }
   visit_device_compute(x.dtype(), [&]<class C>() {
-    join_entries(call, s, entries, how.scale, Single<C>{array(x)}, Single<C>{array(source)});
+    visit_counts(elements, [&]<class I>() {
+      join_entries<false, I>(call, s, entries, how.scale, Single<C>{array(x)},
+                             Single<C>{array(source)});
+    });
   });
 }
 

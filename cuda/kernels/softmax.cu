@@ -106,58 +106,124 @@ __global__ void blocks_kernel(DimSplit s, bool log, bool backward, Array grad, A
   }
 }
 
-// Rows that teams hold.
-template <class C, int kElement>
+// The results of a pack of x.
+template <class T, bool kLog>
+struct SoftmaxOf {
+  using C = Computed<T>;
+  const char* from;
+  C shift, scale;
+  __device__ __forceinline__ Floats<T> operator()(Floats<T> pack) const {
+    MOONLET_UNROLL
+    for (int k = 0; k < pack.kCount; ++k)
+      pack.v[k] = kLog ? pack.v[k] - shift : exp_for<T>(pack.v[k] - shift) * scale;
+    return pack;
+  }
+  __device__ __forceinline__ Floats<T> operator()(int64_t i, int64_t n) const {
+    return (*this)(floats_at<T>(from + i * sizeof(T), n, C(0)));
+  }
+};
+
+// What a pack adds to the sum that the gradient takes, and the gradients of a pack by that sum.
+template <class T, bool kLog>
+__device__ __forceinline__ Computed<T> gradient_term(const Floats<T>& gradients,
+                                                     const Floats<T>& results) {
+  Computed<T> sum(0);
+  MOONLET_UNROLL
+  for (int k = 0; k < results.kCount; ++k)
+    sum += kLog ? gradients.v[k] : gradients.v[k] * results.v[k];
+  return sum;
+}
+template <class T, bool kLog>
+__device__ __forceinline__ Floats<T> gradient_pack(const Floats<T>& gradients, Floats<T> results,
+                                                   Computed<T> sum) {
+  MOONLET_UNROLL
+  for (int k = 0; k < results.kCount; ++k) {
+    const Computed<T> g = gradients.v[k], r = results.v[k];
+    results.v[k] = kLog ? g - exp_for<T>(r) * sum : r * (g - sum);
+  }
+  return results;
+}
+template <class T, bool kLog>
+struct GradientOf {
+  const char *grad, *x;
+  Computed<T> sum;
+  __device__ __forceinline__ Floats<T> operator()(int64_t i, int64_t n) const {
+    return gradient_pack<T, kLog>(floats_at<T>(grad + i * sizeof(T), n, Computed<T>(0)),
+                                  floats_at<T>(x + i * sizeof(T), n, Computed<T>(0)), sum);
+  }
+};
+
+// Rows that teams hold. As packs lie at multiples of 16 bytes only where rows do, elements of
+// others are read again in the order in which they are written.
+template <class T, bool kLog>
 __global__ void __launch_bounds__(kBlock, 2)
-    softmax_rows_kernel(RowPlan p, bool log, PackSource x, char* y) {
-  using Row = HeldRow<C, kElement>;
+    softmax_rows_kernel(RowPlan p, const char* x, char* y) {
+  using C = Computed<T>;
+  constexpr int kCount = Floats<T>::kCount;
   for (MOONLET_EACH_ROW(p, row, me)) {
-    Row held;
+    const char* from = x + row * p.size * sizeof(T);
+    char* to = y + row * p.size * sizeof(T);
+    HeldRow<T> held;
+    const int count = row < p.rows ? held.held(p.size, p.team_log, me) : 0;
+    held.load(from, p.size, p.whole, p.team_log, me, count, C(-HUGE_VAL));
     C largest = C(-HUGE_VAL), sum = C(0);
-    const bool mine = row < p.rows;
-    if (mine) {
-      held.load(p, x, row, me);
-      each_held<kElement>(p, me, [&](int h, int k, int64_t) {
-        largest = TakeLargest()(largest, held.at(x, h, k));
-      });
-    }
-    largest = combine_team(largest, p.team, TakeLargest());
-    if (mine)
-      each_held<kElement>(p, me,
-                          [&](int h, int k, int64_t) { sum += vexp(held.at(x, h, k) - largest); });
-    sum = combine_team(sum, p.team, AddUp());
-    if (!mine) continue;
-    const C shift = log ? largest + vlog(sum) : largest;
-    store_held<C, kElement>(p, x, y, row, me, [&](int h, int k, int64_t) {
-      const C v = held.at(x, h, k) - shift;
-      return log ? v : vexp(v) / sum;
+    each_pack(count, [&](int h) {
+      MOONLET_UNROLL
+      for (int k = 0; k < kCount; ++k) largest = larger(largest, held.packs[h].v[k]);
     });
+    largest = combine_alike(largest, p.team, TakeLargest());
+    each_pack(count, [&](int h) {
+      C part = C(0);
+      MOONLET_UNROLL
+      for (int k = 0; k < kCount; ++k) {
+        C& v = held.packs[h].v[k];
+        const C e = exp_for<T>(v - largest);
+        part += e;
+        if constexpr (!kLog) v = e;
+      }
+      sum += part;
+    });
+    sum = combine_alike(sum, p.team, AddUp());
+    const C shift = kLog ? largest + vlog(sum) : largest, scale = C(1) / sum;
+    if (p.whole) {
+      each_pack(count, [&](int h) {
+        MOONLET_UNROLL
+        for (int k = 0; k < kCount; ++k) {
+          C& v = held.packs[h].v[k];
+          v = kLog ? v - shift : v * scale;
+        }
+      });
+      held.store(to, p.team_log, me, count);
+    } else if (row < p.rows) {
+      write_row<T>(to, p.size, p.team, me, SoftmaxOf<T, kLog>{from, shift, scale});
+    }
   }
 }
 
 // `x` is the result of the forward pass.
-template <class C, int kElement>
+template <class T, bool kLog>
 __global__ void __launch_bounds__(kBlock, 2)
-    gradient_rows_kernel(RowPlan p, bool log, PackSource grad, PackSource x, char* y) {
-  using Row = HeldRow<C, kElement>;
+    gradient_rows_kernel(RowPlan p, const char* grad, const char* x, char* y) {
+  using C = Computed<T>;
   for (MOONLET_EACH_ROW(p, row, me)) {
-    Row held, gradient;
+    const int64_t begin = row * p.size * sizeof(T);
+    HeldRow<T> held, gradient;
+    const int count = row < p.rows ? held.held(p.size, p.team_log, me) : 0;
+    held.load(x + begin, p.size, p.whole, p.team_log, me, count, C(0));
+    gradient.load(grad + begin, p.size, p.whole, p.team_log, me, count, C(0));
     C sum = C(0);
-    const bool mine = row < p.rows;
-    if (mine) {
-      held.load(p, x, row, me);
-      gradient.load(p, grad, row, me);
-      each_held<kElement>(p, me, [&](int h, int k, int64_t) {
-        const C g = gradient.at(grad, h, k);
-        sum += log ? g : g * held.at(x, h, k);
+    each_pack(count,
+              [&](int h) { sum += gradient_term<T, kLog>(gradient.packs[h], held.packs[h]); });
+    sum = combine_alike(sum, p.team, AddUp());
+    if (p.whole) {
+      each_pack(count, [&](int h) {
+        held.packs[h] = gradient_pack<T, kLog>(gradient.packs[h], held.packs[h], sum);
       });
+      held.store(y + begin, p.team_log, me, count);
+    } else if (row < p.rows) {
+      write_row<T>(y + begin, p.size, p.team, me,
+                   GradientOf<T, kLog>{grad + begin, x + begin, sum});
     }
-    sum = combine_team(sum, p.team, AddUp());
-    if (!mine) continue;
-    store_held<C, kElement>(p, x, y, row, me, [&](int h, int k, int64_t) {
-      const C g = gradient.at(grad, h, k), r = held.at(x, h, k);
-      return log ? g - vexp(r) * sum : r * (g - sum);
-    });
   }
 }
 
@@ -166,88 +232,92 @@ template <class C>
 struct Online {
   C largest, sum;
 };
+// The number to take off in the exponents: what is -inf throughout adds nothing, though its own
+// sum is of e^(inf - inf).
+template <class C>
+__device__ __forceinline__ C base_of(C largest) {
+  return largest == C(-HUGE_VAL) ? C(0) : largest;
+}
 struct JoinOnline {
   template <class C>
   __device__ Online<C> operator()(const Online<C>& a, const Online<C>& b) const {
-    const C m = TakeLargest()(a.largest, b.largest);
-    return {m, share(a, m) + share(b, m)};
-  }
-  // What is -inf throughout adds nothing, though its own sum is of e^(inf - inf).
-  template <class C>
-  __device__ static C share(const Online<C>& part, C largest) {
-    return part.largest == C(-HUGE_VAL) ? C(0) : part.sum * vexp(part.largest - largest);
+    const C m = larger(a.largest, b.largest), base = base_of(m);
+    return {m, a.sum * vexp(a.largest - base) + b.sum * vexp(b.largest - base)};
   }
 };
 
-// Rows too long to hold: a block reads one, then reads it again and writes.
-template <class C, int kElement>
+// Rows too long to hold: a block reads one in pieces that it holds, then reads it again and writes.
+template <class T, bool kLog>
 __global__ void __launch_bounds__(kBlock, 2)
-    softmax_long_kernel(RowPlan p, bool log, PackSource x, char* y) {
-  constexpr int kCount = 16 / kElement;
+    softmax_long_kernel(RowPlan p, const char* x, char* y) {
+  using C = Computed<T>;
+  constexpr int kCount = Floats<T>::kCount;
+  const int me = static_cast<int>(threadIdx.x);
   for (int64_t row = blockIdx.x; row < p.rows; row += gridDim.x) {
+    const char* from = x + row * p.size * sizeof(T);
+    char* to = y + row * p.size * sizeof(T);
     Online<C> all = {C(-HUGE_VAL), C(0)};
-    for (int64_t i = int64_t{threadIdx.x} * kCount; i < p.size; i += kBlock * kCount) {
-      const Words<16> pack = load_pack<kElement>(x, row * p.size + i, p.size - i);
-      Online<C> now = {C(-HUGE_VAL), C(0)};
-      MOONLET_UNROLL
-      for (int k = 0; k < kCount; ++k)
-        if (i + k < p.size)
-          now.largest =
-              TakeLargest()(now.largest, decoded<C, kElement>(bits_at<kElement>(pack, k), x.code));
-      MOONLET_UNROLL
-      for (int k = 0; k < kCount; ++k)
-        if (i + k < p.size)
-          now.sum += vexp(decoded<C, kElement>(bits_at<kElement>(pack, k), x.code) - now.largest);
-      all = JoinOnline()(all, now);
+    for (RowPieces<T> piece(p.size, me); piece.more(); piece.next()) {
+      HeldRow<T> held;
+      piece.load(held, from, p, C(-HUGE_VAL));
+      C largest = all.largest;
+      each_pack(piece.count, [&](int h) {
+        MOONLET_UNROLL
+        for (int k = 0; k < kCount; ++k) largest = larger(largest, held.packs[h].v[k]);
+      });
+      const C base = base_of(largest);
+      all = {largest, all.sum * exp_for<T>(all.largest - base)};
+      each_pack(piece.count, [&](int h) {
+        C part = C(0);
+        MOONLET_UNROLL
+        for (int k = 0; k < kCount; ++k) part += exp_for<T>(held.packs[h].v[k] - base);
+        all.sum += part;
+      });
     }
     all = combine_block(all, JoinOnline());
-    const C shift = log ? all.largest + vlog(all.sum) : all.largest;
-    for (int64_t i = int64_t{threadIdx.x} * kCount; i < p.size; i += kBlock * kCount) {
-      const Words<16> pack = load_pack<kElement>(x, row * p.size + i, p.size - i);
-      Words<16> out{};
-      MOONLET_UNROLL
-      for (int k = 0; k < kCount; ++k) {
-        const C v = decoded<C, kElement>(bits_at<kElement>(pack, k), x.code) - shift;
-        set_bits<kElement>(out, k, encoded<C, kElement>(log ? v : vexp(v) / all.sum, x.code));
+    const C shift = kLog ? all.largest + vlog(all.sum) : all.largest, scale = C(1) / all.sum;
+    const auto make = SoftmaxOf<T, kLog>{from, shift, scale};
+    if (p.whole)
+      for (RowPieces<T> piece(p.size, me); piece.more(); piece.next()) {
+        HeldRow<T> held;
+        piece.load(held, from, p, C(0));
+        each_pack(piece.count, [&](int h) { held.packs[h] = make(held.packs[h]); });
+        piece.store(held, to);
       }
-      store_pack<kElement>(y, x.aligned, row * p.size + i, p.size - i, out);
-    }
+    else
+      write_row<T>(to, p.size, kBlock, me, make);
   }
 }
 
-template <class C, int kElement>
+template <class T, bool kLog>
 __global__ void __launch_bounds__(kBlock, 2)
-    gradient_long_kernel(RowPlan p, bool log, PackSource grad, PackSource x, char* y) {
-  constexpr int kCount = 16 / kElement;
+    gradient_long_kernel(RowPlan p, const char* grad, const char* x, char* y) {
+  using C = Computed<T>;
+  const int me = static_cast<int>(threadIdx.x);
   for (int64_t row = blockIdx.x; row < p.rows; row += gridDim.x) {
-    const auto each = [&](const auto& f) {
-      for (int64_t i = int64_t{threadIdx.x} * kCount; i < p.size; i += kBlock * kCount)
-        f(i, load_pack<kElement>(grad, row * p.size + i, p.size - i),
-          load_pack<kElement>(x, row * p.size + i, p.size - i));
-    };
+    const int64_t begin = row * p.size * sizeof(T);
     C sum = C(0);
-    each([&](int64_t i, const Words<16>& gradients, const Words<16>& results) {
-      C round = C(0);
-      MOONLET_UNROLL
-      for (int k = 0; k < kCount; ++k) {
-        const C g = decoded<C, kElement>(bits_at<kElement>(gradients, k), grad.code);
-        const C r = decoded<C, kElement>(bits_at<kElement>(results, k), x.code);
-        if (i + k < p.size) round += log ? g : g * r;
-      }
-      sum += round;
-    });
+    for (RowPieces<T, 2> piece(p.size, me); piece.more(); piece.next()) {
+      HeldRow<T, 2> held, gradient;
+      piece.load(gradient, grad + begin, p, C(0));
+      if constexpr (!kLog) piece.load(held, x + begin, p, C(0));
+      each_pack<2>(piece.count,
+                   [&](int h) { sum += gradient_term<T, kLog>(gradient.packs[h], held.packs[h]); });
+    }
     sum = combine_block(sum, AddUp());
-    each([&](int64_t i, const Words<16>& gradients, const Words<16>& results) {
-      Words<16> out{};
-      MOONLET_UNROLL
-      for (int k = 0; k < kCount; ++k) {
-        const C g = decoded<C, kElement>(bits_at<kElement>(gradients, k), grad.code);
-        const C r = decoded<C, kElement>(bits_at<kElement>(results, k), x.code);
-        set_bits<kElement>(out, k,
-                           encoded<C, kElement>(log ? g - vexp(r) * sum : r * (g - sum), x.code));
+    if (p.whole)
+      for (RowPieces<T, 2> piece(p.size, me); piece.more(); piece.next()) {
+        HeldRow<T, 2> held, gradient;
+        piece.load(gradient, grad + begin, p, C(0));
+        piece.load(held, x + begin, p, C(0));
+        each_pack<2>(piece.count, [&](int h) {
+          held.packs[h] = gradient_pack<T, kLog>(gradient.packs[h], held.packs[h], sum);
+        });
+        piece.store(held, y + begin);
       }
-      store_pack<kElement>(y, x.aligned, row * p.size + i, p.size - i, out);
-    });
+    else
+      write_row<T>(y + begin, p.size, kBlock, me,
+                   GradientOf<T, kLog>{grad + begin, x + begin, sum});
   }
 }
 
@@ -256,6 +326,7 @@ __global__ void __launch_bounds__(kBlock, 2)
 struct Columns {
   int64_t outer, size, inner, tiles;
   int lanes;
+  bool whole;  // all packs are, and lie at multiples of 16 bytes
 };
 
 Columns columns_of(const DimSplit& s, int kCount) {
@@ -264,7 +335,7 @@ Columns columns_of(const DimSplit& s, int kCount) {
   // Short lines keep few teams busy.
   while (lanes >= kWarp && lanes < kBlock && lanes < packs && kBlock / lanes * 4 > s.size)
     lanes *= 2;
-  return {s.outer, s.size, s.inner, (packs + lanes - 1) / lanes, lanes};
+  return {s.outer, s.size, s.inner, (packs + lanes - 1) / lanes, lanes, false};
 }
 
 // Where a thread is in a tile of columns; `valid` columns are its own, maybe none.
@@ -304,134 +375,159 @@ __device__ __forceinline__ void combine_teams(T* values, T* shared, const Column
   }
 }
 
-template <class C, int kElement>
+template <class T>
+__device__ __forceinline__ void store_columns(char* p, bool whole, int valid,
+                                              const Floats<T>& pack) {
+  if (whole) return store_words(p, packed<T>(pack));
+  MOONLET_UNROLL
+  for (int k = 0; k < pack.kCount; ++k)
+    if (k < valid) store_float<T>(p + k * sizeof(T), pack.v[k]);
+}
+
+template <class T, bool kLog>
 __global__ void __launch_bounds__(kBlock, 2)
-    softmax_columns_kernel(Columns c, bool log, PackSource x, char* y) {
-  constexpr int kCount = 16 / kElement, kFlight = 4;
+    softmax_columns_kernel(Columns c, const char* x, char* y) {
+  using C = Computed<T>;
+  constexpr int kCount = Floats<T>::kCount, kFlight = 4;
   __shared__ SharedArray<Online<C>, kBlock> memory;
   for (int64_t job = blockIdx.x; job < c.outer * c.tiles; job += gridDim.x) {
     const ColumnPosition position = column_position<kCount>(c, job);
+    const int64_t step = c.inner * position.teams * sizeof(T);
+    const int64_t begin = (position.base + position.team * c.inner) * sizeof(T);
     Online<C> all[kCount];
+    MOONLET_UNROLL
     for (int k = 0; k < kCount; ++k) all[k] = {C(-HUGE_VAL), C(0)};
+    const char* from = x + begin;
     for (int64_t i = position.team; position.valid > 0 && i < c.size;
          i += kFlight * position.teams) {
-      Words<16> packs[kFlight];
+      Floats<T> packs[kFlight];
       MOONLET_UNROLL
       for (int f = 0; f < kFlight; ++f) {
-        const int64_t at = i + int64_t{f} * position.teams;
-        if (at < c.size)
-          packs[f] = load_pack<kElement>(x, position.base + at * c.inner, position.valid);
+        if (i + int64_t{f} * position.teams < c.size)
+          packs[f] = pack_at<T>(from, c.whole, position.valid, C(-HUGE_VAL));
+        else
+          for (int k = 0; k < kCount; ++k) packs[f].v[k] = C(-HUGE_VAL);
+        from += step;
       }
       MOONLET_UNROLL
       for (int k = 0; k < kCount; ++k) {
-        Online<C> now = {C(-HUGE_VAL), C(0)};
-        C values[kFlight];
+        C largest = all[k].largest;
         MOONLET_UNROLL
-        for (int f = 0; f < kFlight; ++f) {
-          if (i + int64_t{f} * position.teams >= c.size) continue;
-          values[f] = decoded<C, kElement>(bits_at<kElement>(packs[f], k), x.code);
-          now.largest = TakeLargest()(now.largest, values[f]);
-        }
+        for (int f = 0; f < kFlight; ++f) largest = larger(largest, packs[f].v[k]);
+        const C base = base_of(largest);
+        C sum = all[k].sum * exp_for<T>(all[k].largest - base);
         MOONLET_UNROLL
-        for (int f = 0; f < kFlight; ++f)
-          if (i + int64_t{f} * position.teams < c.size) now.sum += vexp(values[f] - now.largest);
-        all[k] = JoinOnline()(all[k], now);
+        for (int f = 0; f < kFlight; ++f) sum += exp_for<T>(packs[f].v[k] - base);
+        all[k] = {largest, sum};
       }
     }
     combine_teams<Online<C>, kCount>(all, memory.get(), c, position, JoinOnline());
     if (position.valid == 0) continue;
-    for (int64_t i = position.team; i < c.size; i += position.teams) {
-      const int64_t at = position.base + i * c.inner;
-      const Words<16> pack = load_pack<kElement>(x, at, position.valid);
-      Words<16> out{};
+    C shifts[kCount], scales[kCount];
+    MOONLET_UNROLL
+    for (int k = 0; k < kCount; ++k) {
+      shifts[k] = kLog ? all[k].largest + vlog(all[k].sum) : all[k].largest;
+      scales[k] = C(1) / all[k].sum;
+    }
+    from = x + begin;
+    char* to = y + begin;
+    for (int64_t i = position.team; i < c.size; i += position.teams, from += step, to += step) {
+      Floats<T> pack = pack_at<T>(from, c.whole, position.valid, C(0));
       MOONLET_UNROLL
       for (int k = 0; k < kCount; ++k) {
-        const C v = decoded<C, kElement>(bits_at<kElement>(pack, k), x.code) - all[k].largest;
-        set_bits<kElement>(
-            out, k,
-            encoded<C, kElement>(log ? v - vlog(all[k].sum) : vexp(v) / all[k].sum, x.code));
+        const C v = pack.v[k] - shifts[k];
+        pack.v[k] = kLog ? v : exp_for<T>(v) * scales[k];
       }
-      store_pack<kElement>(y, x.aligned, at, position.valid, out);
+      store_columns<T>(to, c.whole, position.valid, pack);
     }
   }
 }
 
-template <class C, int kElement>
+template <class T, bool kLog>
 __global__ void __launch_bounds__(kBlock, 2)
-    gradient_columns_kernel(Columns c, bool log, PackSource grad, PackSource x, char* y) {
-  constexpr int kCount = 16 / kElement;
+    gradient_columns_kernel(Columns c, const char* grad, const char* x, char* y) {
+  using C = Computed<T>;
+  constexpr int kCount = Floats<T>::kCount;
   __shared__ SharedArray<C, kBlock> memory;
   for (int64_t job = blockIdx.x; job < c.outer * c.tiles; job += gridDim.x) {
     const ColumnPosition position = column_position<kCount>(c, job);
+    const int64_t step = c.inner * position.teams * sizeof(T);
+    const int64_t begin = (position.base + position.team * c.inner) * sizeof(T);
     C sums[kCount] = {};
-    for (int64_t i = position.team; position.valid > 0 && i < c.size; i += position.teams) {
-      const Words<16> gradients =
-          load_pack<kElement>(grad, position.base + i * c.inner, position.valid);
-      const Words<16> results = load_pack<kElement>(x, position.base + i * c.inner, position.valid);
+    int64_t at = begin;
+    for (int64_t i = position.team; position.valid > 0 && i < c.size;
+         i += position.teams, at += step) {
+      const Floats<T> gradients = pack_at<T>(grad + at, c.whole, position.valid, C(0));
+      Floats<T> results;
+      if constexpr (!kLog) results = pack_at<T>(x + at, c.whole, position.valid, C(0));
       MOONLET_UNROLL
-      for (int k = 0; k < kCount; ++k) {
-        const C g = decoded<C, kElement>(bits_at<kElement>(gradients, k), grad.code);
-        sums[k] += log ? g : g * decoded<C, kElement>(bits_at<kElement>(results, k), x.code);
-      }
+      for (int k = 0; k < kCount; ++k)
+        sums[k] += kLog ? gradients.v[k] : gradients.v[k] * results.v[k];
     }
     combine_teams<C, kCount>(sums, memory.get(), c, position, AddUp());
     if (position.valid == 0) continue;
-    for (int64_t i = position.team; i < c.size; i += position.teams) {
-      const int64_t at = position.base + i * c.inner;
-      const Words<16> gradients = load_pack<kElement>(grad, at, position.valid);
-      const Words<16> results = load_pack<kElement>(x, at, position.valid);
-      Words<16> out{};
+    at = begin;
+    for (int64_t i = position.team; i < c.size; i += position.teams, at += step) {
+      const Floats<T> gradients = pack_at<T>(grad + at, c.whole, position.valid, C(0));
+      Floats<T> results = pack_at<T>(x + at, c.whole, position.valid, C(0));
       MOONLET_UNROLL
       for (int k = 0; k < kCount; ++k) {
-        const C g = decoded<C, kElement>(bits_at<kElement>(gradients, k), grad.code);
-        const C r = decoded<C, kElement>(bits_at<kElement>(results, k), x.code);
-        set_bits<kElement>(
-            out, k, encoded<C, kElement>(log ? g - vexp(r) * sums[k] : r * (g - sums[k]), x.code));
+        const C g = gradients.v[k], r = results.v[k];
+        results.v[k] = kLog ? g - exp_for<T>(r) * sums[k] : r * (g - sums[k]);
       }
-      store_pack<kElement>(y, x.aligned, at, position.valid, out);
+      store_columns<T>(y + at, c.whole, position.valid, results);
     }
   }
+}
+
+// Calls f.template operator()<T, kLog>() for tensors of one dtype.
+template <class F>
+void visit_kinds(DType t, bool log, const F& f) {
+  visit_float_types(t, [&]<class T>() {
+    if (log)
+      f.template operator()<T, true>();
+    else
+      f.template operator()<T, false>();
+  });
 }
 
 void run_columns(const Call& call, const DimSplit& s, bool log, bool backward, const Tensor& grad,
                  const Tensor& x, Tensor& y) {
-  PackSource source = row_source(x, s.inner), gradient = row_source(grad, s.inner);
-  source.aligned = source.aligned && gradient.aligned && aligned_to(y.raw(), 16);
-  gradient.aligned = source.aligned;
-  visit_floats(y.dtype(), [&]<class C, int kElement>() {
-    const Columns c = columns_of(s, 16 / kElement);
-    const unsigned blocks = blocks_for(c.outer * c.tiles * kBlock);
+  const int bytes = static_cast<int>(size_of(y.dtype()));
+  Columns c = columns_of(s, 16 / bytes);
+  c.whole = s.inner * bytes % 16 == 0 && aligned_to(x.raw(), 16) && aligned_to(grad.raw(), 16) &&
+            aligned_to(y.raw(), 16);
+  const unsigned blocks = blocks_for(c.outer * c.tiles * kBlock);
+  visit_kinds(y.dtype(), log, [&]<class T, bool kLog>() {
     if (backward)
-      MOONLET_LAUNCH((gradient_columns_kernel<C, kElement>), blocks, kBlock, 0, call.stream(), c,
-                     log, gradient, source, y.raw());
+      MOONLET_LAUNCH((gradient_columns_kernel<T, kLog>), blocks, kBlock, 0, call.stream(), c,
+                     grad.raw(), x.raw(), y.raw());
     else
-      MOONLET_LAUNCH((softmax_columns_kernel<C, kElement>), blocks, kBlock, 0, call.stream(), c,
-                     log, source, y.raw());
+      MOONLET_LAUNCH((softmax_columns_kernel<T, kLog>), blocks, kBlock, 0, call.stream(), c,
+                     x.raw(), y.raw());
   });
 }
 
 void run_rows(const Call& call, const DimSplit& s, bool log, bool backward, const Tensor& grad,
               const Tensor& x, Tensor& y) {
-  PackSource source = row_source(x, s.size), gradient = row_source(grad, s.size);
-  source.aligned = source.aligned && gradient.aligned && aligned_to(y.raw(), 16);
-  gradient.aligned = source.aligned;
-  visit_floats(y.dtype(), [&]<class C, int kElement>() {
-    RowPlan p;
-    const bool held = plan_rows(s.outer, s.size, kElement, p);
-    const unsigned blocks = blocks_for(held ? s.outer * p.team : s.outer * kBlock);
-    if (!held) p = {s.outer, s.size, kBlock};
+  const int bytes = static_cast<int>(size_of(y.dtype()));
+  const bool held = can_hold(s.outer, s.size, bytes);
+  const RowPlan p = plan_teams(s.outer, s.size, held ? holding_team(s.size, bytes) : kBlock, bytes,
+                               {&grad, &x, &y});
+  const unsigned blocks = blocks_for(s.outer * p.team);
+  visit_kinds(y.dtype(), log, [&]<class T, bool kLog>() {
     if (backward && !held)
-      MOONLET_LAUNCH((gradient_long_kernel<C, kElement>), blocks, kBlock, 0, call.stream(), p, log,
-                     gradient, source, y.raw());
+      MOONLET_LAUNCH((gradient_long_kernel<T, kLog>), blocks, kBlock, 0, call.stream(), p,
+                     grad.raw(), x.raw(), y.raw());
     else if (backward)
-      MOONLET_LAUNCH((gradient_rows_kernel<C, kElement>), blocks, kBlock, 0, call.stream(), p, log,
-                     gradient, source, y.raw());
+      MOONLET_LAUNCH((gradient_rows_kernel<T, kLog>), blocks, kBlock, 0, call.stream(), p,
+                     grad.raw(), x.raw(), y.raw());
     else if (held)
-      MOONLET_LAUNCH((softmax_rows_kernel<C, kElement>), blocks, kBlock, 0, call.stream(), p, log,
-                     source, y.raw());
+      MOONLET_LAUNCH((softmax_rows_kernel<T, kLog>), blocks, kBlock, 0, call.stream(), p, x.raw(),
+                     y.raw());
     else
-      MOONLET_LAUNCH((softmax_long_kernel<C, kElement>), blocks, kBlock, 0, call.stream(), p, log,
-                     source, y.raw());
+      MOONLET_LAUNCH((softmax_long_kernel<T, kLog>), blocks, kBlock, 0, call.stream(), p, x.raw(),
+                     y.raw());
   });
 }
 

@@ -9,16 +9,20 @@
 
 namespace moonlet {
 
-// The geometry of one axis.
-struct PoolAxis {
-  int64_t size, out, kernel, stride, pad, dilation;
+// The geometry of one axis, in numbers of type I.
+template <class I>
+struct PoolAxisOf {
+  I size, out, kernel, stride, pad, dilation;
 };
-struct PoolWindow {
-  PoolAxis y, x;
+template <class I>
+struct PoolWindowOf {
+  PoolAxisOf<I> y, x;
   bool adaptive = false;      // windows that divide the plane as evenly as they can, not all alike
   bool count_padding = true;  // an average divides by what it holds of the padding, too
   int64_t divisor = 0;        // what an average divides by, unless 0
 };
+using PoolAxis = PoolAxisOf<int64_t>;
+using PoolWindow = PoolWindowOf<int64_t>;
 
 inline PoolWindow pool_window(const Dims& in, const Dims& out, const Dims& kernel,
                               const Dims& stride_given, const Dims& padding, const Dims& dilation) {
@@ -46,21 +50,25 @@ inline PoolWindow adaptive_window(const Dims& in, const Dims& out) {
 
 // The positions [begin, end) of an axis that one window holds, and how many it has with the
 // padding.
-struct PoolSpan {
-  int64_t begin, end, padded;
+template <class I>
+struct PoolSpanOf {
+  I begin, end, padded;
 };
+using PoolSpan = PoolSpanOf<int64_t>;
 
 // The window of output `at` where the windows divide the axis.
-MOONLET_HD PoolSpan adaptive_span(const PoolAxis& a, int64_t at) {
-  const int64_t begin = at * a.size / a.out, end = ((at + 1) * a.size + a.out - 1) / a.out;
+template <class I>
+MOONLET_HD PoolSpanOf<I> adaptive_span(const PoolAxisOf<I>& a, I at) {
+  const I begin = at * a.size / a.out, end = ((at + 1) * a.size + a.out - 1) / a.out;
   return {begin, end, end - begin};
 }
 
 // The window of output `at` of an average.
-MOONLET_HD PoolSpan average_span(const PoolWindow& w, const PoolAxis& a, int64_t at) {
+template <class I>
+MOONLET_HD PoolSpanOf<I> average_span(const PoolWindowOf<I>& w, const PoolAxisOf<I>& a, I at) {
   if (w.adaptive) return adaptive_span(a, at);
-  const int64_t begin = at * a.stride - a.pad, last = begin + a.kernel;
-  const int64_t end = last < a.size + a.pad ? last : a.size + a.pad;
+  const I begin = at * a.stride - a.pad, last = begin + a.kernel;
+  const I end = last < a.size + a.pad ? last : a.size + a.pad;
   return {begin > 0 ? begin : 0, end < a.size ? end : a.size, end - begin};
 }
 
@@ -71,10 +79,13 @@ inline int64_t taps_of(const PoolWindow& w) {
 }
 
 // Whether two spans hold nothing of the plane, and by how much the average over them divides.
-MOONLET_HD bool is_empty(const PoolSpan& y, const PoolSpan& x) {
+template <class I>
+MOONLET_HD bool is_empty(const PoolSpanOf<I>& y, const PoolSpanOf<I>& x) {
   return y.end <= y.begin || x.end <= x.begin;
 }
-MOONLET_HD int64_t average_count(const PoolWindow& w, const PoolSpan& y, const PoolSpan& x) {
+template <class I>
+MOONLET_HD int64_t average_count(const PoolWindowOf<I>& w, const PoolSpanOf<I>& y,
+                                 const PoolSpanOf<I>& x) {
   if (w.divisor != 0) return w.divisor;
   if (w.count_padding) return y.padded * x.padded;
   return is_empty(y, x) ? 0 : (y.end - y.begin) * (x.end - x.begin);
@@ -82,11 +93,11 @@ MOONLET_HD int64_t average_count(const PoolWindow& w, const PoolSpan& y, const P
 
 // The window of output `at` of a maximum: every `dilation`-th position from `begin`, which is the
 // first inside the axis.
-MOONLET_HD PoolSpan maximum_span(const PoolWindow& w, const PoolAxis& a, int64_t at) {
+template <class I>
+MOONLET_HD PoolSpanOf<I> maximum_span(const PoolWindowOf<I>& w, const PoolAxisOf<I>& a, I at) {
   if (w.adaptive) return adaptive_span(a, at);
-  const int64_t start = at * a.stride - a.pad, last = start + (a.kernel - 1) * a.dilation + 1;
-  const int64_t begin =
-      start >= 0 ? start : start + (-start + a.dilation - 1) / a.dilation * a.dilation;
+  const I start = at * a.stride - a.pad, last = start + (a.kernel - 1) * a.dilation + 1;
+  const I begin = start >= 0 ? start : start + (-start + a.dilation - 1) / a.dilation * a.dilation;
   return {begin, last < a.size ? last : a.size, a.kernel};
 }
 

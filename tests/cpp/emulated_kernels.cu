@@ -53,17 +53,18 @@ __global__ void __launch_bounds__(1024) block_sum(const T* in, T* out, int n) {
   if (lane == 0) out[blockIdx.x] = sum;
 }
 
-/// For each lane: shfl, up, down, xor with `width`, then ballot of odd lanes.
+/// For each lane: shfl, up, down, xor with `width`, then ballot of odd lanes and those alike by 5.
 __global__ void shuffles(double* out, int width) {
   const unsigned all = 0xffffffffu;
   const int lane = static_cast<int>(threadIdx.x);
   const double value = lane + 0.5;
-  double* mine = out + lane * 5;
+  double* mine = out + lane * 6;
   mine[0] = __shfl_sync(all, value, 3, width);
   mine[1] = __shfl_up_sync(all, value, 2, width);
   mine[2] = __shfl_down_sync(all, value, 2, width);
   mine[3] = __shfl_xor_sync(all, value, 9, width);
   mine[4] = __ballot_sync(all, lane & 1);
+  mine[5] = __match_any_sync(all, static_cast<long long>(lane % 5) - 2);
 }
 
 /// The two halves of a warp shuffle on their own, a different number of times.

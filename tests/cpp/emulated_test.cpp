@@ -106,18 +106,20 @@ TEST_CASE("a block reduction adds up") {
 
 TEST_CASE("shuffles follow CUDA's rules for every width") {
   const int width = GENERATE(2, 4, 8, 16, 32);
-  Buffer<double> out(32 * 5);
+  Buffer<double> out(32 * 6);
   MOONLET_LAUNCH(shuffles, 1, 32, 0, nullptr, out.get(), width);
   REQUIRE(cudaGetLastError() == cudaSuccess);
   const auto got = out.read();
   for (int lane = 0; lane < 32; ++lane) {
     const int start = lane / width * width, position = lane - start, far = lane ^ 9;
-    const double* mine = got.data() + lane * 5;
+    const double* mine = got.data() + lane * 6;
     CHECK(mine[0] == start + 3 % width + 0.5);
     CHECK(mine[1] == (position < 2 ? lane : lane - 2) + 0.5);
     CHECK(mine[2] == (position + 2 >= width ? lane : lane + 2) + 0.5);
     CHECK(mine[3] == (far >= start + width ? lane : far) + 0.5);
     CHECK(mine[4] == 0xaaaaaaaau);
+    const unsigned alike = lane % 5 < 2 ? 0x42108421u : 0x02108421u;
+    CHECK(mine[5] == static_cast<double>(alike << lane % 5));
   }
 }
 

@@ -1,14 +1,21 @@
 -- tests/lint/machine_code.lua: what nvcc made of the fast kernels: nothing is spilled to the stack,
--- 16 bytes are loaded and stored at once, registers are left for enough threads, and products are of
--- the instruction that they should be.
--- usage: lua machine_code.lua CUOBJDUMP OBJECT... Exits with 77 without code for one GPU.
+-- 16 bytes are loaded and stored at once, registers are left for enough threads, products are of
+-- the instruction that they should be, and rows and activations are few instructions and branches.
+-- usage: lua machine_code.lua CUOBJDUMP [sm_NN] OBJECT... With an architecture, of the objects' several
+-- that one is read. Exits with 77 without code for one GPU. cuobjdump runs nvdisasm, of its folder or PATH.
 
 local tool = arg[1]
+local arch = (arg[2] or ""):match "^sm_%d+%a?$"
+local first_object = arch and 3 or 2
 
 -- Kernels by a pattern of their mangled names: whether they load and store 16 bytes at once, whether
--- they may write to the stack, the most registers they may take, and an instruction that must be
--- among theirs. The first that fits counts.
+-- they may write to the stack, the most registers they may take, an instruction that must be among
+-- theirs, and the most that they may have of instructions, of branches and calls, and of those of the
+-- unit for 2^x and 1 / x. The first that fits counts.
 local RULES = {
+  -- Without a branch for an element, and few approximations for each of 16 and of one alone.
+  { name = "packed_kernel.*6Coarse", loads = true, stores = true, registers = 64, instructions = 1300,
+    branches = 40, approximations = 51 },
   -- The sign is in the upper half of a number.
   { name = "packed_kernel.*7Signbit", registers = 128 },
   -- For large angles CUDA's own functions keep digits of pi in a table on the stack.
@@ -30,16 +37,17 @@ local RULES = {
   { name = "optim_numbers_kernel", registers = 128 },
   { name = "channel_planes_kernel", loads = true, registers = 128 },
   { name = "channel_columns_kernel", loads = true, registers = 128 },
-  { name = "channel_lines_kernel", loads = true, stores = true, registers = 128 },
-  { name = "softmax_rows_kernel", loads = true, stores = true, registers = 128 },
-  { name = "softmax_long_kernel", loads = true, stores = true, registers = 128 },
-  { name = "softmax_columns_kernel", loads = true, stores = true, registers = 128 },
-  { name = "gradient_columns_kernel", loads = true, stores = true, registers = 128 },
-  { name = "gradient_long_kernel", loads = true, stores = true, registers = 128 },
-  { name = "gradient_rows_kernel", loads = true, stores = true, registers = 128 },
+  { name = "plane_lines_kernel", loads = true, stores = true, registers = 64, instructions = 320, branches = 15 },
+  { name = "column_lines_kernel", loads = true, stores = true, registers = 128, instructions = 600, branches = 23 },
   { name = "join_pieces_kernel.*Packed", loads = true, stores = true, registers = 128 },
   { name = "join_runs_kernel.*Packed", loads = true, stores = true, registers = 128 },
+  { name = "join_pieces_kernelILb1.*SomeFloats.*Li[248]E", loads = true, stores = true, registers = 96,
+    instructions = 650, branches = 35 },
+  { name = "join_pieces_kernel.*SomeFloats.*Li[248]E", loads = true, stores = true, registers = 96 },
+  { name = "join_runs_kernel.*SomeFloats.*Li[248]E", loads = true, stores = true, registers = 96 },
+  { name = "join_pieces_kernel.*SomeFloats", registers = 64 },
   { name = "put_kernel.*Bytes16", loads = true, stores = true, registers = 64 },
+  { name = "select_kernel.*Bytes16EiE", loads = true, stores = true, registers = 64, instructions = 820, branches = 60 },
   { name = "select_kernel.*Bytes16", loads = true, stores = true, registers = 128 },
   { name = "gather_kernel.*Bytes16", loads = true, stores = true, registers = 128 },
   { name = "index_kernel.*Bytes16", loads = true, stores = true, registers = 64 },
@@ -50,8 +58,55 @@ local RULES = {
   { name = "scan_blocks_kernelILb0.*PackedRunning", loads = true, stores = true, registers = 128 },
   { name = "scan_blocks_kernelILb1.*PackedRunning", loads = true, registers = 128 },
   { name = "sort_tiles_kernel", registers = 64 },
-  { name = "normalise_rows_kernel", loads = true, stores = true, registers = 128 },
 }
+-- Kernels of rows, and of random numbers: the most instructions for 16-bit floats, float32 and
+-- float64, a third above what they have, and the most branches; approximations only where there are few.
+for _, kernel in ipairs {
+  { "softmax_rows", { 1600, 1400, 2000 }, 90, 50 }, { "softmax_long", { 2000, 1800, 2600 }, 90, 105 },
+  { "softmax_columns", { 2200, 1700, 2000 }, 90, 85 }, { "gradient_columns", { 1100, 800, 800 }, 40, 15 },
+  { "norm_gradient_rows", { 2600, 1800, 1600 }, 75, 0 }, { "norm_gradient_long", { 1300, 900, 800 }, 35, 0 },
+  { "gradient_rows", { 1900, 1500, 2000 }, 70, 45 }, { "gradient_long", { 1200, 900, 1200 }, 45, 30 },
+  { "normalise_rows", { 5200, 4500, 4700 }, 310, 20 }, { "normalise_long", { 4500, 3900, 4000 }, 240, 20 },
+  { "norm_weight_rows", { 2400, 2100, 2000 }, 230, 5 },
+} do
+  for i, kind in ipairs { "IN", "If", "Id" } do
+    RULES[#RULES + 1] = { name = kernel[1] .. "_kernel" .. kind, loads = true,
+      stores = kernel[1] ~= "norm_weight_rows", registers = 128, instructions = kernel[2][i],
+      branches = kernel[3], approximations = kernel[4] }
+  end
+end
+for _, draws in ipairs {
+  { "6Choice", 400, 15, 0 }, { "12UniformFloat", 450, 10, 0 }, { "11NormalFloat", 960, 60, 15 },
+  { "8Integers", 430, 20, 4 },
+} do
+  RULES[#RULES + 1] = { name = "draw_packs_kernel.*" .. draws[1], stores = true, registers = 64,
+    instructions = draws[2], branches = draws[3], approximations = draws[4] }
+end
+-- Kernels that are compiled for each dtype, of packs and of elements one by one: the most instructions
+-- and branches, a third above what they have. Those of more numbers than 32 bits count have no rule.
+for _, kernel in ipairs {
+  { "step_packs_kernel.*ELi8E", 900, 4 }, { "step_packs_kernel.*fLi4E", 930, 56 },
+  { "resample_kernelILi[248]E", 420, 11 }, { "resample_back_kernelILi[248]E", 330, 16 },
+  { "average_kernelILi[248]E", 800, 62 }, { "10max_kernelILi[248]E", 490, 18 },
+  { "spread_kernelILi[248]E", 1020, 65 },
+} do
+  RULES[#RULES + 1] = { name = kernel[1], loads = true, stores = true, registers = 80,
+    instructions = kernel[2], branches = kernel[3] }
+end
+for _, kernel in ipairs {
+  { "step_packs_kernel.*ELi1E", 270, 4 }, { "step_packs_kernel", 800, 27 },
+  { "resample_kernel.*Typed", 250, 10 }, { "resample_back_kernel.*Typed", 290, 16 },
+  { "11fold_kernel.*Typed", 150, 11 }, { "average_kernel.*Typed", 700, 48 },
+  { "10max_kernel.*Typed", 400, 16 }, { "spread_kernel.*Typed", 2600, 170 },
+  { "13unpool_kernel", 180, 15 }, { "unpool_channels_kernel", 950, 55 },
+  { "15gradient_kernel.*Typed", 480, 43 }, { "reduce_blocks_kernel.*4LossI.*Typed", 940, 48 },
+  { "reduce_threads_kernel.*4LossI.*Typed", 680, 52 },
+} do
+  RULES[#RULES + 1] = { name = kernel[1], registers = 64, instructions = kernel[2], branches = kernel[3] }
+end
+for _, kernel in ipairs { { "unfold_kernelI.iLi[248]E", 215 }, { "unfold_kernelI.iLi16E", 360 } } do
+  RULES[#RULES + 1] = { name = kernel[1], stores = true, registers = 64, instructions = kernel[2], branches = 4 }
+end
 -- Kernels of products: the instruction that each kind of element is multiplied with.
 for _, kernel in ipairs {
   { name = "attend_%a*_?kernel", loads = true, stores = true, registers = 255 },
@@ -75,8 +130,10 @@ local function rule_of(kernel)
   return NO_RULE
 end
 
+local folder = tool:match "^(.*)/" or "."
 local function lines_of(option, object)
-  return assert(io.popen(("'%s' %s '%s' 2>&1"):format(tool, option, object))):lines()
+  local only = arch and "-arch " .. arch or ""
+  return assert(io.popen(("PATH='%s':$PATH '%s' %s %s '%s' 2>&1"):format(folder, tool, option, only, object))):lines()
 end
 
 -- The kernels of an object: a table by name of their registers and what their code has.
@@ -85,8 +142,8 @@ local function kernels_of(object)
   for line in lines_of("-sass", object) do
     local name = line:match "Function : ([%w_$]+)"
     if name then
-      current = { loads = false, stores = false, spills = 0, registers = 0,
-        instruction = rule_of(name).instruction }
+      current = { loads = false, stores = false, spills = 0, registers = 0, instructions = 0, branches = 0,
+        approximations = 0, instruction = rule_of(name).instruction }
       current.multiplies = current.instruction == nil
       out[name] = current
     elseif current then
@@ -94,6 +151,13 @@ local function kernels_of(object)
       current.stores = current.stores or line:find("STG%.E%S*%.128") ~= nil
       current.multiplies = current.multiplies or line:find(current.instruction) ~= nil
       if line:find "%f[%u]STL%f[^%u]" then current.spills = current.spills + 1 end
+      if line:find "^%s+/%*%x+%*/%s+%S" then current.instructions = current.instructions + 1 end
+      if line:find "%f[%u]BRA%f[^%u]" or line:find "%f[%u]CALL%f[^%u]" then
+        current.branches = current.branches + 1
+      end
+      if line:find "%f[%u]MUFU%f[^%u]" then current.approximations = current.approximations + 1 end
+    elseif line:find "^cuobjdump fatal" or line:find "not found" then
+      error(line, 0)
     end
   end
   for line in lines_of("-res-usage", object) do
@@ -110,7 +174,7 @@ local function problem(object, kernel, what)
   print(("%s: %s %s"):format(object:match "[^/]*$", kernel, what))
 end
 
-for i = 2, #arg do
+for i = first_object, #arg do
   for name, kernel in pairs(kernels_of(arg[i])) do
     local rule = rule_of(name)
     count = count + 1
@@ -120,9 +184,10 @@ for i = 2, #arg do
     if not kernel.multiplies then
       problem(arg[i], name, "lacks the instruction " .. kernel.instruction)
     end
-    if kernel.registers > rule.registers then
-      problem(arg[i], name,
-        ("takes %d registers, more than %d"):format(kernel.registers, rule.registers))
+    for _, what in ipairs { "registers", "instructions", "branches", "approximations" } do
+      if rule[what] and kernel[what] > rule[what] then
+        problem(arg[i], name, ("takes %d %s, more than %d"):format(kernel[what], what, rule[what]))
+      end
     end
     if not rule.stack and kernel.spills > 0 then
       problem(arg[i], name, ("writes %d times to the stack"):format(kernel.spills))

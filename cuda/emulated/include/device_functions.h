@@ -88,6 +88,16 @@ inline int __all_sync(unsigned mask, int yes) {
   return votes.yes == votes.present;
 }
 
+// The lanes that have the same value.
+template <class T>
+unsigned __match_any_sync(unsigned mask, T value) {
+  unsigned same = 0;
+  for (unsigned lane = 0; lane < 32; ++lane)
+    if ((mask >> lane & 1u) != 0 && moonlet::emulated::shuffle(mask, value, lane) == value)
+      same |= 1u << lane;
+  return same;
+}
+
 // Atomics: each returns the old value, as on the device
 // --------------------------------------------
 

@@ -20,6 +20,7 @@ struct Spread {
   }
   __device__ double rstd(double count, double eps) const {
     const double positive = squares > 0 ? squares : squares * 0;
+    if (unit == 1) return rsqrt(positive / count + eps);
     return 1 / unit / sqrt(positive / count + eps / unit / unit);
   }
 };
@@ -35,8 +36,7 @@ __device__ __forceinline__ bool left_range(double squares, int64_t n, double eps
 
 // Of n numbers of any size, of which a thread of the team goes over `mine`; read(i) gives one.
 template <class Read>
-MOONLET_OUTLINE Spread spread_in_double(int64_t mine, int64_t n, int64_t me, int team,
-                                        const Read& read) {
+MOONLET_OUTLINE Spread spread_in_double(int64_t mine, int64_t n, int64_t me, int team, Read read) {
   const double count = static_cast<double>(n);
   double largest = 0, sum = 0, rest = 0, squares = 0;
   for (int64_t i = me; i < mine; i += team) largest = TakeLargest()(largest, fabs(read(i)));
@@ -80,7 +80,8 @@ struct Center {
         exact_mean(m + rest),
         exact_rstd(r) {
     constexpr double kMost = std::numeric_limits<C>::max();
-    const bool is_usual = r * kMost > 8 * sqrt(static_cast<double>(count)) &&
+    const double most = r * kMost;
+    const bool is_usual = most > 0 && most * most > 64 * static_cast<double>(count) &&
                           r < kMost * std::numeric_limits<C>::epsilon();
     wide = !is_usual && r == r;
   }
@@ -90,8 +91,10 @@ struct Center {
   // (x - mean) rstd
   __device__ __forceinline__ C normal(C x) const {
     if (wide) return static_cast<C>((static_cast<double>(x) / 2 - exact_mean / 2) * exact_rstd * 2);
-    return (x - mean) * rstd - shift;
+    return usual(x);
   }
+  // The same where it is not wide.
+  __device__ __forceinline__ C usual(C x) const { return (x - mean) * rstd - shift; }
   // v rstd
   __device__ __forceinline__ C scaled(C v) const {
     return wide ? static_cast<C>(static_cast<double>(v) * exact_rstd) : v * rstd;

@@ -4,7 +4,8 @@
 
 #include <initializer_list>
 
-#include "cuda/kernels/common/geometry.cuh"
+#include "cuda/kernels/common/divide.cuh"
+#include "cuda/kernels/common/elements.cuh"
 #include "cuda/kernels/common/packs.cuh"
 
 namespace moonlet::cuda {
@@ -27,9 +28,30 @@ void visit_moves(int64_t inner, std::initializer_list<const void*> arrays, size_
   f.template operator()<uint8_t>(slice);
 }
 
-// Numbers of jobs as (outer, position, pack), which `offsets` takes apart.
-inline Geometry<3> jobs_of(int64_t outer, int64_t positions, int64_t packs) {
-  return geometry(Dims{outer, positions, packs}, Dims{1, 0, 0}, Dims{0, 1, 0}, Dims{0, 0, 1});
+// Numbers of jobs, counted as I, as (outer, position, pack).
+template <class I>
+struct MoveJobs {
+  Divisor<I> by_packs, by_positions;
+  MoveJobs(int64_t positions, int64_t packs) : by_packs(packs), by_positions(positions) {}
+  struct Job {
+    I outer, position, pack;
+  };
+  __device__ __forceinline__ Job job(I i) const {
+    Job out;
+    out.pack = i;
+    out.position = by_packs.split(out.pack);
+    out.outer = by_positions.split(out.position);
+    return out;
+  }
+};
+
+// Calls f.template operator()<I>() with the type that so many jobs are counted in.
+template <class F>
+void visit_counts(int64_t jobs, F&& f) {
+  if (jobs < kDividerLimit)
+    f.template operator()<int32_t>();
+  else
+    f.template operator()<int64_t>();
 }
 
 }  // namespace moonlet::cuda

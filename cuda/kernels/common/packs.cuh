@@ -85,8 +85,8 @@ __device__ __forceinline__ void set_bits(Words<kBytes>& w, int k, uint64_t bits)
   }
 }
 
-// The elements of one width that compute in the same type are told apart while a kernel runs: it
-// waits for memory, not for the choice, and half as many kernels are to be compiled.
+// Where a kernel is not compiled for each dtype (floats.cuh), the elements of one width that
+// compute in the same type are told apart while it runs: half as many kernels are to be compiled.
 enum class Code : uint8_t { kPlain, kBFloat16, kSigned, kTruth };
 
 inline Code code_of(DType t) {

@@ -4,7 +4,9 @@
 // each element. A generated file lists the ops of a family as MOONLET_CUDA_POINTWISE(...).
 #pragma once
 
+#include "cuda/kernels/common/coarse.cuh"
 #include "cuda/kernels/common/faults.cuh"
+#include "cuda/kernels/common/floats.cuh"
 #include "cuda/kernels/common/geometry.cuh"
 #include "cuda/kernels/common/packs.cuh"
 #include "cuda/kernels/complex_math.h"
@@ -19,9 +21,10 @@ enum : int { kF = 1, kS = kF, kI = 2, kC = 4, kFI = 3, kFC = 5, kIC = 6, kFIC = 
 
 // How much code a functor is: what the compiler may make of it.
 //   kShort: packs of every dtype.
+//   kCoarse: the same, the 16-bit floats as Coarse.
 //   kMiddle: packs of float32 and of the 16-bit floats.
 //   kLong: no packs, since it takes longer than its memory does.
-enum Effort { kShort, kMiddle, kLong };
+enum Effort { kShort, kCoarse, kMiddle, kLong };
 
 template <class C, int N>
 struct PointwiseValues {
@@ -118,18 +121,29 @@ struct PackedGrid {
   Code code[kMaxPointwiseInputs + 1];
 };
 
-// What the packs of a kernel are made of: bytes of an element, the input that is a mask (-1: none)
-// and whether the result is one.
+// What the packs of a kernel are made of: bytes of an element, the dtype of floats of 16 bits, the
+// input that is a mask (-1: none) and whether the result is one.
 struct PackKind {
-  int element, mask;
+  int element;
+  DType half;
+  int mask;
   bool truth;
 };
 
 // How many elements make a pack, and how many packs a thread reads before it computes.
-template <int kElement>
-inline constexpr int pack_count = 16 / kElement;
-template <int kElement>
-inline constexpr int packs_each = kElement == 1 ? 1 : 2;
+template <class T>
+inline constexpr int pack_count = 16 / sizeof(T);
+template <class T>
+inline constexpr int packs_each = sizeof(T) == 1 ? 1 : 2;
+
+// Element k of a pack of type T as a C; of bytes, `code` says what they are.
+template <class C, class T, int kBytes>
+__device__ __forceinline__ C element_at(const Words<kBytes>& words, int k, Code code) {
+  if constexpr (sizeof(T) == 2)
+    return widened_half(words.v[k / 2], k % 2, T());
+  else
+    return decoded<C, sizeof(T)>(bits_at<sizeof(T)>(words, k), code);
+}
 
 // The bytes from an operand's start to a pack's row; `pack` becomes the position in the row.
 template <int N>
@@ -165,11 +179,15 @@ __device__ __forceinline__ Words<kBytes * kCount> load_operand(const PackedGrid&
   return out;
 }
 
-template <class F, class C, int N, int P, int kElement, int kMask, bool kTruth>
+// V is what the functor takes, C its numbers, T the elements.
+template <class F, class V, class C, class T, int N, int P, int kMask, bool kTruth>
 struct PackedKernel {
-  static constexpr int kCount = pack_count<kElement>;
-  static constexpr int bytes_of_input(int t) { return t == kMask ? 1 : kElement; }
-  static constexpr int kOut = kTruth ? 1 : kElement;
+  static constexpr int kCount = pack_count<T>;
+  template <int kIndex>
+  using Element = std::conditional_t<kIndex == kMask, uint8_t, T>;
+  static constexpr int bytes_of_input(int t) { return t == kMask ? 1 : sizeof(T); }
+  using Out = std::conditional_t<kTruth, uint8_t, T>;
+  static constexpr int kOut = sizeof(Out);
 
   // The inputs of one pack, a tuple of Words.
   template <class Indices>
@@ -187,40 +205,46 @@ struct PackedKernel {
     }
     __device__ C apply_at(const PackedGrid& g, const C* numbers, const C* params, int k) const {
       const C in[N] = {
-          g.mode[I] == PackedGrid::kNumber
+          is_number<I>(g)
               ? numbers[I]
-              : decoded<C, bytes_of_input(I)>(
-                    bits_at<bytes_of_input(I)>(
-                        static_cast<const Input<static_cast<int>(I)>&>(*this).words, k),
-                    g.code[I])...};
-      return apply<F>(in, params, std::index_sequence<I...>(), std::make_index_sequence<P>());
+              : element_at<C, Element<static_cast<int>(I)>>(
+                    static_cast<const Input<static_cast<int>(I)>&>(*this).words, k, g.code[I])...};
+      return applied(in, params, std::make_index_sequence<P>());
     }
     // One element that is in no pack, element `k` of the only row.
     __device__ C apply_alone(const PackedGrid& g, const C* numbers, const C* params,
                              int64_t k) const {
       const C in[N] = {
-          g.mode[I] == PackedGrid::kNumber
+          is_number<I>(g)
               ? numbers[I]
-              : decoded<C, bytes_of_input(I)>(
-                    bits_at<bytes_of_input(I)>(
-                        load_words<bytes_of_input(I)>(g.data[I] + (g.mode[I] == PackedGrid::kDense
-                                                                       ? k * bytes_of_input(I)
-                                                                       : 0)),
-                        0),
-                    g.code[I])...};
-      return apply<F>(in, params, std::index_sequence<I...>(), std::make_index_sequence<P>());
+              : element_at<C, Element<static_cast<int>(I)>>(
+                    load_words<bytes_of_input(I)>(
+                        g.data[I] + (g.mode[I] == PackedGrid::kDense ? k * bytes_of_input(I) : 0)),
+                    0, g.code[I])...};
+      return applied(in, params, std::make_index_sequence<P>());
+    }
+    template <size_t kIndex>
+    __device__ static bool is_number(const PackedGrid& g) {
+      return N > 1 && g.mode[kIndex] == PackedGrid::kNumber;
+    }
+    template <size_t... J>
+    __device__ static C applied(const C* in, const C* params, std::index_sequence<J...>) {
+      if constexpr (std::is_same_v<V, Coarse>)
+        return F()(Coarse(in[I])..., Coarse(params[J])...).v;
+      else
+        return F()(in[I]..., params[J]...);
     }
   };
   using AllInputs = Inputs<std::make_index_sequence<N>>;
 };
 
-template <class F, class C, int N, int P, int kElement, int kMask, bool kTruth>
+template <class F, class V, class C, class T, int N, int P, int kMask, bool kTruth>
 __global__ void __launch_bounds__(kBlock)
     packed_kernel(const MOONLET_GRID_CONSTANT PackedGrid g,
                   const MOONLET_GRID_CONSTANT PointwiseValues<C, N> numbers,
                   const MOONLET_GRID_CONSTANT PointwiseValues<C, P> params) {
-  using Kernel = PackedKernel<F, C, N, P, kElement, kMask, kTruth>;
-  constexpr int kCount = Kernel::kCount, kOut = Kernel::kOut, kEach = packs_each<kElement>;
+  using Kernel = PackedKernel<F, V, C, T, N, P, kMask, kTruth>;
+  constexpr int kCount = Kernel::kCount, kOut = Kernel::kOut, kEach = packs_each<T>;
   const uint32_t first = blockIdx.x * (kBlock * kEach) + threadIdx.x;
   typename Kernel::AllInputs in[kEach];
   char* to[kEach];
@@ -236,19 +260,31 @@ __global__ void __launch_bounds__(kBlock)
   MOONLET_UNROLL
   for (int e = 0; e < kEach; ++e) {
     if (first + e * kBlock >= g.packs) continue;
-    Words<kOut * kCount> out{};
+    C results[kCount];
     MOONLET_UNROLL
-    for (int k = 0; k < kCount; ++k)
-      set_bits<kOut>(out, k,
-                     encoded<C, kOut>(in[e].apply_at(g, numbers.v, params.v, k), g.code[N]));
+    for (int k = 0; k < kCount; ++k) results[k] = in[e].apply_at(g, numbers.v, params.v, k);
+    Words<kOut * kCount> out{};
+    if constexpr (kOut == 2) {
+      MOONLET_UNROLL
+      for (int w = 0; w < kCount / 2; ++w) out.v[w] = narrow_pair(results + 2 * w, T());
+    } else {
+      MOONLET_UNROLL
+      for (int k = 0; k < kCount; ++k)
+        set_bits<kOut>(out, k, encoded<C, kOut>(results[k], g.code[N]));
+    }
     store_words(to[e], out);
   }
   if (first < g.rest) {
     const int64_t k = int64_t{g.packs} * kCount + first;
-    Words<kOut> out{};
-    set_bits<kOut>(out, 0,
-                   encoded<C, kOut>(in[0].apply_alone(g, numbers.v, params.v, k), g.code[N]));
-    store_words(g.data[N] + k * kOut, out);
+    const C result = in[0].apply_alone(g, numbers.v, params.v, k);
+    char* at = g.data[N] + k * kOut;
+    if constexpr (kOut == 2) {
+      store_float<T>(at, result);
+    } else {
+      Words<kOut> out{};
+      set_bits<kOut>(out, 0, encoded<C, kOut>(result, g.code[N]));
+      store_words(at, out);
+    }
   }
 }
 
@@ -299,16 +335,17 @@ void run_elements(const PointwisePlan& plan) {
   launched(plan.op, stream);
 }
 
-// Runs the packs of elements of so many bytes; false when the plan is not made for them.
-template <class F, class C, int N, int P, int kElement, int kMask, bool kTruth>
+// Runs the packs of elements T; false when the plan is not made for them.
+template <class F, class V, class C, class T, int N, int P, int kMask, bool kTruth>
 bool try_packs(const PointwisePlan& plan) {
+  constexpr DType kHalf = sizeof(T) == 2 ? dtype_of<T> : DType::Float16;
   PackedGrid g;
-  if (!packed_grid(plan, {kElement, kMask, kTruth}, g)) return false;
+  if (!packed_grid(plan, {sizeof(T), kHalf, kMask, kTruth}, g)) return false;
   const DeviceGuard guard(plan.device.index, plan.op);
   const cudaStream_t stream = current_stream(plan.device.index);
-  constexpr int64_t kTeam = int64_t{kBlock} * packs_each<kElement>;
+  constexpr int64_t kTeam = int64_t{kBlock} * packs_each<T>;
   const int64_t blocks = (g.packs + kTeam - 1) / kTeam;
-  MOONLET_LAUNCH((packed_kernel<F, C, N, P, kElement, kMask, kTruth>),
+  MOONLET_LAUNCH((packed_kernel<F, V, C, T, N, P, kMask, kTruth>),
                  static_cast<unsigned>(blocks > 0 ? blocks : 1), kBlock, 0, stream, g,
                  (numbers_of<C, N>(plan)), (params_of<C, P>(plan)));
   launched(plan.op, stream);
@@ -317,28 +354,32 @@ bool try_packs(const PointwisePlan& plan) {
 
 template <class F, int N, int P, int kTypes, bool kDivides, int kMask, bool kTruth, Effort effort>
 struct PointwiseFunctor {
-  static constexpr bool kTwice = effort == kShort;
+  static constexpr bool kAll = effort == kShort || effort == kCoarse, kTwice = kAll;
 
-  template <class C, int kElement>
+  template <class C, class T>
   static bool packs(const PointwisePlan& plan) {
-    return try_packs<F, C, N, P, kElement, kMask, kTruth>(plan);
+    using V = std::conditional_t<effort == kCoarse && sizeof(T) == 2, Coarse, C>;
+    return try_packs<F, V, C, T, N, P, kMask, kTruth>(plan);
   }
 
   static void floats(const PointwisePlan& plan) {
     if constexpr (effort != kLong) {
-      if (packs<float, 4>(plan) || packs<float, 2>(plan)) return;
+      if (packs<float, float>(plan) || packs<float, half>(plan) || packs<float, bfloat16>(plan))
+        return;
     }
     run_elements<F, float, N, P, false, kTwice>(plan);
   }
   static void doubles(const PointwisePlan& plan) {
-    if constexpr (effort == kShort) {
-      if (packs<double, 8>(plan)) return;
+    if constexpr (kAll) {
+      if (packs<double, double>(plan)) return;
     }
     run_elements<F, double, N, P, false, kTwice>(plan);
   }
   static void ints(const PointwisePlan& plan) {
-    if constexpr (effort == kShort && !kDivides) {
-      if (packs<int64_t, 8>(plan) || packs<int64_t, 4>(plan) || packs<int64_t, 1>(plan)) return;
+    if constexpr (kAll && !kDivides) {
+      if (packs<int64_t, int64_t>(plan) || packs<int64_t, int32_t>(plan) ||
+          packs<int64_t, uint8_t>(plan))
+        return;
     }
     run_elements<F, int64_t, N, P, kDivides, kTwice>(plan);
   }

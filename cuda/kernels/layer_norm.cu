@@ -1,0 +1,482 @@
+// cuda/kernels/layer_norm.cu: layer_norm of rows in memory and its gradients, where all tensors are
+// of one dtype. Rows are held in registers by some lanes or a block; longer ones are read again.
+#include "cuda/kernels/layer_norm.h"
+
+#include <algorithm>
+
+#include "cuda/kernels/common/geometry.cuh"
+#include "cuda/kernels/common/moments.cuh"
+#include "cuda/kernels/common/rows.cuh"
+#include "tensor/kernels_reduce.h"
+
+namespace moonlet::cuda {
+
+namespace {
+
+// Rows of one dtype with that of their weights and biases, which may be null.
+struct RowInputs {
+  const char *x, *weight, *bias;
+};
+
+// What a row's numbers become: their packs from element i on.
+template <class T>
+struct NormalOf {
+  RowInputs in;
+  const char* row;
+  const Center<Computed<T>>& center;
+  __device__ __forceinline__ Floats<T> operator()(int64_t i, int64_t n) const {
+    using C = Computed<T>;
+    const int64_t at = i * static_cast<int64_t>(sizeof(T));
+    Floats<T> v = floats_at<T>(row + at, n, C(0));
+    MOONLET_UNROLL
+    for (int k = 0; k < v.kCount; ++k) v.v[k] = center.normal(v.v[k]);
+    if (in.weight != nullptr) scale(v, floats_at<T>(in.weight + at, n, C(0)));
+    if (in.bias != nullptr) move(v, floats_at<T>(in.bias + at, n, C(0)));
+    return v;
+  }
+  __device__ __forceinline__ static void scale(Floats<T>& v, const Floats<T>& weights) {
+    MOONLET_UNROLL
+    for (int k = 0; k < v.kCount; ++k) v.v[k] *= weights.v[k];
+  }
+  __device__ __forceinline__ static void move(Floats<T>& v, const Floats<T>& biases) {
+    MOONLET_UNROLL
+    for (int k = 0; k < v.kCount; ++k) v.v[k] += biases.v[k];
+  }
+};
+
+// The sums over a row of the distances of its numbers from about their mean, and of their squares.
+template <class C>
+struct Distances {
+  C drift, squares;
+  template <class T>
+  __device__ __forceinline__ void add(const Floats<T>& pack, C mean) {
+    MOONLET_UNROLL
+    for (int k = 0; k < pack.kCount; ++k) {
+      const C distance = pack.v[k] - mean;
+      drift += distance;
+      squares += distance * distance;
+    }
+  }
+};
+template <class T>
+__device__ __forceinline__ Computed<T> sum_of(const Floats<T>& pack) {
+  Computed<T> sum(0);
+  MOONLET_UNROLL
+  for (int k = 0; k < pack.kCount; ++k) sum += pack.v[k];
+  return sum;
+}
+
+// What every thread of a team knows of its row of numbers, from its mean up to rounding and its
+// own distances from that; `rows` are all.
+template <class T>
+__device__ __forceinline__ Spread row_spread(const RowPlan& p, const char* row, bool mine, int me,
+                                             Computed<T> mean, Distances<Computed<T>> distances,
+                                             double inverse, double eps) {
+  using C = Computed<T>;
+  const C squares = combine_alike(distances.squares, p.team, AddUp());
+  const C drift = combine_alike(distances.drift, p.team, AddUp()) * static_cast<C>(inverse);
+  const C n = static_cast<C>(p.size);
+  Spread spread = {mean, drift, static_cast<double>(squares) - n * drift * drift, 1};
+  const bool left = mine && left_range<C>(spread.squares, p.size, eps);
+  if (any_of_team(left, p.team)) {
+    const Spread wide = spread_in_double(mine ? p.size : 0, p.size, me, p.team, [row](int64_t i) {
+      return static_cast<double>(floats_at<T>(row + i * sizeof(T), 1, C(0)).v[0]);
+    });
+    if (left) spread = wide;
+  }
+  return spread;
+}
+
+// Pack h of those that a thread of a team holds of a row.
+template <class T>
+__device__ __forceinline__ Floats<T> whole_pack(const char* row, const RowPlan& p, int64_t me,
+                                                int h) {
+  return unpacked<T>(load_words<16>(row + ((int64_t{h} << p.team_log) + me) * 16));
+}
+
+// The packs of a row of whole packs that a thread holds, as they lie in memory.
+struct HeldWords {
+  Words<16> packs[kHeld];
+  __device__ void load(const char* row, int team_log, int64_t me, int count) {
+    MOONLET_UNROLL
+    for (int h = 0; h < kHeld; ++h)
+      if (h < count) packs[h] = load_words<16>(row + ((int64_t{h} << team_log) + me) * 16);
+  }
+};
+
+// Rows that teams hold; `inverse` is 1 / their size.
+template <class T>
+__global__ void __launch_bounds__(kBlock, 2)
+    normalise_rows_kernel(RowPlan p, RowInputs in, double inverse, double eps, char* y,
+                          double* mean, double* rstd) {
+  using C = Computed<T>;
+  using Normal = NormalOf<T>;
+  for (MOONLET_EACH_ROW(p, row, me)) {
+    const bool mine = row < p.rows;
+    const char* from = in.x + row * p.size * sizeof(T);
+    char* to = y + row * p.size * sizeof(T);
+    HeldRow<T> held;
+    const int count = mine ? held.held(p.size, p.team_log, me) : 0;
+    held.load(from, p.size, p.whole, p.team_log, me, count, C(0));
+    C sum = C(0);
+    each_pack(count, [&](int h) { sum += sum_of<T>(held.packs[h]); });
+    const C m = combine_alike(sum, p.team, AddUp()) * static_cast<C>(inverse);
+    if (!p.whole) held.fill_rest(p.size, p.team_log, me, count, m);
+    Distances<C> distances = {C(0), C(0)};
+    each_pack(count, [&](int h) { distances.add(held.packs[h], m); });
+    const Spread spread = row_spread<T>(p, from, mine, me, m, distances, inverse, eps);
+    if (!mine) continue;
+    const Center<C> center(spread, p.size, eps);
+    if (me == 0) {
+      mean[row] = center.exact_mean;
+      rstd[row] = center.exact_rstd;
+    }
+    if (!p.whole || center.wide) {
+      write_row<T>(to, p.size, p.team, me, Normal{in, from, center});
+      continue;
+    }
+    each_pack(count, [&](int h) {
+      MOONLET_UNROLL
+      for (int k = 0; k < held.kCount; ++k) held.packs[h].v[k] = center.usual(held.packs[h].v[k]);
+      if (in.weight != nullptr) Normal::scale(held.packs[h], whole_pack<T>(in.weight, p, me, h));
+      if (in.bias != nullptr) Normal::move(held.packs[h], whole_pack<T>(in.bias, p, me, h));
+    });
+    held.store(to, p.team_log, me, count);
+  }
+}
+
+// Rows too long to hold: a block reads one three times.
+template <class T>
+__global__ void __launch_bounds__(kBlock, 2)
+    normalise_long_kernel(RowPlan p, RowInputs in, double inverse, double eps, char* y,
+                          double* mean, double* rstd) {
+  using C = Computed<T>;
+  const int me = static_cast<int>(threadIdx.x);
+  for (int64_t row = blockIdx.x; row < p.rows; row += gridDim.x) {
+    const char* from = in.x + row * p.size * sizeof(T);
+    C sum = C(0);
+    for (RowPieces<T> piece(p.size, me); piece.more(); piece.next()) {
+      HeldRow<T> held;
+      piece.load(held, from, p, C(0));
+      each_pack(piece.count, [&](int h) { sum += sum_of<T>(held.packs[h]); });
+    }
+    const C m = combine_block(sum, AddUp()) * static_cast<C>(inverse);
+    Distances<C> distances = {C(0), C(0)};
+    for (RowPieces<T> piece(p.size, me); piece.more(); piece.next()) {
+      HeldRow<T> held;
+      piece.load(held, from, p, m);
+      each_pack(piece.count, [&](int h) { distances.add(held.packs[h], m); });
+    }
+    const Center<C> center(row_spread<T>(p, from, true, me, m, distances, inverse, eps), p.size,
+                           eps);
+    if (me == 0) {
+      mean[row] = center.exact_mean;
+      rstd[row] = center.exact_rstd;
+    }
+    write_row<T>(y + row * p.size * sizeof(T), p.size, kBlock, me, NormalOf<T>{in, from, center});
+  }
+}
+
+// What a pack adds to the sums of e and of e h.
+template <class T>
+__device__ __forceinline__ void add_terms(const Floats<T>& e, const Floats<T>& normals,
+                                          Computed<T>& first, Computed<T>& second) {
+  MOONLET_UNROLL
+  for (int k = 0; k < e.kCount; ++k) {
+    first += e.v[k];
+    second += e.v[k] * normals.v[k];
+  }
+}
+
+// The gradients of a row's packs from element i on.
+template <class T>
+struct RowGradientOf {
+  const char *grad, *x, *weight;
+  Center<Computed<T>> center;
+  Computed<T> first, second;
+  __device__ __forceinline__ Floats<T> scaled(int64_t i, int64_t n) const {
+    using C = Computed<T>;
+    const int64_t at = i * static_cast<int64_t>(sizeof(T));
+    Floats<T> v = floats_at<T>(grad + at, n, C(0));
+    if (weight != nullptr) NormalOf<T>::scale(v, floats_at<T>(weight + at, n, C(0)));
+    return v;
+  }
+  __device__ __forceinline__ Floats<T> normal(int64_t i, int64_t n) const {
+    Floats<T> v = floats_at<T>(x + i * sizeof(T), n, center.mean);
+    MOONLET_UNROLL
+    for (int k = 0; k < v.kCount; ++k) v.v[k] = center.normal(v.v[k]);
+    return v;
+  }
+  __device__ __forceinline__ Floats<T> operator()(int64_t i, int64_t n) const {
+    Floats<T> e = scaled(i, n);
+    const Floats<T> normals = normal(i, n);
+    MOONLET_UNROLL
+    for (int k = 0; k < e.kCount; ++k)
+      e.v[k] = center.scaled(e.v[k] - first - normals.v[k] * second);
+    return e;
+  }
+  // Adds what the packs of every `team` add to both sums.
+  __device__ __forceinline__ void add(int64_t size, int team, int me) {
+    constexpr int kCount = Floats<T>::kCount;
+    for (int64_t i = int64_t{me} * kCount; i < size; i += int64_t{team} * kCount)
+      add_terms<T>(scaled(i, size - i), normal(i, size - i), first, second);
+  }
+};
+
+template <class T>
+__global__ void __launch_bounds__(kBlock, 2)
+    norm_gradient_rows_kernel(RowPlan p, const char* grad, RowInputs in, const double* mean,
+                              const double* rstd, double inverse, char* y) {
+  using C = Computed<T>;
+  for (MOONLET_EACH_ROW(p, row, me)) {
+    const bool mine = row < p.rows;
+    const int64_t begin = row * p.size * sizeof(T);
+    HeldRow<T> gradient;
+    HeldWords numbers;  // in half the registers that two bytes would take as float32
+    const int count = mine && p.whole ? gradient.held(p.size, p.team_log, me) : 0;
+    numbers.load(in.x + begin, p.team_log, me, count);
+    gradient.load(grad + begin, p.size, true, p.team_log, me, count, C(0));
+    const auto center_of_row = [&] {
+      return Center<C>(mine ? mean[row] : 0, mine ? rstd[row] : 1, p.size);
+    };
+    const auto gradient_of_row = [&](C first, C second) {
+      return RowGradientOf<T>{grad + begin,    in.x + begin, in.weight,
+                              center_of_row(), first,        second};
+    };
+    const Center<C> center = center_of_row();
+    const bool held_row = p.whole && !center.wide;
+    const auto normals = [&](int h) {
+      Floats<T> v = unpacked<T>(numbers.packs[h]);
+      MOONLET_UNROLL
+      for (int k = 0; k < v.kCount; ++k) v.v[k] = center.usual(v.v[k]);
+      return v;
+    };
+    C first = C(0), second = C(0);
+    if (held_row) {
+      each_pack(count, [&](int h) {
+        if (in.weight != nullptr)
+          NormalOf<T>::scale(gradient.packs[h], whole_pack<T>(in.weight, p, me, h));
+        add_terms<T>(gradient.packs[h], normals(h), first, second);
+      });
+    } else if (mine) {
+      RowGradientOf<T> of = gradient_of_row(C(0), C(0));
+      of.add(p.size, p.team, me);
+      first = of.first, second = of.second;
+    }
+    first = combine_alike(first, p.team, AddUp()) * static_cast<C>(inverse);
+    second = combine_alike(second, p.team, AddUp()) * static_cast<C>(inverse);
+    if (!mine) continue;
+    if (held_row) {
+      each_pack(count, [&](int h) {
+        const Floats<T> v = normals(h);
+        MOONLET_UNROLL
+        for (int k = 0; k < v.kCount; ++k) {
+          C& e = gradient.packs[h].v[k];
+          e = (e - first - v.v[k] * second) * center.rstd;
+        }
+      });
+      gradient.store(y + begin, p.team_log, me, count);
+    } else {
+      write_row<T>(y + begin, p.size, p.team, me, gradient_of_row(first, second));
+    }
+  }
+}
+
+// Rows too long to hold: a block reads one twice.
+template <class T>
+__global__ void __launch_bounds__(kBlock, 2)
+    norm_gradient_long_kernel(RowPlan p, const char* grad, RowInputs in, const double* mean,
+                              const double* rstd, double inverse, char* y) {
+  using C = Computed<T>;
+  const int me = static_cast<int>(threadIdx.x);
+  for (int64_t row = blockIdx.x; row < p.rows; row += gridDim.x) {
+    const int64_t begin = row * p.size * sizeof(T);
+    const Center<C> center(mean[row], rstd[row], p.size);
+    RowGradientOf<T> of = {grad + begin, in.x + begin, in.weight, center, C(0), C(0)};
+    of.add(p.size, kBlock, me);
+    of.first = combine_block(of.first, AddUp()) * static_cast<C>(inverse);
+    of.second = combine_block(of.second, AddUp()) * static_cast<C>(inverse);
+    write_row<T>(y + begin, p.size, kBlock, me, of);
+  }
+}
+
+// Rows in pieces of so many, and columns in tiles of packs of `lanes` threads; `whole` where all
+// packs are and lie at multiples of 16 bytes.
+struct WeightPlan {
+  int64_t rows, size, piece, pieces, tiles;
+  int lanes;
+  bool whole;
+};
+
+// What the gradient of the weights takes of a row's statistics.
+template <class C>
+struct alignas(4 * sizeof(C)) RowCenter {
+  C mean, rstd, shift, wide;
+};
+
+// Where a thread stands: its team's rows and its columns, of which `left` lie before the last.
+struct WeightThread {
+  int lane, team, teams;
+  int64_t column, left;
+};
+
+// Adds grad h of the team's rows, of `rows` from number `begin` on.
+template <class T>
+__device__ __forceinline__ void add_rows(const WeightPlan& p, const WeightThread& me,
+                                         const char* grad, const char* x, const double* mean,
+                                         const double* rstd, const RowCenter<Computed<T>>* centers,
+                                         int64_t begin, int rows, Computed<T>* sums) {
+  using C = Computed<T>;
+  constexpr int kCount = Floats<T>::kCount, kFlight = 2;
+  for (int r = me.team; me.left > 0 && r < rows; r += kFlight * me.teams) {
+    Floats<T> gradients[kFlight], numbers[kFlight];
+    MOONLET_UNROLL
+    for (int f = 0; f < kFlight; ++f) {
+      const bool there = r + f * me.teams < rows;
+      const int64_t at = ((begin + r + f * me.teams) * p.size + me.column) * sizeof(T);
+      gradients[f] = pack_at<T>(grad + at, p.whole && there, there ? me.left : 0, C(0));
+      numbers[f] = pack_at<T>(x + at, p.whole && there, there ? me.left : 0, C(0));
+    }
+    MOONLET_UNROLL
+    for (int f = 0; f < kFlight; ++f) {
+      const int row = r + f * me.teams;
+      if (row >= rows) continue;
+      const RowCenter<C> c = centers[row];
+      if (c.wide != C(0)) {
+        const Center<C> exact(mean[begin + row], rstd[begin + row], p.size);
+        for (int k = 0; k < kCount; ++k)
+          sums[k] += gradients[f].v[k] * exact.normal(numbers[f].v[k]);
+        continue;
+      }
+      MOONLET_UNROLL
+      for (int k = 0; k < kCount; ++k)
+        sums[k] += gradients[f].v[k] * ((numbers[f].v[k] - c.mean) * c.rstd - c.shift);
+    }
+  }
+}
+
+// The sums over the rows of a piece of grad h for each column. The teams of a block take turns in
+// reading rows, so that several are on their way; what a row's statistics say is made once a block.
+template <class T>
+__global__ void __launch_bounds__(kBlock, 2)
+    norm_weight_rows_kernel(WeightPlan p, const char* grad, const char* x, const double* mean,
+                            const double* rstd, Array y) {
+  using C = Computed<T>;
+  constexpr int kCount = Floats<T>::kCount;
+  __shared__ SharedArray<RowCenter<C>, kBlock> centers;
+  __shared__ SharedArray<C, kBlock * kCount> all;
+  const int thread = static_cast<int>(threadIdx.x);
+  for (int64_t job = blockIdx.x; job < p.tiles * p.pieces; job += gridDim.x) {
+    const int64_t piece = job / p.tiles, tile = job - piece * p.tiles;
+    const int64_t last = (piece + 1) * p.piece, end = last < p.rows ? last : p.rows;
+    const int lane = thread % p.lanes;
+    const int64_t column = (tile * p.lanes + lane) * kCount;
+    const WeightThread me = {lane, thread / p.lanes, kBlock / p.lanes, column, p.size - column};
+    C sums[kCount] = {};
+    for (int64_t begin = piece * p.piece; begin < end; begin += kBlock) {
+      const int rows = static_cast<int>(end - begin < kBlock ? end - begin : kBlock);
+      __syncthreads();
+      if (thread < rows) {
+        const Center<C> c(mean[begin + thread], rstd[begin + thread], p.size);
+        centers.get()[thread] = {c.mean, c.rstd, c.shift, C(c.wide)};
+      }
+      __syncthreads();
+      add_rows<T>(p, me, grad, x, mean, rstd, centers.get(), begin, rows, sums);
+    }
+    MOONLET_UNROLL
+    for (int k = 0; k < kCount; ++k) all.get()[k * kBlock + thread] = sums[k];
+    __syncthreads();
+    for (int k = me.team; k < kCount; k += me.teams) {
+      C sum = C(0);
+      for (int t = 0; t < me.teams; ++t) sum += all.get()[k * kBlock + t * p.lanes + lane];
+      if (k < me.left) y.set<C>(piece * p.size + column + k, sum);
+    }
+    __syncthreads();
+  }
+}
+
+// Whether all are of one dtype; undefined ones are of any.
+bool share_dtype(const Tensor& x, std::initializer_list<const Tensor*> others) {
+  return std::all_of(others.begin(), others.end(),
+                     [&](const Tensor* t) { return !t->defined() || t->dtype() == x.dtype(); });
+}
+
+// How rows are shared out, and whether a team can hold one.
+struct RowWork {
+  RowPlan plan;
+  RowInputs in;
+  bool held;
+  double inverse;
+  unsigned blocks;
+};
+RowWork row_work(const Rows& rows, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                 const Tensor& other, const Tensor& y) {
+  const int bytes = static_cast<int>(size_of(x.dtype()));
+  RowWork out;
+  out.held = can_hold(rows.count, rows.size, bytes);
+  out.plan = plan_teams(rows.count, rows.size, out.held ? holding_team(rows.size, bytes) : kBlock,
+                        bytes, {&x, &weight, &bias, &other, &y});
+  out.in = {x.raw(), weight.defined() ? weight.raw() : nullptr,
+            bias.defined() ? bias.raw() : nullptr};
+  out.inverse = 1.0 / static_cast<double>(rows.size);
+  out.blocks = blocks_for(rows.count * out.plan.team);
+  return out;
+}
+
+double* statistics(const Tensor& t) { return reinterpret_cast<double*>(t.raw()); }
+
+}  // namespace
+
+bool normalise_rows(const Call& call, const Rows& rows, const Tensor& x, const Tensor& weight,
+                    const Tensor& bias, double eps, Tensor& y, Tensor& mean, Tensor& rstd) {
+  if (!share_dtype(x, {&y, &weight, &bias})) return false;
+  const RowWork work = row_work(rows, x, weight, bias, Tensor(), y);
+  visit_float_types(x.dtype(), [&]<class T>() {
+    const auto kernel = work.held ? normalise_rows_kernel<T> : normalise_long_kernel<T>;
+    MOONLET_LAUNCH(kernel, work.blocks, kBlock, 0, call.stream(), work.plan, work.in, work.inverse,
+                   eps, y.raw(), statistics(mean), statistics(rstd));
+  });
+  call.done();
+  return true;
+}
+
+bool row_gradients_of_x(const Call& call, const Rows& rows, const RowGradients& in,
+                        const Tensor& weight, Tensor& y) {
+  if (!share_dtype(in.x, {&y, &in.grad, &weight})) return false;
+  const RowWork work = row_work(rows, in.x, weight, Tensor(), in.grad, y);
+  visit_float_types(y.dtype(), [&]<class T>() {
+    const auto kernel = work.held ? norm_gradient_rows_kernel<T> : norm_gradient_long_kernel<T>;
+    MOONLET_LAUNCH(kernel, work.blocks, kBlock, 0, call.stream(), work.plan, in.grad.raw(), work.in,
+                   statistics(in.mean), statistics(in.rstd), work.inverse, y.raw());
+  });
+  call.done();
+  return true;
+}
+
+bool row_gradients_of_weight(const Call& call, const Rows& rows, const RowGradients& in,
+                             Tensor& y) {
+  if (!share_dtype(in.x, {&in.grad})) return false;
+  const int bytes = static_cast<int>(size_of(in.x.dtype()));
+  WeightPlan p = {rows.count, rows.size, 0, 0, 0, lanes_for((rows.size * bytes + 15) / 16), false};
+  const int64_t columns = p.lanes * (16 / bytes);
+  p.tiles = (rows.size + columns - 1) / columns;
+  // Enough blocks for a device, of enough rows each.
+  const int64_t pieces =
+      std::clamp<int64_t>(rows.count / 64, 1, std::max<int64_t>(1024 / p.tiles, 1));
+  p.piece = (rows.count + pieces - 1) / pieces;
+  p.pieces = (rows.count + p.piece - 1) / p.piece;
+  p.whole =
+      rows.size * bytes % 16 == 0 && aligned_to(in.x.raw(), 16) && aligned_to(in.grad.raw(), 16);
+  Tensor parts = y;
+  if (p.pieces > 1) parts = call.scratch({p.pieces, rows.size}, compute_dtype(y.dtype()));
+  visit_float_types(in.x.dtype(), [&]<class T>() {
+    MOONLET_LAUNCH((norm_weight_rows_kernel<T>), blocks_for(p.tiles * p.pieces * kBlock), kBlock, 0,
+                   call.stream(), p, in.grad.raw(), in.x.raw(), statistics(in.mean),
+                   statistics(in.rstd), array(parts));
+  });
+  call.done();
+  if (p.pieces > 1) sum(parts, Dims{0}, false, std::nullopt, y);
+  return true;
+}
+
+}  // namespace moonlet::cuda
