@@ -104,11 +104,12 @@ struct Batch {
     all.push_back(queries);
     all.push_back(keys);
     Dims lies = broadcast_strides(x.sizes(), x.strides(), all);
-    mask = {x.dtype() == compute  ? MaskKind::kPlain
-            : t == DType::Bool    ? MaskKind::kTruth
-            : t == DType::Float16 ? MaskKind::kHalf
-                                  : MaskKind::kBFloat16,
-            x.raw(), lies[sizes.size()], lies[sizes.size() + 1]};
+    mask = {x.raw(),
+            t == DType::Bool,
+            t != DType::Bool && x.dtype() != compute,
+            code_of(x.dtype()),
+            lies[sizes.size()],
+            lies[sizes.size() + 1]};
     lies.resize(sizes.size());
     // The kernels count the mask's strides in its own elements.
     strides[kMask] = lies;

@@ -29,11 +29,12 @@ struct Rows {
   bool packed = false;
 };
 
-enum class MaskKind { kNone, kTruth, kHalf, kBFloat16, kPlain };
-
+// What is added to scores, of the compute type or, if `narrow`, a 16-bit float; or, if `truth`,
+// whether they are seen. These are apart, so that no table of branches comes of them.
 struct Mask {
-  MaskKind kind = MaskKind::kNone;
-  const char* data = nullptr;
+  const char* data = nullptr;  // null without a mask
+  bool truth = false, narrow = false;
+  Code code = Code::kPlain;
   int64_t row = 0, col = 0;
 };
 
@@ -255,22 +256,21 @@ __device__ __forceinline__ void each_masked(const Problem<C>& p, int64_t mask, i
   scores.each([&](C& v, int upper, int col) { v = f(v, start[upper] + min(col, last) * across); });
 }
 
-// What a mask does to a tile of scores; its kind is told once.
+// What a mask does to a tile of scores; what kind it is, is asked once.
 template <bool kByKeys, class C>
 __device__ __forceinline__ void add_mask(const Problem<C>& p, int64_t mask, int64_t own,
                                          int64_t other, Part<C, kOther>& scores) {
   const Mask& m = p.mask;
-  if (m.kind == MaskKind::kTruth) {
+  if (m.truth) {
     each_masked<kByKeys>(p, mask, own, other, scores,
                          [&](C v, int64_t at) { return m.data[at] != 0 ? v : hidden<C>(); });
-  } else if (m.kind == MaskKind::kPlain) {
+  } else if (!m.narrow) {
     each_masked<kByKeys>(p, mask, own, other, scores, [&](C v, int64_t at) {
       return v + kUnits<C> * reinterpret_cast<const C*>(m.data)[at];
     });
   } else {
-    const Code code = m.kind == MaskKind::kBFloat16 ? Code::kBFloat16 : Code::kPlain;
     each_masked<kByKeys>(p, mask, own, other, scores, [&](C v, int64_t at) {
-      return v + kUnits<C> * decoded<C, 2>(load_words<2>(m.data + 2 * at).v[0], code);
+      return v + kUnits<C> * decoded<C, 2>(load_words<2>(m.data + 2 * at).v[0], m.code);
     });
   }
 }
@@ -282,7 +282,7 @@ __device__ __forceinline__ void score(const Problem<C>& p, int64_t mask, int64_t
                                       Part<C, kOther>& scores) {
   const C factor = p.scale * kUnits<C>;
   scores.each([&](C& v, int, int) { v *= factor; });
-  if (p.mask.kind != MaskKind::kNone) add_mask<kByKeys>(p, mask, own, other, scores);
+  if (p.mask.data != nullptr) add_mask<kByKeys>(p, mask, own, other, scores);
   if (!at_border<kByKeys>(p, own, other)) return;
   const Window seen = Window::of<kByKeys>(p, own, other);
   scores.each([&](C& v, int upper, int col) {
