@@ -49,7 +49,8 @@ Tensor grouped_attention(const Tensor& query, const Tensor& key, const Tensor& v
           "scaled_dot_product_attention: attn_mask has shape ", mask.sizes(), " for ",
           query.size(-3), " heads of query");
   const Tensor grouped = in_groups(query, keys), seen = by_head ? in_groups(mask, keys) : mask;
-  if (query.size(-2) == 1 && !is_causal) {
+  const bool of_one = !mask.defined() || mask.dim() < 2 || mask.size(-2) == 1;
+  if (query.size(-2) == 1 && of_one && !is_causal) {
     // One query of several heads is several queries of the head that they share.
     const Tensor y = scaled_dot_product_attention(flatten(grouped, -3, -2), key, value,
                                                   by_head ? flatten(seen, -3, -2) : seen, dropout_p,
