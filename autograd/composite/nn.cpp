@@ -48,9 +48,17 @@ Tensor grouped_attention(const Tensor& query, const Tensor& key, const Tensor& v
     check(mask.size(-3) == 1 || mask.size(-3) == query.size(-3),
           "scaled_dot_product_attention: attn_mask has shape ", mask.sizes(), " for ",
           query.size(-3), " heads of query");
-  const Tensor y = scaled_dot_product_attention(
-      in_groups(query, keys), in_groups(key, 1), in_groups(value, 1),
-      by_head ? in_groups(mask, keys) : mask, dropout_p, is_causal, scale, false);
+  const Tensor grouped = in_groups(query, keys), seen = by_head ? in_groups(mask, keys) : mask;
+  const bool of_one = !mask.defined() || mask.dim() < 2 || mask.size(-2) == 1;
+  if (query.size(-2) == 1 && of_one && !is_causal) {
+    // One query of several heads is several queries of the head that they share.
+    const Tensor y = scaled_dot_product_attention(flatten(grouped, -3, -2), key, value,
+                                                  by_head ? flatten(seen, -3, -2) : seen, dropout_p,
+                                                  false, scale, false);
+    return unflatten(flatten(y, -3, -2), -2, {query.size(-3), 1});
+  }
+  const Tensor y = scaled_dot_product_attention(grouped, in_groups(key, 1), in_groups(value, 1),
+                                                seen, dropout_p, is_causal, scale, false);
   return flatten(y, -4, -3);
 }
 

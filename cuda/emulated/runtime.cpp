@@ -42,6 +42,7 @@ State* make_state() {
   s->devices.resize(static_cast<std::size_t>(environment("MOONLET_EMULATED_DEVICES", 2, 64)));
   s->limit = static_cast<std::size_t>(environment("MOONLET_EMULATED_MEMORY", 4096, 1L << 24)) << 20;
   s->capability = static_cast<int>(environment("MOONLET_EMULATED_CAPABILITY", 90, 999));
+  s->max_shared = max_shared_of(s->capability);
   s->failing = environment("MOONLET_EMULATED_FAILING_KERNEL", 0, 1L << 40);
   if (std::getenv("MOONLET_EMULATED_LEFT")) std::atexit(print_left);
   return s;
@@ -261,8 +262,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   std::snprintf(p.name, sizeof p.name, "Emulated CUDA device %d", device);
   p.totalGlobalMem = state().limit;
   p.sharedMemPerBlock = kDefaultShared;
-  p.sharedMemPerBlockOptin = kMaxShared;
-  p.sharedMemPerMultiprocessor = kMaxShared + 1024;
+  p.sharedMemPerBlockOptin = state().max_shared;
+  p.sharedMemPerMultiprocessor = p.sharedMemPerBlockOptin + 1024;
   p.totalConstMem = 65536;
   p.regsPerBlock = 65536;
   p.regsPerMultiprocessor = 65536;
@@ -300,7 +301,9 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     case cudaDevAttrMaxThreadsPerMultiProcessor: *value = p.maxThreadsPerMultiProcessor; break;
     case cudaDevAttrComputeCapabilityMajor: *value = p.major; break;
     case cudaDevAttrComputeCapabilityMinor: *value = p.minor; break;
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = static_cast<int>(kMaxShared); break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = static_cast<int>(p.sharedMemPerBlockOptin);
+      break;
     case cudaDevAttrMemoryPoolsSupported: *value = 1; break;
     default: return report(cudaErrorInvalidValue);
   }
@@ -494,7 +497,7 @@ cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute
   if (!kernel) return report(cudaErrorInvalidDeviceFunction);
   if (attribute == cudaFuncAttributePreferredSharedMemoryCarveout) return cudaSuccess;
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 ||
-      static_cast<std::size_t>(value) > kMaxShared) {
+      static_cast<std::size_t>(value) > state().max_shared) {
     return report(cudaErrorInvalidValue);
   }
   State& s = state();
@@ -507,7 +510,8 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const voi
                                                           int block_size,
                                                           std::size_t shared_bytes) {
   if (!blocks || !kernel || block_size < 1) return report(cudaErrorInvalidValue);
-  const std::size_t by_shared = shared_bytes ? (kMaxShared + 1024) / (shared_bytes + 1024) : 32;
+  const std::size_t by_shared =
+      shared_bytes ? (state().max_shared + 1024) / (shared_bytes + 1024) : 32;
   const std::size_t by_threads = block_size > 1024 ? 0 : 2048 / static_cast<unsigned>(block_size);
   *blocks = static_cast<int>(std::min({std::size_t{32}, by_shared, by_threads}));
   return cudaSuccess;

@@ -16,7 +16,12 @@
 namespace moonlet::emulated {
 
 inline constexpr std::size_t kDefaultShared = std::size_t{48} << 10;
-inline constexpr std::size_t kMaxShared = std::size_t{227} << 10;
+/// The shared memory that a block may have on devices of a compute capability (CUDA C++ Programming
+/// Guide, "Technical Specifications per Compute Capability").
+constexpr std::size_t max_shared_of(int capability) {
+  const bool small = capability == 86 || capability == 89 || capability >= 120;
+  return std::size_t{capability < 80 ? 48u : small ? 99u : capability < 90 ? 163u : 227u} << 10;
+}
 
 using Ranges = std::map<std::uintptr_t, std::size_t>;  // start of an allocation to its bytes
 
@@ -32,7 +37,8 @@ struct State {
   std::vector<Device> devices;
   std::size_t limit = 0;  // bytes per device
   int capability = 0;     // 10 * major + minor
-  long failing = 0;       // the number of the kernel that fails, from 1; 0 for none
+  std::size_t max_shared = 0;
+  long failing = 0;  // the number of the kernel that fails, from 1; 0 for none
   std::atomic<long> launched{0};
   std::atomic<long> graphs{0};  // that can be launched
   Ranges pinned;

@@ -15,43 +15,49 @@ struct Running {
   C top[2] = {hidden<C>(), hidden<C>()}, sum[2] = {C(0), C(0)};
 };
 
-// The scores become exp(score - top), written to `weights`, and what was added up is scaled to the
-// new top.
+// The scores become exp(score - top), and what was added up is scaled to the new top: rarely, as it
+// is seldom a new one.
 template <class T>
-__device__ __forceinline__ void weigh(const Problem<typename T::Sum>& p, int64_t mask,
-                                      int64_t first, int64_t key,
-                                      Part<typename T::Sum, kOther>& scores,
+__device__ __forceinline__ void weigh(Part<typename T::Sum, kOther>& scores,
                                       Running<typename T::Sum>& row,
-                                      Part<typename T::Sum, T::kWidth>& y,
-                                      typename T::Element* weights) {
+                                      Part<typename T::Sum, T::kWidth>& y) {
   using C = typename T::Sum;
   C top[2] = {row.top[0], row.top[1]};
-  const int64_t query = first + row_in_warp();
-  scores.each([&](C& v, int upper, int col) {
-    v = seen_score(p, mask, query + 8 * upper, key + col, v);
-    top[upper] = top[upper] > v ? top[upper] : v;
-  });
+  scores.each([&](C v, int upper, int) { top[upper] = max(top[upper], v); });
   C shift[2], factor[2];
   MOONLET_UNROLL
   for (int upper = 0; upper < 2; ++upper) {
-    top[upper] = combine_row(top[upper], [](C a, C b) { return a > b ? a : b; });
+    top[upper] = combine_row(top[upper], [](C a, C b) { return max(a, b); });
     shift[upper] = top[upper] == hidden<C>() ? C(0) : top[upper];
-    factor[upper] = vexp(row.top[upper] - shift[upper]);
+    factor[upper] = power(row.top[upper] - shift[upper]);
     row.top[upper] = top[upper];
     row.sum[upper] *= factor[upper];
   }
-  scores.each([&](C v, int upper, int col) {
-    const C weight = vexp(v - shift[upper]);
-    row.sum[upper] += weight;
-    weights[(row_in_warp() + 8 * upper) * T::kScoreStride + col] = T::Unit::stored(weight);
+  scores.each([&](C& v, int upper, int) {
+    v = power(v - shift[upper]);
+    row.sum[upper] += v;
   });
-  y.each([&](C& v, int upper, int) { v *= factor[upper]; });
+  if (__any_sync(kAllLanes, factor[0] != C(1) || factor[1] != C(1)))
+    y.each([&](C& v, int upper, int) { v *= factor[upper]; });
+}
+
+// The results of a range of the keys, to be combined with those of the others.
+template <class C, int kCols>
+__device__ __forceinline__ void store_split(const Problem<C>& p, int64_t split, int64_t entry,
+                                            int64_t first, int64_t from, Part<C, kCols>& sums,
+                                            const C (&factor)[2]) {
+  const int64_t row = split * p.entries * p.queries + entry + first + row_in_warp(),
+                columns = p.rows[kGradient].columns;
+  sums.each([&](C v, int upper, int col) {
+    if (first + row_in_warp() + 8 * upper < p.queries && from + col < columns)
+      p.split_results[(row + 8 * upper) * columns + from + col] = v * factor[upper];
+  });
 }
 
 // The results, and the logarithms of the sums.
 template <class T>
-__device__ __forceinline__ void finish(const Problem<typename T::Sum>& p, int64_t entry,
-                                       int64_t first, int64_t part, const Rows& y,
+__device__ __forceinline__ void finish(const Problem<typename T::Sum>& p, const Work& w,
+                                       int64_t entry, int64_t first, const Rows& y,
                                        Running<typename T::Sum>& row,
                                        Part<typename T::Sum, T::kWidth>& sums,
                                        typename T::Element* staging) {
@@ -62,10 +68,15 @@ __device__ __forceinline__ void finish(const Problem<typename T::Sum>& p, int64_
     const C sum = combine_row(row.sum[upper], AddUp());
     factor[upper] = sum == C(0) ? C(0) : C(1) / sum;
     const int64_t query = first + row_in_warp() + 8 * upper;
-    if (part == 0 && threadIdx.x % 4 == 0 && query < p.queries)
-      p.logsumexp[entry + query] = sum == C(0) ? C(HUGE_VAL) : row.top[upper] + vlog(sum);
+    if (w.part != 0 || threadIdx.x % 4 != 0 || query >= p.queries) continue;
+    const C log_sum = sum == C(0) ? C(HUGE_VAL) : row.top[upper] / kUnits<C> + vlog(sum);
+    if (p.splits > 1)
+      p.split_sums[w.split * p.entries * p.queries + entry + query] = log_sum;
+    else
+      p.logsumexp[entry + query] = log_sum;
   }
-  store_part<T>(sums, staging, y, first, p.queries, part * T::kWidth,
+  if (p.splits > 1) return store_split(p, w.split, entry, first, w.part * T::kWidth, sums, factor);
+  store_part<T>(sums, staging, y, first, p.queries, w.part * T::kWidth,
                 [&](C v, int upper) { return v * factor[upper]; });
 }
 
@@ -73,51 +84,142 @@ template <class T>
 __device__ __forceinline__ void attend(const Problem<typename T::Sum>& p, const Work& w,
                                        typename T::Element* own) {
   using C = typename T::Sum;
-  auto *keys = own + T::kOwnSize, *values = keys + T::kOtherSize;
-  auto* weights = values + T::kOtherSize + warp_rows() * T::kScoreStride;
+  auto* pairs = own + T::kOwnSize;
+  auto* weights = pairs + 2 * T::kPairSize + warp_rows() * T::kScoreStride;
   const Offsets<kOperands> position = positions(p.apart, w.entry);
   const auto& at = position.at;
   const Pair x{rows_at<T>(p.rows[kQuery], at[kQuery]), rows_at<T>(p.rows[kKey], at[kKey])};
   const Rows value = rows_at<T>(p.rows[kValue], at[kValue]);
-  const int64_t first = w.tile * kOwn, from = w.part * T::kWidth,
-                end = p.causal ? min(p.keys, first + kOwn) : p.keys;
+  const int64_t first = w.tile * kOwn, mine = first + warp_rows(), from = w.part * T::kWidth,
+                seen = p.causal ? min(p.keys, first + kOwn) : p.keys, begin = w.split * p.range,
+                end = p.splits > 1 ? min(seen, begin + p.range) : seen;
   const bool resident = x.own.columns <= T::kWidth;
-  const int width = depth_from<T>(value, from);
+  const auto fetch = [&](typename T::Element* pair, int64_t key) {
+    if (resident) fetch_tile<T, kOther>(pair, x.other, key, end, 0);
+    fetch_tile<T, kOther>(pair + T::kOtherSize, value, key, end, from);
+  };
   Running<C> row;
   Part<C, T::kWidth> sums;
   sums.clear();
   __syncthreads();
-  if (resident) load_tile<T, kOwn>(own, x.own, first, p.queries, 0);
-  for (int64_t key = 0; key < end; key += kOther) {
+  if (begin < end) {
+    if (resident) fetch_tile<T, kOwn>(own, x.own, first, p.queries, 0);
+    fetch(pairs, begin);
+  }
+  for (int64_t key = begin, turn = 0; key < end; key += kOther, turn ^= 1) {
+    auto *keys = pairs + turn * T::kPairSize, *values = keys + T::kOtherSize;
+    wait_copies();
+    if (resident && key == begin) round_tile<T, kOwn>(own);
+    if (resident) round_tile<T, kOther>(keys);
+    round_tile<T, kOther>(values);
     __syncthreads();
-    if (resident) load_tile<T, kOther>(keys, x.other, key, end, 0);
-    load_tile<T, kOther>(values, value, key, end, from);
-    __syncthreads();
+    if (key + kOther < end) fetch(pairs + (turn ^ 1) * T::kPairSize, key + kOther);
+    // Of few queries some warps have none.
+    if (resident && mine >= p.queries) continue;
     Part<C, kOther> scores;
     scores.clear();
     add_products<T>(scores, own, keys, x, first, p.queries, key, end, resident);
-    weigh<T>(p, at[kMask], first + warp_rows(), key, scores, row, sums, weights);
-    __syncwarp();
-    T::Unit::template multiply<false>(sums, weights, T::kScoreStride, values, T::kStride, kOther,
-                                      width);
+    score<false>(p, at[kMask], mine, key, scores);
+    weigh<T>(scores, row, sums);
+    add_scored<T>(sums, scores, weights, values);
   }
-  finish<T>(p, at[kEntry], first + warp_rows(), w.part,
-            rows_at<T>(p.rows[kGradient], at[kGradient]), row, sums,
+  finish<T>(p, w, at[kEntry], mine, rows_at<T>(p.rows[kGradient], at[kGradient]), row, sums,
             own + warp_rows() * T::kStride);
 }
 
-template <class U, int kWidth>
-__global__ void __launch_bounds__(kThreads, 2)
-    attend_kernel(MOONLET_GRID_CONSTANT const Problem<typename U::Sum> p) {
-  using T = Tiles<U, kWidth>;
+template <class T>
+__global__ void __launch_bounds__(kThreads, T::kWidth > 128 || sizeof(typename T::Sum) == 8 ? 2 : 3)
+    attend_kernel(MOONLET_GRID_CONSTANT const Problem<typename T::Sum> p) {
   MOONLET_DYNAMIC_SHARED(typename T::Element, memory);
   const int64_t tiles = (p.queries + kOwn - 1) / kOwn;
-  for (int64_t i = blockIdx.x; i < p.entries * tiles * p.parts; i += gridDim.x) {
-    Work work(i, tiles, p.parts);
+  for (int64_t i = blockIdx.x; i < p.entries * tiles * p.parts * p.splits; i += gridDim.x) {
+    Work work(i, tiles, p.parts, p.splits);
     // With is_causal the last tiles see the most keys.
     work.tile = tiles - 1 - work.tile;
     attend<T>(p, work, memory);
   }
+}
+
+// Each query's results of the ranges of the keys, weighted by their shares of the sum, a warp for
+// each query.
+template <class C, class Element>
+__global__ void __launch_bounds__(kThreads)
+    combine_splits_kernel(MOONLET_GRID_CONSTANT const Problem<C> p) {
+  const int lane = threadIdx.x % kWarp;
+  const int64_t rows = p.entries * p.queries, columns = p.rows[kGradient].columns;
+  for (int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp; row < rows;
+       row += static_cast<int64_t>(gridDim.x) * kWarps) {
+    // Infinite where a query saw no key.
+    const C mine = lane < p.splits ? p.split_sums[lane * rows + row] : C(HUGE_VAL),
+            log_sum = mine == C(HUGE_VAL) ? hidden<C>() : mine;
+    const auto larger = [](C a, C b) { return max(a, b); };
+    const C top = from_lane(combine_lanes(log_sum, kWarp, larger), 0, kWarp);
+    const C share = top == hidden<C>() ? C(0) : vexp(log_sum - top);
+    const C sum = from_lane(combine_lanes(share, kWarp, AddUp()), 0, kWarp);
+    if (lane == 0) p.logsumexp[row] = sum == C(0) ? C(HUGE_VAL) : top + vlog(sum);
+    const Offsets<kOperands> position = positions(p.apart, row / p.queries);
+    auto* y = reinterpret_cast<Element*>(p.rows[kGradient].data) + position.at[kGradient] +
+              row % p.queries * p.rows[kGradient].stride;
+    const C factor = sum == C(0) ? C(0) : C(1) / sum;
+    for (int64_t first = 0; first < columns; first += kWarp) {
+      const int64_t col = first + lane;
+      C total = C(0);
+      for (int split = 0; split < p.splits; ++split) {
+        const C weight = from_lane(share, split, kWarp);
+        if (col < columns && weight != C(0))
+          total += weight * p.split_results[(split * rows + row) * columns + col];
+      }
+      if (col < columns) y[col] = convert<Element>(total * factor);
+    }
+  }
+}
+
+// In how many ranges the keys are taken: in several where few queries are too few blocks for a
+// device, by the shapes alone, so that results are the same on every device.
+template <class C>
+void split_keys(Problem<C>& p) {
+  constexpr int64_t kEnoughBlocks = 512, kLeastKeys = 4 * kOther;
+  const int64_t seen = p.causal ? std::min(p.keys, p.queries) : p.keys,
+                blocks = p.entries * p.parts * ((p.queries + kOwn - 1) / kOwn);
+  if (p.queries > kOwn || blocks == 0) return;
+  const int64_t splits = std::min({(kEnoughBlocks + blocks - 1) / blocks,
+                                   (seen + kLeastKeys - 1) / kLeastKeys, int64_t{kWarp}});
+  if (splits <= 1) return;
+  const int64_t tiles = (seen + kOther - 1) / kOther;
+  p.range = (tiles + splits - 1) / splits * kOther;
+  p.splits = (seen + p.range - 1) / p.range;
+}
+
+template <class T>
+void launch_attention(const Call& call, Problem<typename T::Sum> p, int64_t columns) {
+  using C = typename T::Sum;
+  const auto launch = [&] {
+    launch_tiles<C>(call, attend_kernel<T>, T::kForwardBytes, p.queries, p);
+  };
+  p.parts = parts_of(columns, T::kWidth);
+  split_keys(p);
+  if (p.splits <= 1) return launch();
+  const int64_t rows = p.entries * p.queries;
+  const Dims of_sums{p.splits, rows}, of_results{p.splits, rows, columns};
+  Tensor results = call.scratch(of_results, dtype_of<C>), sums = call.scratch(of_sums, dtype_of<C>);
+  p.split_results = results.elements<C>();
+  p.split_sums = sums.elements<C>();
+  launch();
+  MOONLET_LAUNCH((combine_splits_kernel<C, typename T::Element>),
+                 blocks_for((rows + kWarps - 1) / kWarps * kBlock), kThreads, 0, call.stream(), p);
+  call.done();
+}
+
+// Calls f.template operator()<T>() with the tiles for rows of so many columns.
+template <class U, class F>
+void visit_forward_tiles(const Call& call, int64_t columns, F&& f) {
+  if constexpr (sizeof(typename U::Element) == 2)
+    visit_tiles<false, Tiles<U, 32>, Tiles<U, 64>, Tiles<U, 96>, Tiles<U, 128>, Tiles<U, 192>,
+                Tiles<U, 256>>(call, columns, f);
+  else if constexpr (sizeof(typename U::Element) == 4)
+    visit_tiles<false, Tiles<U, 64>, Tiles<U, 128>>(call, columns, f);
+  else
+    visit_tiles<false, Tiles<U, 32>, Tiles<U, 64>>(call, columns, f);
 }
 
 }  // namespace
@@ -135,15 +237,12 @@ void flash_attention(const Tensor& query, const Tensor& key, const Tensor& value
   const Call call(y, "scaled_dot_product_attention");
   Batch batch(query, key, value, attn_mask, batch_of(y));
   batch.set(kGradient, y);
-  visit_units(query.dtype(), tf32_allowed(), [&]<class Unit>() {
-    visit_width<Unit>(std::max(key.size(-1), value.size(-1)), [&]<class U, int kWidth>() {
-      using C = typename U::Sum;
-      auto p = batch.problem<C>(batch.sizes, {}, scale, is_causal);
-      p.parts = parts_of(value.size(-1), kWidth);
-      p.logsumexp = logsumexp.elements<C>();
-      launch_tiles<C>(call, attend_kernel<U, kWidth>, Tiles<U, kWidth>::kForwardBytes, p.queries,
-                      p);
-    });
+  visit_units(query.dtype(), tf32_allowed(), [&]<class U>() {
+    using C = typename U::Sum;
+    auto p = batch.problem<C>(batch.sizes, {}, scale, is_causal);
+    p.logsumexp = logsumexp.elements<C>();
+    visit_forward_tiles<U>(call, std::max(key.size(-1), value.size(-1)),
+                           [&]<class T>() { launch_attention<T>(call, p, value.size(-1)); });
   });
 }
 

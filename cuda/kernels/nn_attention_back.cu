@@ -35,21 +35,22 @@ template <class T>
 struct Backward {
   using C = typename T::Sum;
   using Element = typename T::Element;
-  Element *own[2], *other[2], *scores;
-  C *logsumexp, *dots;  // of the queries of a tile that passes by
-  Part<C, T::kWidth> sums[2];
+  Element *own[2], *pairs, *scores;
+  C* of_queries;  // the logarithms of sums, and the dots, of the queries of both pairs
+  Part<C, T::kSums> sums[2];
 
   __device__ explicit Backward(Element* memory) {
     own[0] = memory;
     own[1] = own[0] + T::kOwnSize;
-    other[0] = own[1] + T::kOwnSize;
-    other[1] = other[0] + T::kOtherSize;
-    scores = other[1] + T::kOtherSize + warp_rows() * T::kScoreStride;
-    logsumexp = reinterpret_cast<C*>(other[1] + T::kOtherSize + T::kScoreSize);
-    dots = logsumexp + kOther;
+    pairs = own[1] + T::kOwnSize;
+    scores = pairs + 2 * T::kPairSize + warp_rows() * T::kScoreStride;
+    of_queries = reinterpret_cast<C*>(pairs + 2 * T::kPairSize + T::kScoreSize);
     sums[0].clear();
     sums[1].clear();
   }
+  __device__ Element* pair(int turn) const { return pairs + turn * T::kPairSize; }
+  __device__ C* log_sums(int turn) const { return of_queries + turn * 2 * kOther; }
+  __device__ C* dots(int turn) const { return log_sums(turn) + kOther; }
 };
 
 // Where an entry within an entry has its rows.
@@ -75,86 +76,120 @@ __device__ __forceinline__ Sides sides_at(const Problem<typename T::Sum>& p, int
 // of both become weights and the gradients of the scores.
 template <class T, bool kByKeys>
 __device__ __forceinline__ void gradients(const Problem<typename T::Sum>& p, const Backward<T>& b,
-                                          const Sides& s, int64_t own, int64_t other,
+                                          const Sides& s, int turn, int64_t own, int64_t other,
                                           Part<typename T::Sum, kOther>& weights,
                                           Part<typename T::Sum, kOther>& by_weights) {
   using C = typename T::Sum;
-  C logsumexp[2] = {}, dots[2] = {};
-  own += row_in_warp();
+  score<kByKeys>(p, s.mask, own, other, weights);
+  C log_sums[2] = {}, dots[2] = {};
   MOONLET_UNROLL
   for (int upper = 0; upper < 2; ++upper) {
-    if (kByKeys || own + 8 * upper >= p.queries) continue;
-    logsumexp[upper] = p.logsumexp[s.entry + own + 8 * upper];
-    dots[upper] = p.dots[s.entry + own + 8 * upper];
+    const int64_t query = own + row_in_warp() + 8 * upper;
+    if (kByKeys || query >= p.queries) continue;
+    log_sums[upper] = kUnits<C> * p.logsumexp[s.entry + query];
+    dots[upper] = p.dots[s.entry + query];
   }
   const int pair = 2 * (threadIdx.x % 4);
   MOONLET_UNROLL
   for (int n = 0; n < kOther / 8; ++n) MOONLET_UNROLL
   for (int i = 0; i < 4; ++i) {
     const int col = n * 8 + pair + i % 2;
-    const int64_t mine = own + 8 * (i / 2), passing = other + col;
-    const C score =
-        seen_score(p, s.mask, kByKeys ? passing : mine, kByKeys ? mine : passing, weights.v[n][i]);
-    const C weight = vexp(score - (kByKeys ? b.logsumexp[col] : logsumexp[i / 2]));
+    const C log_sum = kByKeys ? kUnits<C> * b.log_sums(turn)[col] : log_sums[i / 2],
+            dot = kByKeys ? b.dots(turn)[col] : dots[i / 2];
+    const C weight = power(weights.v[n][i] - log_sum);
     // What is not seen may be no number.
-    const C gradient = weight == C(0)
-                           ? C(0)
-                           : weight * (by_weights.v[n][i] - (kByKeys ? b.dots[col] : dots[i / 2]));
+    const C gradient = weight == C(0) ? C(0) : weight * (by_weights.v[n][i] - dot);
     weights.v[n][i] = weight;
     by_weights.v[n][i] = gradient;
   }
 }
 
-// sums += scores times the rows that pass by, which lie in `other`.
+// Begins to bring the tiles that pass by from row `other` on, and what belongs to queries.
+template <class T, bool kByKeys>
+__device__ __forceinline__ void fetch_pair(const Problem<typename T::Sum>& p, const Backward<T>& b,
+                                           const Sides& s, int turn, int64_t other, int64_t from,
+                                           bool resident) {
+  using C = typename T::Sum;
+  const int64_t end = kByKeys ? p.queries : p.keys;
+  if (resident) {
+    MOONLET_UNROLL
+    for (int i = 0; i < 2; ++i)
+      fetch_tile<T, kOther>(b.pair(turn) + i * T::kOtherSize, s.x[i].other, other, end, from);
+  }
+  if (!kByKeys || threadIdx.x >= kOther) return;
+  const int64_t query = other + threadIdx.x;
+  const int bytes = query < end ? sizeof(C) : 0;
+  copy_async<sizeof(C)>(b.log_sums(turn) + threadIdx.x, p.logsumexp + s.entry + query, bytes);
+  copy_async<sizeof(C)>(b.dots(turn) + threadIdx.x, p.dots + s.entry + query, bytes);
+}
+
 template <class T>
-__device__ __forceinline__ void add_scored(Part<typename T::Sum, T::kWidth>& sums,
-                                           Part<typename T::Sum, kOther>& scores,
-                                           typename T::Element* memory,
-                                           const typename T::Element* other, int width) {
-  __syncwarp();
-  scores.each([&](typename T::Sum v, int upper, int col) {
-    memory[(row_in_warp() + 8 * upper) * T::kScoreStride + col] = T::Unit::stored(v);
-  });
-  __syncwarp();
-  T::Unit::template multiply<false>(sums, memory, T::kScoreStride, other, T::kStride, kOther,
-                                    width);
+__device__ __forceinline__ void round_pair(typename T::Element* pair) {
+  round_tile<T, kOther>(pair);
+  round_tile<T, kOther>(pair + T::kOtherSize);
 }
 
 // What a tile that passes by adds to the block's own rows.
 template <class T, bool kByKeys>
 __device__ __forceinline__ void pass(const Problem<typename T::Sum>& p, Backward<T>& b,
-                                     const Sides& s, int64_t first, int64_t other, int64_t from,
-                                     bool resident) {
+                                     const Sides& s, int turn, int64_t first, int64_t other,
+                                     int64_t from, bool resident) {
   using C = typename T::Sum;
   const int64_t end_own = kByKeys ? p.keys : p.queries, end = kByKeys ? p.queries : p.keys;
-  __syncthreads();
-  if (resident) {
-    MOONLET_UNROLL
-    for (int i = 0; i < 2; ++i) load_tile<T, kOther>(b.other[i], s.x[i].other, other, end, 0);
-  }
-  if (kByKeys && threadIdx.x < kOther) {
-    const bool inside = other + threadIdx.x < end;
-    const int64_t query = s.entry + other + threadIdx.x;
-    b.logsumexp[threadIdx.x] = inside ? p.logsumexp[query] : C(0);
-    b.dots[threadIdx.x] = inside ? p.dots[query] : C(0);
-  }
-  __syncthreads();
+  auto* const pair = b.pair(turn);
   Part<C, kOther> weights, by_weights;
   weights.clear();
   by_weights.clear();
-  add_products<T>(weights, b.own[0], b.other[0], s.x[0], first, end_own, other, end, resident);
-  add_products<T>(by_weights, b.own[1], b.other[1], s.x[1], first, end_own, other, end, resident);
-  gradients<T, kByKeys>(p, b, s, first + warp_rows(), other, weights, by_weights);
+  add_products<T>(weights, b.own[0], pair, s.x[0], first, end_own, other, end, resident);
+  add_products<T>(by_weights, b.own[1], pair + T::kOtherSize, s.x[1], first, end_own, other, end,
+                  resident);
+  gradients<T, kByKeys>(p, b, s, turn, first + warp_rows(), other, weights, by_weights);
   if (!resident) {
     __syncthreads();
-    MOONLET_UNROLL
-    for (int i = 0; i < 2; ++i) load_tile<T, kOther>(b.other[i], s.x[i].other, other, end, from);
+    fetch_pair<T, kByKeys>(p, b, s, turn, other, from, true);
+    wait_copies();
+    round_pair<T>(pair);
     __syncthreads();
   }
-  if (p.rows[kFirst].data != nullptr)
-    add_scored<T>(b.sums[0], by_weights, b.scores, b.other[0], depth_from<T>(s.x[0].other, from));
+  const int64_t at = resident ? from : 0;
+  if (p.rows[kFirst].data != nullptr) add_scored<T>(b.sums[0], by_weights, b.scores, pair + at);
   if (kByKeys && p.rows[kSecond].data != nullptr)
-    add_scored<T>(b.sums[1], weights, b.scores, b.other[1], depth_from<T>(s.x[1].other, from));
+    add_scored<T>(b.sums[1], weights, b.scores, pair + T::kOtherSize + at);
+}
+
+// What an entry within an entry adds.
+template <class T, bool kByKeys>
+__device__ __forceinline__ void pass_all(const Problem<typename T::Sum>& p, Backward<T>& b,
+                                         const Sides& s, int64_t first, int64_t from,
+                                         bool resident) {
+  // With is_causal keys are seen from their own position on, and queries see up to it.
+  const int64_t end_own = kByKeys ? p.keys : p.queries,
+                start = kByKeys && p.causal ? first / kOther * kOther : 0,
+                end = kByKeys    ? p.queries
+                      : p.causal ? min(p.keys, first + kOwn)
+                                 : p.keys;
+  if (start >= end) return;
+  __syncthreads();
+  if (resident) {
+    MOONLET_UNROLL
+    for (int i = 0; i < 2; ++i) fetch_tile<T, kOwn>(b.own[i], s.x[i].own, first, end_own, 0);
+  }
+  fetch_pair<T, kByKeys>(p, b, s, 0, start, 0, resident);
+  int turn = 0;
+  for (int64_t other = start; other < end; other += kOther, turn ^= 1) {
+    wait_copies();
+    if (resident) {
+      if (other == start) {
+        MOONLET_UNROLL
+        for (int i = 0; i < 2; ++i) round_tile<T, kOwn>(b.own[i]);
+      }
+      round_pair<T>(b.pair(turn));
+    }
+    __syncthreads();
+    if (other + kOther < end)
+      fetch_pair<T, kByKeys>(p, b, s, turn ^ 1, other + kOther, 0, resident);
+    pass<T, kByKeys>(p, b, s, turn, first, other, from, resident);
+  }
 }
 
 template <class T, bool kByKeys>
@@ -162,24 +197,11 @@ __device__ __forceinline__ void attend_back(const Problem<typename T::Sum>& p, c
                                             typename T::Element* memory) {
   using C = typename T::Sum;
   Backward<T> b(memory);
-  const int64_t first = w.tile * kOwn, from = w.part * T::kWidth,
+  const int64_t first = w.tile * kOwn, from = w.part * T::kSums,
                 end_own = kByKeys ? p.keys : p.queries;
-  // With is_causal keys are seen from their own position on, and queries see up to it.
-  const int64_t start = kByKeys && p.causal ? first / kOther * kOther : 0,
-                end = kByKeys    ? p.queries
-                      : p.causal ? min(p.keys, first + kOwn)
-                                 : p.keys;
   const bool resident = p.rows[kQuery].columns <= T::kWidth && p.rows[kValue].columns <= T::kWidth;
-  for (int64_t within = 0; within < p.within; ++within) {
-    const Sides s = sides_at<T, kByKeys>(p, w.entry, within);
-    __syncthreads();
-    if (resident) {
-      MOONLET_UNROLL
-      for (int i = 0; i < 2; ++i) load_tile<T, kOwn>(b.own[i], s.x[i].own, first, end_own, 0);
-    }
-    for (int64_t other = start; other < end; other += kOther)
-      pass<T, kByKeys>(p, b, s, first, other, from, resident);
-  }
+  for (int64_t within = 0; within < p.within; ++within)
+    pass_all<T, kByKeys>(p, b, sides_at<T, kByKeys>(p, w.entry, within), first, from, resident);
   // A warp's rows of its own tiles are its alone once they are read for the last time.
   __syncthreads();
   const Offsets<kOperands> position = positions(p.apart, w.entry);
@@ -194,14 +216,25 @@ __device__ __forceinline__ void attend_back(const Problem<typename T::Sum>& p, c
   __syncthreads();
 }
 
-template <class U, int kWidth, bool kByKeys>
+template <class T, bool kByKeys>
 __global__ void __launch_bounds__(kThreads, 2)
-    attend_back_kernel(MOONLET_GRID_CONSTANT const Problem<typename U::Sum> p) {
-  using T = Tiles<U, kWidth>;
+    attend_back_kernel(MOONLET_GRID_CONSTANT const Problem<typename T::Sum> p) {
   MOONLET_DYNAMIC_SHARED(typename T::Element, memory);
   const int64_t tiles = ((kByKeys ? p.keys : p.queries) + kOwn - 1) / kOwn;
   for (int64_t i = blockIdx.x; i < p.entries * tiles * p.parts; i += gridDim.x)
     attend_back<T, kByKeys>(p, Work(i, tiles, p.parts), memory);
+}
+
+// Calls f.template operator()<T>() with the tiles for rows of so many columns.
+template <class U, class F>
+void visit_backward_tiles(const Call& call, int64_t columns, F&& f) {
+  if constexpr (sizeof(typename U::Element) == 2)
+    visit_tiles<true, Tiles<U, 32>, Tiles<U, 64>, Tiles<U, 96>, Tiles<U, 128>, Tiles<U, 192>,
+                Tiles<U, 256>>(call, columns, f);
+  else if constexpr (sizeof(typename U::Element) == 4)
+    visit_tiles<true, Tiles<U, 64>>(call, columns, f);
+  else
+    visit_tiles<true, Tiles<U, 32>>(call, columns, f);
 }
 
 // The batch as entries whose gradients of x nobody shares, and what is shared within each.
@@ -232,19 +265,19 @@ void compute_dots(const Call& call, const Batch& batch, const Rows& y, const Dim
 
 // The gradients of `first` and, of the way by keys, of `second`, either of which may be left out.
 // Both are broadcast over the batch in one way.
-template <class U, int kWidth, bool kByKeys>
+template <class T, bool kByKeys>
 void launch_back(const Call& call, Batch batch, const SharedBatch& shared, const Tensor* first,
                  const Tensor* second, double scale, bool causal, const Tensor& logsumexp,
                  const Tensor& dots) {
-  using C = typename U::Sum;
+  using C = typename T::Sum;
   if (first) batch.set(kFirst, *first);
   if (second) batch.set(kSecond, *second);
   auto p = batch.problem<C>(shared.apart, shared.shared, scale, causal);
-  p.parts = std::max(parts_of(first ? first->size(-1) : 0, kWidth),
-                     parts_of(second ? second->size(-1) : 0, kWidth));
+  p.parts = std::max(parts_of(first ? first->size(-1) : 0, T::kSums),
+                     parts_of(second ? second->size(-1) : 0, T::kSums));
   p.logsumexp = logsumexp.elements<C>();
   p.dots = dots.elements<C>();
-  launch_tiles<C>(call, attend_back_kernel<U, kWidth, kByKeys>, Tiles<U, kWidth>::kBackwardBytes,
+  launch_tiles<C>(call, attend_back_kernel<T, kByKeys>, T::kBackwardBytes,
                   kByKeys ? p.keys : p.queries, p);
 }
 
@@ -279,14 +312,12 @@ void flash_attention_grads(const Tensor& grad, const Tensor& query, const Tensor
         broadcast_strides(batch_of(result), {result.strides().data(), result.dim() - 2},
                           batch.sizes),
         dots);
-    visit_width<Unit>(std::max(key.size(-1), value.size(-1)), [&]<class U, int kWidth>() {
+    visit_backward_tiles<Unit>(call, std::max(key.size(-1), value.size(-1)), [&]<class T>() {
       const auto by_keys = [&](const SharedBatch& shared, const Tensor* first,
                                const Tensor* second) {
-        launch_back<U, kWidth, true>(call, batch, shared, first, second, scale, is_causal, sums,
-                                     dots);
+        launch_back<T, true>(call, batch, shared, first, second, scale, is_causal, sums, dots);
       };
-      launch_back<U, kWidth, false>(call, batch, by_query, &work[0], nullptr, scale, is_causal,
-                                    sums, dots);
+      launch_back<T, false>(call, batch, by_query, &work[0], nullptr, scale, is_causal, sums, dots);
       if (alike) return by_keys(by_key, &work[1], &work[2]);
       by_keys(by_key, &work[1], nullptr);
       by_keys(by_value, nullptr, &work[2]);

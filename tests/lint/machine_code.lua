@@ -1,6 +1,7 @@
 -- tests/lint/machine_code.lua: what nvcc made of the fast kernels: nothing is spilled to the stack,
 -- 16 bytes are loaded and stored at once, registers are left for enough threads, products are of
--- the instruction that they should be, and rows and activations are few instructions and branches.
+-- the instruction that they should be, and rows and activations are few instructions and branches;
+-- tiles of attention arrive while it computes, which never jumps to an address out of a table.
 -- usage: lua machine_code.lua CUOBJDUMP [sm_NN] OBJECT... With an architecture, of the objects' several
 -- that one is read. Exits with 77 without code for one GPU. cuobjdump runs nvdisasm, of its folder or PATH.
 
@@ -10,8 +11,9 @@ local first_object = arch and 3 or 2
 
 -- Kernels by a pattern of their mangled names: whether they load and store 16 bytes at once, whether
 -- they may write to the stack, the most registers they may take, an instruction that must be among
--- theirs, and the most that they may have of instructions, of branches and calls, and of those of the
--- unit for 2^x and 1 / x. The first that fits counts.
+-- theirs, the most that they may have of instructions, of branches and calls, and of those of the
+-- unit for 2^x and 1 / x, whether 16 bytes at once are copied to shared memory in the background, and
+-- whether no branch may be indirect. The first that fits counts.
 local RULES = {
   -- Without a branch for an element, and few approximations for each of 16 and of one alone.
   { name = "packed_kernel.*6Coarse", loads = true, stores = true, registers = 64, instructions = 1300,
@@ -109,7 +111,7 @@ for _, kernel in ipairs { { "unfold_kernelI.iLi[248]E", 215 }, { "unfold_kernelI
 end
 -- Kernels of products: the instruction that each kind of element is multiplied with.
 for _, kernel in ipairs {
-  { name = "attend_%a*_?kernel", loads = true, stores = true, registers = 255 },
+  { name = "attend_%a*_?kernel", stores = true, copies = true, direct = true, registers = 255 },
   { name = "11conv_kernel", registers = 168 },
 } do
   for _, unit in ipairs {
@@ -117,7 +119,8 @@ for _, kernel in ipairs {
     { "Tf32Unit", "HMMA%.1688%.F32%.TF32 " }, { "PlainUnitIf", "FFMA" }, { "PlainUnitId", "DFMA" },
   } do
     RULES[#RULES + 1] = { name = kernel.name .. ".*" .. unit[1], loads = kernel.loads,
-      stores = kernel.stores, registers = kernel.registers, instruction = unit[2] }
+      stores = kernel.stores, copies = kernel.copies, direct = kernel.direct,
+      registers = kernel.registers, instruction = unit[2] }
   end
 end
 -- Others may keep short arrays on the stack.
@@ -142,13 +145,15 @@ local function kernels_of(object)
   for line in lines_of("-sass", object) do
     local name = line:match "Function : ([%w_$]+)"
     if name then
-      current = { loads = false, stores = false, spills = 0, registers = 0, instructions = 0, branches = 0,
-        approximations = 0, instruction = rule_of(name).instruction }
+      current = { loads = false, stores = false, copies = false, indirect = false, spills = 0, registers = 0,
+        instructions = 0, branches = 0, approximations = 0, instruction = rule_of(name).instruction }
       current.multiplies = current.instruction == nil
       out[name] = current
     elseif current then
       current.loads = current.loads or line:find("LDG%.E%S*%.128") ~= nil
       current.stores = current.stores or line:find("STG%.E%S*%.128") ~= nil
+      current.copies = current.copies or line:find("LDGSTS%.E%S*%.128") ~= nil
+      current.indirect = current.indirect or line:find "%f[%u]BRX%f[^%u]" ~= nil
       current.multiplies = current.multiplies or line:find(current.instruction) ~= nil
       if line:find "%f[%u]STL%f[^%u]" then current.spills = current.spills + 1 end
       if line:find "^%s+/%*%x+%*/%s+%S" then current.instructions = current.instructions + 1 end
@@ -181,6 +186,10 @@ for i = first_object, #arg do
     if rule ~= NO_RULE then fast = fast + 1 end
     if rule.loads and not kernel.loads then problem(arg[i], name, "loads no 16 bytes at once") end
     if rule.stores and not kernel.stores then problem(arg[i], name, "stores no 16 bytes at once") end
+    if rule.copies and not kernel.copies then
+      problem(arg[i], name, "copies no 16 bytes at once to shared memory")
+    end
+    if rule.direct and kernel.indirect then problem(arg[i], name, "has an indirect branch") end
     if not kernel.multiplies then
       problem(arg[i], name, "lacks the instruction " .. kernel.instruction)
     end

@@ -74,6 +74,32 @@ __device__ __forceinline__ float to_tf32(float v) {
 #endif
 }
 
+// Two numbers as 16-bit floats in a word, the first one lower.
+__device__ __forceinline__ uint32_t narrowed_pair(half, float low, float high) {
+#ifdef MOONLET_CUDA_EMULATED
+  half a, b;
+  narrow(low, a);
+  narrow(high, b);
+  return a.bits | static_cast<uint32_t>(b.bits) << 16;
+#else
+  uint32_t out;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(out) : "f"(high), "f"(low));
+  return out;
+#endif
+}
+__device__ __forceinline__ uint32_t narrowed_pair(bfloat16, float low, float high) {
+#ifdef MOONLET_CUDA_EMULATED
+  bfloat16 a, b;
+  narrow(low, a);
+  narrow(high, b);
+  return a.bits | static_cast<uint32_t>(b.bits) << 16;
+#else
+  uint32_t out;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(out) : "f"(high), "f"(low));
+  return out;
+#endif
+}
+
 // Four (8, 8) matrices of 16-bit elements in shared memory; lane 8 m + i gives the start of row i
 // of matrix m, a multiple of 16 bytes. Lane l gets of each row l / 4, columns 2 (l % 4) and the
 // next; transposed, of column l / 4 the rows with these numbers.
@@ -123,7 +149,9 @@ __device__ __forceinline__ int row_in_warp() { return threadIdx.x % kWarp / 4; }
 
 // The ways of multiplying. `kStep`: depths are multiples of it. `kAlong` says that the columns of b
 // are rows in memory: b (columns, depth), else b (depth, columns). Rows begin at multiples of 16
-// bytes. Only the first `cols` columns are computed, rounded up to a multiple of 16.
+// bytes. Only the first `cols` columns are computed, rounded up to a multiple of 16. kTurns steps
+// are done at once. Units with kHolds also multiply what a product left in registers, as it lies
+// there, by b (depth, columns).
 
 // 16-bit floats.
 template <class T>
@@ -131,20 +159,21 @@ struct HalfUnit {
   using Element = T;
   using Sum = float;
   static constexpr int kStep = 16;
+  static constexpr bool kHolds = true;
   __device__ static T stored(float v) {
     T out;
     narrow(v, out);
     return out;
   }
 
-  template <bool kAlong, int kCols>
+  template <bool kAlong, int kTurns = 1, int kCols>
   __device__ static __forceinline__ void multiply(Part<float, kCols>& c, const T* a, int a_stride,
                                                   const T* b, int b_stride, int depth, int cols) {
     const int lane = threadIdx.x % kWarp, inner = lane % 8, odd = lane / 8 % 2, last = lane / 16;
     const T* of_a = a + (lane % 16) * a_stride + last * 8;
     const T* of_b = kAlong ? b + (inner + last * 8) * b_stride + odd * 8
                            : b + (inner + odd * 8) * b_stride + last * 8;
-    MOONLET_UNROLL_BY(1)
+    MOONLET_UNROLL_BY(kTurns)
     for (int k = 0; k < depth; k += kStep) {
       uint32_t left[4];
       load_matrices<false>(left, of_a + k);
@@ -158,6 +187,28 @@ struct HalfUnit {
       }
     }
   }
+
+  template <int kDepth, int kCols>
+  __device__ static __forceinline__ void multiply_held(Part<float, kCols>& c,
+                                                       const Part<float, kDepth>& a, const T* b,
+                                                       int b_stride) {
+    const int lane = threadIdx.x % kWarp;
+    const T* of_b = b + (lane % 16) * b_stride + lane / 16 * 8;
+    MOONLET_UNROLL
+    for (int k = 0; k < kDepth; k += kStep) {
+      const auto &low = a.v[k / 8], &high = a.v[k / 8 + 1];
+      const uint32_t left[4] = {
+          narrowed_pair(T(), low[0], low[1]), narrowed_pair(T(), low[2], low[3]),
+          narrowed_pair(T(), high[0], high[1]), narrowed_pair(T(), high[2], high[3])};
+      MOONLET_UNROLL
+      for (int n = 0; n < kCols; n += 16) {
+        uint32_t right[4];
+        load_matrices<true>(right, of_b + k * b_stride + n);
+        mma_16(T(), c.v[n / 8], left, {right[0], right[1]});
+        mma_16(T(), c.v[n / 8 + 1], left, {right[2], right[3]});
+      }
+    }
+  }
 };
 
 // float32 whose factors are rounded to TF32.
@@ -165,9 +216,10 @@ struct Tf32Unit {
   using Element = float;
   using Sum = float;
   static constexpr int kStep = 8;
+  static constexpr bool kHolds = true;
   __device__ static float stored(float v) { return to_tf32(v); }
 
-  template <bool kAlong, int kCols>
+  template <bool kAlong, int kTurns = 1, int kCols>
   __device__ static __forceinline__ void multiply(Part<float, kCols>& c, const float* a,
                                                   int a_stride, const float* b, int b_stride,
                                                   int depth, int cols) {
@@ -175,7 +227,7 @@ struct Tf32Unit {
     const auto bits = [](const float* p) { return moonlet::detail::float_bits(*p); };
     const float* of_a = a + group * a_stride + position;
     const float* of_b = kAlong ? b + group * b_stride + position : b + position * b_stride + group;
-    MOONLET_UNROLL_BY(1)
+    MOONLET_UNROLL_BY(kTurns)
     for (int k = 0; k < depth; k += kStep) {
       const uint32_t left[4] = {bits(of_a + k), bits(of_a + 8 * a_stride + k), bits(of_a + k + 4),
                                 bits(of_a + 8 * a_stride + k + 4)};
@@ -184,6 +236,28 @@ struct Tf32Unit {
         if (n >= cols) continue;
         const float* at = of_b + (kAlong ? n * b_stride + k : k * b_stride + n);
         mma_tf32(c.v[n / 8], left, {bits(at), bits(at + (kAlong ? 4 : 4 * b_stride))});
+      }
+    }
+  }
+
+  // A thread holds columns 2 p and 2 p + 1 where the instruction wants p and p + 4 of the depth: it
+  // gets b's rows in that order, too.
+  template <int kDepth, int kCols>
+  __device__ static __forceinline__ void multiply_held(Part<float, kCols>& c,
+                                                       const Part<float, kDepth>& a, const float* b,
+                                                       int b_stride) {
+    const int lane = threadIdx.x % kWarp;
+    const float* of_b = b + 2 * (lane % 4) * b_stride + lane / 4;
+    const auto bits = [](float v) { return moonlet::detail::float_bits(v); };
+    MOONLET_UNROLL
+    for (int k = 0; k < kDepth; k += kStep) {
+      const auto& held = a.v[k / 8];
+      const uint32_t left[4] = {bits(to_tf32(held[0])), bits(to_tf32(held[2])),
+                                bits(to_tf32(held[1])), bits(to_tf32(held[3]))};
+      MOONLET_UNROLL
+      for (int n = 0; n < kCols; n += 8) {
+        const float* at = of_b + k * b_stride + n;
+        mma_tf32(c.v[n / 8], left, {bits(at[0]), bits(at[b_stride])});
       }
     }
   }
@@ -207,14 +281,15 @@ struct PlainUnit {
   using Sum = C;
   using Pack = SharedPack<C>;
   static constexpr int kStep = Pack::kCount;
+  static constexpr bool kHolds = false;
   __device__ static C stored(C v) { return v; }
 
-  template <bool kAlong, int kCols>
+  template <bool kAlong, int kTurns = 1, int kCols>
   __device__ static __forceinline__ void multiply(Part<C, kCols>& c, const C* a, int a_stride,
                                                   const C* b, int b_stride, int depth, int cols) {
     const int lane = threadIdx.x % kWarp, group = lane / 4, pair = 2 * (lane % 4);
     const auto pack = [](const C* p) { return *reinterpret_cast<const Pack*>(p); };
-    MOONLET_UNROLL_BY(1)
+    MOONLET_UNROLL_BY(kTurns)
     for (int k = 0; k < depth; k += kStep) {
       const Pack low = pack(a + group * a_stride + k), high = pack(a + (group + 8) * a_stride + k);
       MOONLET_UNROLL

@@ -90,7 +90,8 @@ end)
 on_device("head dimensions, in every dtype", function()
   for _, dtype in ipairs(FLOATS) do
     for _, size in ipairs { { 1, 1 }, { 15, 17 }, { 16, 8 }, { 33, 31 }, { 64, 64 }, { 65, 63 },
-      { 128, 32 }, { 129, 130 }, { 40, 256 }, { 256, 24 } } do
+      { 32, 32 }, { 96, 80 }, { 128, 32 }, { 129, 130 }, { 192, 192 }, { 40, 256 }, { 256, 24 }, { 300, 20 },
+      { 20, 300 } } do
       local e, v = table.unpack(size)
       local given = draw(dtype, { 2, 18, e }, { 2, 35, e }, { 2, 35, v })
       agree(("%s of heads %d, %d"):format(dtype, e, v), given, { is_causal = true })
@@ -103,6 +104,28 @@ on_device("without columns and without keys", function()
   agree("no values", draw("float32", { 2, 3, 4 }, { 2, 5, 4 }, { 2, 5, 0 }))
   agree("no queries", draw("float16", { 2, 0, 4 }, { 2, 5, 4 }, { 2, 5, 4 }))
   agree("no batch", draw("float16", { 0, 3, 4 }, { 0, 5, 4 }, { 0, 5, 4 }))
+end)
+
+-- The keys of few queries are taken in ranges by several blocks.
+on_device("few queries of many keys", function()
+  for _, dtype in ipairs(FLOATS) do
+    for _, size in ipairs { { 1, 129 }, { 1, 1000 }, { 3, 256 }, { 16, 577 }, { 64, 300 } } do
+      local l, s = table.unpack(size)
+      local what = ("%s of %d, %d"):format(dtype, l, s)
+      local given = draw(dtype, { 2, l, 20 }, { 2, s, 20 }, { 2, s, 12 })
+      agree(what, given)
+      agree(what .. ", causal", given, { is_causal = true })
+      -- Whole ranges that nothing is seen of, and a query that sees nothing.
+      given.mask = ml.arange(1, s):gt(s // 2):expand(2, l, s):clone()
+      given.mask[2][l]:fill_(false)
+      agree(what .. ", the second half", given)
+    end
+    local shared = { query = ml.randn(1, 8, 1, 64):to(dtype), key = ml.randn(1, 2, 700, 64):to(dtype),
+      value = ml.randn(1, 2, 700, 64):to(dtype), gradient = ml.randn(1, 8, 1, 64):to(dtype) }
+    agree(dtype .. ", heads shared", shared, { enable_gqa = true })
+    shared.mask = ml.rand(1, 8, 1, 700):gt(0.5)
+    agree(dtype .. ", heads shared, a mask for each", shared, { enable_gqa = true })
+  end
 end)
 
 on_device("masks that broadcast, with queries that see nothing", function()

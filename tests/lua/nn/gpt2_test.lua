@@ -46,16 +46,26 @@ test("the scores of all next tokens are PyTorch's", function()
   end
 end)
 
-test("the likeliest tokens, written one by one, are PyTorch's", function()
+local function write_likeliest(device)
   local tokenizer = ml.data.read_tokenizer(FOLDER .. "/vocab.json", FOLDER .. "/merges.txt",
     { special_tokens = { "<|endoftext|>" } })
   for _, wanted in ipairs(EXPECTED) do
     local ids = {}
     for i, token in ipairs(wanted.written) do ids[i] = tokenizer:id_of(token) end
     local out = run(FOLDER, "--prompt", wanted.prompt, "--top-k", "1", "--length",
-      tostring(#ids - wanted.count))
+      tostring(#ids - wanted.count), "--device", device)
     expect.equal(out, tokenizer:decode(ids) .. "\n")
   end
+end
+
+test("the likeliest tokens, written one by one, are PyTorch's", function() write_likeliest "cpu" end)
+
+test("so they are from recorded steps on a CUDA device", function()
+  if not ml.cuda.is_available() then harness.skip "no CUDA device" end
+  write_likeliest "cuda"
+  local one = run(FOLDER, "--length", "100", "--temperature", "3", "--device", "cuda")
+  expect.truthy(#one > 60 and one:find "^The meaning of life is", one)
+  expect.equal(run(FOLDER, "--length", "100", "--temperature", "3", "--device", "cuda"), one)
 end)
 
 test("it writes more than there are positions, the same for the same seed", function()

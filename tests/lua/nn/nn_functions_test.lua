@@ -272,6 +272,31 @@ test("grouped queries share keys", function()
   end, "attn_mask has shape %(2, 3, 5%) for 4 heads of query")
 end)
 
+test("one query of several heads", function()
+  local q, k, v = ml.randn(2, 6, 1, 8), ml.randn(2, 2, 5, 8), ml.randn(2, 2, 5, 3)
+  local seen = ml.rand(2, 6, 1, 5):gt(0.4)
+  for _, mask in ipairs { false, seen, seen[{ {}, { 1, 1 } }], seen[{ 1, 1 }], ml.randn(5) } do
+    local function of(key, value, options)
+      local queries = q:clone():requires_grad_(true)
+      options.attn_mask = mask or nil
+      local y = F.scaled_dot_product_attention(queries, key, value, options)
+      y:square():sum():backward()
+      return y, queries.grad
+    end
+    local y, gradient = of(k, v, { enable_gqa = true })
+    local whole, wanted = of(k:repeat_interleave(3, 2), v:repeat_interleave(3, 2), {})
+    expect.equal(tostring(y.shape), "(2, 6, 1, 3)")
+    expect.near(y:reshape(-1):totable(), whole:reshape(-1):totable(), 1e-6)
+    expect.near(gradient:reshape(-1):totable(), wanted:reshape(-1):totable(), 1e-5)
+  end
+  -- As many rows as heads that share a key are no mask of one query.
+  for _, mask in ipairs { ml.ones(3, 5), ml.ones(2, 1, 3, 5) } do
+    expect.error(function()
+      F.scaled_dot_product_attention(q, k, v, { enable_gqa = true, attn_mask = mask })
+    end, "attn_mask has shape")
+  end
+end)
+
 -- Attention as it is written, for tensors (..., heads, l, e); `mask` is added.
 local function plain_attention(q, k, v, mask)
   return ml.softmax(ml.matmul(q, k:transpose(-1, -2)) / math.sqrt(q:size(-1)) + mask, -1):matmul(v)
