@@ -159,6 +159,7 @@ on_devices("composites of 16-bit floats round once", function(device)
   check("glu", ml.glu, x)
 end)
 
+-- On CUDA devices they are computed by approximations: there they are near those of float32.
 on_devices("gradients of activations in 16-bit floats round once", function(device)
   ml.manual_seed(4)
   local x = ml.randn(200):mul(3)
@@ -168,7 +169,13 @@ on_devices("gradients of activations in 16-bit floats round once", function(devi
       local given = x:to(device):to(dtype):requires_grad_(true)
       local wide = given:detach():to("float32"):requires_grad_(true)
       local got = ml.grad(ml[name](given):sum(), given)
-      same(got, ml.grad(ml[name](wide):sum(), wide):to(dtype), ("%s in %s"):format(name, dtype))
+      local want = ml.grad(ml[name](wide):sum(), wide):to(dtype)
+      local what = ("%s in %s"):format(name, dtype)
+      if device == "cpu" then
+        same(got, want, what)
+      else
+        expect.truthy(got:eq(want):logical_or(ml.nextafter(want, got):eq(got)):all():item(), what)
+      end
     end
   end
 end)
@@ -183,12 +190,17 @@ on_devices("gelu and its gradient are finite, and near those of float64, far fro
   expect.truthy((g:double() - wanted_g):abs():le(2^-21):all():item(), "gradients")
 end)
 
--- Equal, or both NaN.
-local function same_or_nan(got, want, what)
+-- Equal, or both NaN; with `or_next`, or the number of the dtype that is next to it.
+local function same_or_nan(got, want, what, or_next)
   expect.equal(got.dtype, want.dtype, what)
   local alike = got:eq(want):logical_or(got:isnan():logical_and(want:isnan()))
+  if or_next then alike = alike:logical_or(ml.nextafter(want, got):eq(got)) end
   expect.truthy(alike:all():item(), what)
 end
+
+-- What CUDA devices compute by approximations that are finer than 16 bits: a number that lies between
+-- two others may be rounded to the other one.
+local approximate = { silu = true, gelu = true, sigmoid = true }
 
 -- Every length that ends inside a vector, and special values among the first elements.
 on_devices("pointwise results in 16 bits are those of float32, rounded", function(device)
@@ -207,7 +219,10 @@ on_devices("pointwise results in 16 bits are those of float32, rounded", functio
       end
       x, y = x:to(device), y:to(device)
       local wide_x, wide_y = x:to "float32", y:to "float32"
-      local function check(what, got, want) same_or_nan(got, want:to(dtype), ("%s %s %d"):format(what, dtype, n)) end
+      local function check(what, got, want)
+        same_or_nan(got, want:to(dtype), ("%s %s %d"):format(what, dtype, n),
+          device ~= "cpu" and approximate[what])
+      end
       for _, name in ipairs(pairs_of) do check(name, ml[name](x, y), ml[name](wide_x, wide_y)) end
       for _, name in ipairs(singles) do check(name, ml[name](x), ml[name](wide_x)) end
       for _, number in ipairs(numbers) do
