@@ -16,20 +16,20 @@ ext/inline        compiles extensions
 extension/extension opens libraries of the machine that builds
 interp/locale     makes a locale by localedef
 interp/plugin     builds plugins for the machine that builds
+tensor/backend    opens a library of the machine that builds
 '
 
 # Paths as Wine has them: the root is drive Z.
 MOONLET_SOURCE="Z:$source"
 MOONLET_BUILD="Z:$build"
 MOONLET_OP_CASES="Z:$build/op_cases.lua"
-MOONLET_STDLIB="Z:$source/stdlib"
 MOONLET_TEST_LEFT_OUT="Z:$source/tests/platforms/windows_left_out.lua"
 WINEDEBUG=-all
 WINEPREFIX=${WINEPREFIX:-$build/wine}
 # For tests/platforms/wine_shell.c.
 MOONLET_TEST_DISK=$WINEPREFIX/dosdevices/c:
 MOONLET_TEST_START=$build/start
-export MOONLET_SOURCE MOONLET_BUILD MOONLET_OP_CASES MOONLET_STDLIB WINEDEBUG WINEPREFIX \
+export MOONLET_SOURCE MOONLET_BUILD MOONLET_OP_CASES WINEDEBUG WINEPREFIX \
   MOONLET_TEST_LEFT_OUT MOONLET_TEST_DISK MOONLET_TEST_START
 
 # Commands of tests run by the sh of this system, as those of MSYS run by its own.

@@ -195,7 +195,7 @@ local function spoil_tensors(list)
   local at = random(1, #list)
   if not ml.is_tensor(list[at]) then at = 2 end
   local make, text, name = spoil_tensor(list[at])
-  if random(1, 8) == 1 then make, text = constant(pick { 7, "x", false }) end
+  if random(1, 8) == 1 then make, text, name = constant(pick { 7, "x", false }) end
   return function(device)
     local out = {}
     for i, t in ipairs(list) do

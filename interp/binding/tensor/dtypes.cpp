@@ -64,7 +64,7 @@ int l_finfo(lua_State* L) {
   set_field(L, "smallest_normal", smallest_normal(dtype));
   // Of so many decimal digits each number is kept.
   const int digits = static_cast<int>(mantissa_bits(dtype) * std::log10(2.0));
-  set_field(L, "resolution", std::pow(10.0, -digits));
+  set_field(L, "resolution", 1 / std::pow(10.0, digits));
   return 1;
 }
 

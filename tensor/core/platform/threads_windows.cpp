@@ -27,9 +27,10 @@ size_t default_stack_size() noexcept {
   return headers->OptionalHeader.SizeOfStackReserve;
 }
 
-// What ends with a thread is called by keys of winpthreads in the order in which these were made: the
-// C++ library's for destructors, and libgcc's, which frees all variables of the thread. The latter is
-// made when the first such variable is used, so that destructors would find those of others gone.
+// What ends with a thread is called by keys of winpthreads in the order in which these were made:
+// the C++ library's for destructors, and libgcc's, which frees all variables of the thread. The
+// latter is made when the first such variable is used, so that destructors would find those of
+// others gone.
 extern "C" int __cxa_thread_atexit(void (*destructor)(void*), void* object, void* library) noexcept;
 namespace {
 [[gnu::constructor(101)]] void make_key_of_destructors() {

@@ -295,7 +295,7 @@ test("a function that reads elements runs by parts", function()
 end)
 
 test("a function that is not the same twice stays as it is", function()
-  local function address() return tonumber(tostring({}):match "0x(%x+)", 16) % 9973 end
+  local function address() return tonumber(tostring({}):match "(%x+)$", 16) % 9973 end
   local fast = ml.compile(function(x) return x + address() end)
   warn "@off"
   for _ = 1, 4 do fast(ml.zeros(1)) end
