@@ -140,13 +140,13 @@ return {
     for i = 1, 100 do t[i] = 1 end
     for _ = 1, 9 do local u = {} for i = 1, 100 do u[i] = t end t = u end
     return ml.tensor(t) ]]),
-  takes_long("eig", [[ ml.linalg.eig(ml.randn(1000, 1000)) ]]),
-  takes_long("svd", [[ ml.linalg.svd(ml.randn(1500, 1500)) ]]),
+  takes_long("eig", [[ ml.linalg.eig(ml.randn(1500, 1500)) ]]),
+  takes_long("svd", [[ ml.linalg.svd(ml.randn(2000, 2000)) ]]),
   takes_long("singular values of many", [[ ml.linalg.svdvals(ml.randn(30, 500, 500)) ]]),
   takes_long("eigh", [[ ml.linalg.eigh(ml.randn(3000, 3000)) ]]),
   takes_long("lstsq", [[ ml.linalg.lstsq(ml.randn(2500, 2500), ml.randn(2500, 10)) ]]),
-  takes_long("pinv", [[ ml.linalg.pinv(ml.randn(1500, 1500)) ]]),
-  takes_long("matrix_exp", [[ ml.matrix_exp(ml.randn(1500, 1500)) ]]),
-  takes_long("eig in a worker", in_worker [[ local y = ml.linalg.eig(ml.randn(1000, 1000)) ]]),
+  takes_long("pinv", [[ ml.linalg.pinv(ml.randn(2000, 2000)) ]]),
+  takes_long("matrix_exp", [[ ml.matrix_exp(ml.randn(2500, 2500)) ]]),
+  takes_long("eig in a worker", in_worker [[ local y = ml.linalg.eig(ml.randn(1500, 1500)) ]]),
   takes_long("one after the other", [[ while true do pcall(ml.linalg.eig, ml.randn(800, 800)) end ]]),
 }
