@@ -46,7 +46,7 @@ void check_lists(const char* op, const List& x, std::initializer_list<Named> wan
     if (!named.second->empty()) each(named);
 }
 
-void check_number(const char* op, const char* name, size_t i, const Tensor& x, const Tensor& one) {
+void check_number(const char* op, const char* name, const Tensor& x, const Tensor& one) {
   check_dtype(op, name, one, dtypes::floating);
   check_same_device(op, x, name, one);
 }
@@ -62,7 +62,7 @@ void check_numbers(const char* op, const List& x, std::initializer_list<Named> c
       check((*list)[i].defined(), op, ": ", name, "[", i + 1, "] is not a tensor");
       check((*list)[i].numel() == 1, op, ": ", name, "[", i + 1,
             "] must have one element, got shape ", (*list)[i].sizes());
-      check_number(op, name, i, x[0], (*list)[i]);
+      check_number(op, name, x[0], (*list)[i]);
     }
   }
   check(given.empty() || given.size() == static_cast<size_t>(numbers), op, ": given has ",
@@ -73,7 +73,7 @@ void check_numbers(const char* op, const List& x, std::initializer_list<Named> c
     check(each || given[i].numel() == 1, op, ": given[", i + 1,
           "] must have one element, or one for each of ", x.size(), " parameters, got shape ",
           given[i].sizes());
-    check_number(op, "given", i, x[0], given[i]);
+    check_number(op, "given", x[0], given[i]);
   }
 }
 
