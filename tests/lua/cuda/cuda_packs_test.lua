@@ -5,31 +5,19 @@
 
 package.path = (arg[0]:match "^(.*)/" or ".") .. "/../?.lua;" .. package.path
 local ml = require "moonlet"
+local checks = require "device_checks"
 local harness = require "harness"
-local test, expect = harness.test, harness.expect
+local expect = harness.expect
 local F = ml.nn.functional
 
 local FLOATS = { "float16", "bfloat16", "float32", "float64" }
 local INTEGERS = { "uint8", "int8", "int16", "int32", "int64" }
 local TOLERANCE = { float16 = 4e-3, bfloat16 = 3e-2, float32 = 2e-5, float64 = 1e-11 }
 
-local function on_device(name, body)
-  test(name, function()
-    if not ml.cuda.is_available() then harness.skip "no CUDA device" end
-    ml.manual_seed(1)
-    body()
-  end)
-end
+local on_device = checks.on_device
 
 local function same(what, got, want, tolerance)
-  if tostring(got.shape) ~= tostring(want.shape) or got.dtype ~= want.dtype then
-    error(("%s: %s %s, want %s %s"):format(what, got.dtype, got.shape, want.dtype, want.shape), 0)
-  end
-  tolerance = tolerance or TOLERANCE[tostring(want.dtype)] or 0
-  got, want = got:to "cpu":to "float64", want:to "float64"
-  if not ml.allclose(got, want, { rtol = tolerance, atol = tolerance, equal_nan = true }) then
-    error(("%s: differs by %s"):format(what, (got - want):abs():amax():item()), 0)
-  end
+  checks.same(what, got, want, tolerance or TOLERANCE[tostring(want.dtype)])
 end
 
 -- x on a device, in memory that begins one element behind a multiple of 16 bytes.
