@@ -4,7 +4,8 @@
 // the output is what is to be seen. Lines of the dialogue:
 //   send TEXT     types TEXT; \r, \t, \e, \\ and \xNN are escapes
 //   expect TEXT   waits until the output holds TEXT behind the last match
-//   prompt        expects "> " and waits until the editor has the terminal in raw mode
+//   prompt        expects a new prompt (one drawn again, in a line that is edited, is none) and waits
+//                 until the editor has the terminal in raw mode
 //   absent TEXT   fails when the output so far holds TEXT behind the last match
 //   press COUNT   so often types a short command and, at some time within 4 ms, Ctrl-C; the program
 //                 must be there after it
@@ -72,7 +73,7 @@ class Dialogue {
       return write(terminal_, text.data(), text.size()) == static_cast<ssize_t>(text.size());
     }
     if (verb == "expect") return expect(text);
-    if (verb == "prompt") return expect("> ") && editor_reads();
+    if (verb == "prompt") return prompt() && editor_reads();
     if (verb == "absent") return output_.find(text, matched_) == output_.npos;
     if (verb == "press") return press(std::stoi(text));
     if (verb == "kill") return kill(pid_, std::stoi(text)) == 0;
@@ -127,6 +128,9 @@ class Dialogue {
       if (!read_some(deadline)) return false;
     }
   }
+
+  // Each line begins with bracketed paste switched on; a console's output has no such sequence.
+  bool prompt() { return (is_console_ || expect("\x1b[?2004h")) && expect("> "); }
 
   // Keys typed before the editor is ready would be echoed and edited by the terminal instead.
   bool editor_reads() {

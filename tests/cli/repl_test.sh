@@ -336,11 +336,11 @@ prompt
 send 123 + 1\x01\e[3~\r
 expect 24
 prompt
-send 123 + 70\x01\e[3;5~\r
-expect 70
+send 123 -70 * 10\x01\e[3;5~\r
+expect -700
 prompt
-send \eOq\eOrp\x08\eOk\eOp\eOM
-expect 12
+send \eOq\eOrp\x08\eOk\eOw\eOM
+expect 19
 prompt
 send \x04
 exit 0
@@ -398,7 +398,6 @@ exit 0
 TEXT
 
 dialogue 'what is pasted is text' <<'TEXT'
-expect \e[?2004h
 prompt
 send \e[200~local t = {\x0a\talpha = 11,\x0a}\x0ax = t.\talpha\x0a\e[201~
 prompt
