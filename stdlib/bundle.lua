@@ -2,6 +2,7 @@
 -- that it requires, and the files that it reads.
 
 local bundles = require "moonlet.bundles"
+local options = require "moonlet.options"
 local scan = require "moonlet.bundle.scan"
 local system = require "moonlet.system"
 
@@ -17,7 +18,7 @@ read from it under the same paths. FILE is a file, a folder, a name with * and ?
   --path TEMPLATES   where modules are looked for before package.path, such as "lib/?.lua"
   --plugin NAME      the plugin moonlet-NAME.so, such as cuda, or its path
   --executable FILE  the moonlet in front: of another platform, or a static one
-  --library          no executable in front: for a host's Options::bundle
+  --library          no executable in front: for a host's open_bundle_file
   --source           scripts as text, not as compiled chunks
   --list             shows what is in a bundle
   --check            looks at every byte of a bundle
@@ -242,6 +243,13 @@ local function opens_plugins(path)
   return false
 end
 
+-- A bundle is written over none of the files that it is made of.
+local function check_output(output, path)
+  if system.is_same_file(output, path) then
+    fail("'%s' is a part of the bundle, and would be written over: expected another -o FILE", output)
+  end
+end
+
 -- --- commands -----------------------------------------------------------------------------------
 
 local function write(given)
@@ -265,7 +273,9 @@ local function write(given)
     local path, file = find_plugin(word, executable)
     gathered:add { name = file, kind = "plugin", path = path }
   end
+  check_output(output, executable)
   for _, input in ipairs(gathered.inputs) do
+    check_output(output, input.path)
     if input.bytes then input.path = nil end
   end
   bundles.write(output, executable, gathered.inputs)
@@ -319,7 +329,7 @@ end
 ---@return boolean succeeded what is wrong is written to the standard error stream
 function bundle.command(arguments)
   local good, message = pcall(run, arguments)
-  if not good then io.stderr:write("moonlet: ", tostring(message), "\n") end
+  if not good then options.report(message) end
   return good
 end
 

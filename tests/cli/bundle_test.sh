@@ -188,6 +188,17 @@ check 'a syntax error' 1 '' "*bundle: wrong.lua:1: unexpected symbol near '='" \
 check 'a path above' 1 '' "*'../away/app' is not below this folder: expected PATH=NAME*" \
   "$moonlet" bundle extra.lua ../away/app -o ../away/x
 check 'no such file' 1 '' "*there is no file 'nope'" "$moonlet" bundle extra.lua nope -o ../away/x
+echo 'require "near"' >kept.lua
+ln -s near.lua linked.lua
+for part in kept.lua ./kept.lua "$PWD/kept.lua" linked.lua data/notes.txt; do
+  check "over $part" 1 '' "moonlet: bundle: '$part' is a part of the bundle, and would be written over*" \
+    "$moonlet" bundle kept.lua data -o "$part"
+done
+cp "$moonlet" "$work/copy"
+check 'over the executable' 1 '' "*is a part of the bundle*" \
+  "$moonlet" bundle extra.lua --executable "$work/copy" -o "$work/copy"
+check 'a script that is not there' 1 '' "moonlet: bundle: 'none.lua': No such file or directory" \
+  "$moonlet" bundle none.lua -o ../away/x
 check 'no output' 1 '' '*expected -o FILE' "$moonlet" bundle extra.lua
 check 'an unknown option' 1 '' "*unrecognized option '--nope'*" "$moonlet" bundle --nope
 count=$((count + 1))
