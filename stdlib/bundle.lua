@@ -306,6 +306,17 @@ local function extract(path, folder)
   end
 end
 
+-- Of a bundle that is there nothing is chosen but the folder that its files go to.
+local function refuse_options(given, words)
+  for _, word in ipairs(words) do
+    local key = TAKES_VALUE[word:match "^(%-%-%a+)=" or word] or FLAGS[word]
+    local is_command = key == "list" or key == "check" or key == "extract"
+    if key and not is_command and not (given.extract and key == "output") then
+      fail("'%s' is for bundles that are written", word)
+    end
+  end
+end
+
 local function run(words)
   local given = read_arguments(words)
   if given.help then
@@ -317,6 +328,7 @@ local function run(words)
   if asked > 1 or #given.inputs ~= 1 then
     fail("expected one of --list, --check and --extract, and one bundle\n%s", USAGE)
   end
+  refuse_options(given, words)
   local path = given.inputs[1]
   if given.list then return list(path) end
   if given.extract then return extract(path, given.output) end

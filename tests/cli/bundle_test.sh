@@ -116,6 +116,8 @@ check 'extract' 0 '' '' "$moonlet" bundle --extract app -o taken
 count=$((count + 1))
 cmp -s taken/weights.safetensors ../src/weights.safetensors && cmp -s taken/data/notes.txt \
   ../src/data/notes.txt || { failed=$((failed + 1)) && echo 'FAILED: what was taken out differs'; }
+check 'an option that a list has not' 1 '' "moonlet: bundle: '--library' is for bundles that are written" \
+  "$moonlet" bundle --list app --library
 check 'a plain executable has none' 1 '' "*there is no bundle in it*" "$moonlet" bundle --list "$moonlet"
 check 'no bundle of a bundle' 1 '' "*has a bundle already" \
   "$moonlet" bundle ../src/extra.lua --executable app -o again
