@@ -231,7 +231,8 @@ end
 -- A bundle is written over none of the files that it is made of.
 local function check_output(output, path)
   if system.is_same_file(output, path) then
-    fail("'%s' is a part of the bundle, and would be written over: expected another -o FILE", output)
+    fail("'%s' is a part of the bundle, and would be written over: expected another -o FILE",
+      output)
   end
 end
 
@@ -239,7 +240,10 @@ end
 
 -- What comes in front of the bundle: a path, or "" for nothing.
 local function executable_of(given)
-  local chosen = (given.library and 1 or 0) + (given.executable and 1 or 0) + (given.target and 1 or 0)
+  local chosen = 0
+  for _, key in ipairs { "library", "executable", "target" } do
+    if given[key] then chosen = chosen + 1 end
+  end
   if chosen > 1 then fail "expected one of --library, --executable and --target" end
   if given.library then return "" end
   if not given.target then return given.executable or system.executable() end

@@ -2,8 +2,8 @@
 -- interp/state/embedded.h. Usage: lua embed.lua [--small] OUTPUT.cpp STDLIB/meson.build FILE.lua...
 -- Names are stored relative to the folder of the second argument; a file from elsewhere, which the
 -- build has generated, goes by its bare name. What is mostly text, long and seldom needed, is
--- compressed. With --small all but the shortest files are, as sources, which have 0.6 of a compressed
--- chunk's bytes and take longer to load.
+-- compressed. With --small all but the shortest files are, as sources, which have 0.6 of a
+-- compressed chunk's bytes and take longer to load.
 
 local here = arg[0]:match "^.*/" or ""
 local strip_locals = dofile(here .. "strip_locals.lua")

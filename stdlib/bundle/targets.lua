@@ -1,4 +1,5 @@
--- stdlib/bundle/targets.lua: executables of moonlet for other platforms, and what their headers say.
+-- stdlib/bundle/targets.lua: executables of moonlet for other platforms, and what their headers
+-- say.
 
 local options = require "moonlet.options"
 local system = require "moonlet.system"
@@ -53,8 +54,8 @@ function targets.find(name)
     .. "one"):format(name, table.concat(tried, " or "), name)
 end
 
---- Whether an executable names a loader of shared libraries, without which it opens no plugin. Those
---- of other systems than ELF's are taken to do.
+--- Whether an executable names a loader of shared libraries, without which it opens no plugin.
+--- Those of other systems than ELF's are taken to do.
 ---@param path string
 ---@return boolean
 function targets.opens_plugins(path)

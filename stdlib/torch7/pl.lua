@@ -28,8 +28,8 @@ end
 
 -- --- options -------------------------------------------------------------------------------------
 
-local KINDS = { string = "string", number = "number", float = "number", int = "int", boolean = "boolean",
-  bool = "boolean", ["file-in"] = "file-in", ["file-out"] = "file-out" }
+local KINDS = { string = "string", number = "number", float = "number", int = "int",
+  boolean = "boolean", bool = "boolean", ["file-in"] = "file-in", ["file-out"] = "file-out" }
 local STREAMS = { stdin = io.stdin, stdout = io.stdout, stderr = io.stderr }
 
 -- A default in quotes, a number, a standard stream or a word, and its kind.
