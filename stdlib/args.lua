@@ -4,6 +4,7 @@
 local numbers = require "moonlet.numbers"
 local options = require "moonlet.options"
 local signature = require "moonlet.signature"
+local system = require "moonlet.system"
 local fail = options.fail
 
 local args = {}
@@ -137,7 +138,7 @@ function args.parser(declaration)
   end
   local given = read_declaration:subset("args", named)
   local self = setmetatable({
-    name = given.name or (arg and arg[0] and arg[0]:match("[^/]+$")) or "moonlet",
+    name = given.name or (arg and arg[0] and select(2, system.split(arg[0]))) or "moonlet",
     summary = given.summary,
     options = {}, positionals = {}, by_name = {}, by_short = {}, names = {},
   }, Parser)

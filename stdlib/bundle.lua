@@ -32,6 +32,11 @@ read from it under the same paths. FILE is a file, a folder, a name with * and ?
 -- What is wrong is told without a position in this file.
 local function fail(format, ...) error(("bundle: " .. format):format(...), 0) end
 
+local on_windows = package.config:sub(1, 1) == "\\"
+
+-- With / alone between folders, as names in a bundle have it.
+local function slashed(path) return on_windows and (path:gsub("\\", "/")) or path end
+
 -- --- arguments ----------------------------------------------------------------------------------
 
 local TAKES_VALUE = { ["-o"] = "output", ["--output"] = "output", ["--module"] = "modules",
@@ -65,7 +70,7 @@ local function read_arguments(words)
     elseif word:sub(1, 1) == "-" then
       fail("unrecognized option '%s'\n%s", word, USAGE)
     else
-      table.insert(given.inputs, word)
+      table.insert(given.inputs, slashed(word))
     end
     i = i + 1
   end
@@ -85,7 +90,8 @@ end
 
 local function name_of(path)
   local name = plain(path)
-  if path:sub(1, 1) == "/" or ("/" .. name .. "/"):find("/../", 1, true) then
+  local outside = path:find "^/" or on_windows and path:find "^%a:"
+  if outside or ("/" .. name .. "/"):find("/../", 1, true) then
     fail("'%s' is not below this folder: expected PATH=NAME, where NAME is what the script "
       .. "calls it", path)
   end
@@ -183,6 +189,7 @@ function Gathered:add_module(name, where, optional)
   self.seen[name] = true
   local path = package.searchpath(name, self.path)
   if path then
+    path = slashed(path)
     local file = name:gsub("%.", "/")
     self:add_script(path, file .. (path:find "/init%.lua$" and "/init.lua" or ".lua"), "script")
     return
@@ -215,13 +222,13 @@ end
 
 -- Where the plugins of an executable are: beside it, in its build folder, or installed with it.
 local function find_plugin(word, executable)
-  if word:find "/" then return word, word:match "[^/]+$" end
+  local there, name = system.split(word)
+  if there ~= "" then return word, name end
   local file = ("moonlet-%s.so"):format(word)
-  local folder = executable:match "^(.*)/" or "."
-  local tried = {}
+  local folder, tried = system.split(executable), {}
   local folders = { "", word .. "/", "interp/" .. word .. "/", "moonlet/", "../lib/moonlet/" }
   for _, part in ipairs(folders) do
-    local path = folder .. "/" .. part .. file
+    local path = folder .. part .. file
     if system.exists(path) == "file" then return path, file end
     tried[#tried + 1] = path
   end
@@ -297,6 +304,9 @@ local function extract(path, folder)
   folder = folder or "."
   for i, entry in ipairs(bundles.list(path)) do
     if i > 1 then
+      if on_windows and entry.name:find "[\\:]" then
+        fail("'%s' is no name of a file on Windows", entry.name)
+      end
       local target = folder .. "/" .. entry.name
       system.make_folder(target:match "^(.*)/", "bundle")
       system.write_file(target, bundles.read(path, entry.name), "bundle")

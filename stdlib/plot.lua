@@ -161,7 +161,7 @@ local read_save = signature(
 function Figure:save(...)
   local given = read_save:table(...)
   local path = given.path
-  local extension = path:match "[^/.][^/]*%.([^./]*)$"
+  local extension = select(2, system.split(path)):match "[^.].*%.([^.]*)$"
   local make = formats[(extension or "svg"):lower()]
   if not make then
     fail("save: '%s': figures are saved as .svg or .png, not as .%s", path, extension)

@@ -31,14 +31,14 @@ function terminal.clock()
   return (system.clock or os.clock)()
 end
 
---- Whether the locale says that text is UTF-8.
+--- Whether the locale says that text is UTF-8, which it is on Windows where no variable says more.
 ---@return boolean
 function terminal.utf8()
   for _, name in ipairs { "LC_ALL", "LC_CTYPE", "LANG" } do
     local value = os.getenv(name)
     if value and value ~= "" then return value:lower():find("utf%-?8") ~= nil end
   end
-  return false
+  return package.config:sub(1, 1) == "\\"
 end
 
 --- Whether text written to `fd` may carry colour: a terminal, and NO_COLOR (no-color.org) unset.

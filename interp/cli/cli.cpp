@@ -214,8 +214,7 @@ void append_path(lua_State* L, const char* field, const std::string& added) {
 // What `luarocks install --local` has installed is found behind all else; what it installs for the
 // machine is on Lua's own paths.
 void search_rocks(lua_State* L) {
-  const char* const home = std::getenv("HOME");
-  const std::string tree = home != nullptr ? std::string(home) + "/.luarocks/" : "";
+  const std::string tree = platform::user_rocks();
   if (tree.empty() || tree.find_first_of(";?") != tree.npos) return;
   const std::string lua = tree + "share/lua/" LUA_VERSION_MAJOR "." LUA_VERSION_MINOR "/";
   const std::string c = tree + "lib/lua/" LUA_VERSION_MAJOR "." LUA_VERSION_MINOR "/";

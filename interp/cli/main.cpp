@@ -5,6 +5,7 @@
 
 int main(int argc, char** argv) {
   moonlet::cpu::leave_abandoned_at_exit();
+  moonlet::platform::prepare_output();
   std::vector<char*> arguments = moonlet::platform::arguments(argc, argv);
   return moonlet::run_cli(argc, arguments.data());
 }

@@ -39,8 +39,10 @@ int call_interruptible(lua_State* L, int arguments, int results) {
 void report_error(lua_State* L, const std::string& prefix) {
   const char* message = lua_tostring(L, -1);
   std::fflush(stdout);
-  if (!prefix.empty()) std::fprintf(stderr, "%s: ", prefix.c_str());
-  std::fprintf(stderr, "%s\n", message != nullptr ? message : "(error object is not a string)");
+  std::string text = prefix.empty() ? "" : prefix + ": ";
+  text += message != nullptr ? message : "(error object is not a string)";
+  text += '\n';
+  std::fwrite(text.data(), 1, text.size(), stderr);
   std::fflush(stderr);
   lua_pop(L, 1);
 }

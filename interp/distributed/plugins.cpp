@@ -2,6 +2,7 @@
 #include "interp/distributed/plugins.h"
 
 #include "tensor/core/error.h"
+#include "tensor/core/platform/files.h"
 #include "tensor/core/platform/libraries.h"
 #include "tensor/runtime/plugin_paths.h"
 
@@ -19,7 +20,7 @@ Loaded load(const std::string& file, const char* variable, const char* library) 
     std::string reason;
     void* handle = platform::open_library(position, platform::Binding::kNow, reason);
     if (handle == nullptr) {
-      if (reason.find(position + ": cannot open") == reason.npos) out.reason = reason;
+      if (platform::exists(position)) out.reason = reason;
       continue;
     }
     const auto* engine = static_cast<const Engine*>(platform::find_symbol(handle, kEngine));

@@ -16,6 +16,7 @@
 #include "interp/state/guard.h"
 #include "interp/state/state.h"
 #include "tensor/core/platform/files.h"
+#include "tensor/core/platform/libraries.h"
 #include "tensor/core/platform/process.h"
 #include "tensor/io/bundle.h"
 #include "tensor/io/files.h"
@@ -197,8 +198,24 @@ int l_make_folder(lua_State* L) {
   return 0;
 }
 
+// split(path) -> the folder, with a separator at its end or empty, and the name in it
+int l_split(lua_State* L) {
+  const std::string_view path = check_view(L, 1);
+  const size_t at = platform::last_separator(path);
+  const size_t size = at == path.npos ? 0 : at + 1;
+  lua_pushlstring(L, path.data(), size);
+  lua_pushlstring(L, path.data() + size, path.size() - size);
+  return 2;
+}
+
 int l_getenv(lua_State* L) {
   lua_pushstring(L, variable(L, luaL_checkstring(L, 1)));  // pushes nil for null
+  return 1;
+}
+
+// current_folder() -> where paths that begin with no folder are
+int l_current_folder(lua_State* L) {
+  lua_pushstring(L, platform::resolved_path(".").c_str());
   return 1;
 }
 
@@ -223,6 +240,8 @@ constexpr luaL_Reg kFunctions[] = {
     {"is_same_file", guard<l_is_same_file>},
     {"list", guard<l_list>},
     {"make_folder", guard<l_make_folder>},
+    {"split", guard<l_split>},
+    {"current_folder", guard<l_current_folder>},
     {"getenv", guard<l_getenv>},
     {"executable", guard<l_executable>},
     {"pid", guard<l_pid>},

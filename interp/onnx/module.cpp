@@ -9,6 +9,7 @@
 #include "interp/onnx/codec.h"
 #include "interp/state/guard.h"
 #include "tensor/core/error.h"
+#include "tensor/core/platform/files.h"
 #include "tensor/core/platform/libraries.h"
 #include "tensor/io/bytes.h"
 #include "tensor/runtime/plugin_paths.h"
@@ -28,7 +29,7 @@ Loaded load() {
     std::string reason;
     void* handle = platform::open_library(position, platform::Binding::kNow, reason);
     if (handle == nullptr) {
-      if (reason.find(position + ": cannot open") == reason.npos) out.reason = reason;
+      if (platform::exists(position)) out.reason = reason;
       continue;
     }
     const auto* codec = static_cast<const OnnxCodec*>(platform::find_symbol(handle, kOnnxCodec));

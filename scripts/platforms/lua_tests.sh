@@ -15,6 +15,11 @@ all_tests() {
   echo "$families" | tr ',' '\n' | sed '/./s/^/ops\/op:/'
 }
 
+# What is left out must be there.
+for name in $(printf '%s' "$left_out" | sed 's/ .*//'); do
+  [ -f "$source/tests/lua/${name}_test.lua" ] || { echo "no tests to leave out: $name" >&2 && exit 1; }
+done
+
 # run_tests FOLDER NAME...: with the output of each in a file of FOLDER. False when one has failed.
 run_tests() {
   logs=$1
@@ -30,18 +35,20 @@ run_tests() {
     log=$logs/$(echo "$name" | tr '/:' '__').log
     outcome=passed
     run_test "$name" >"$log" 2>&1 </dev/null || outcome=FAILED
-    end=$(tail -1 "$log" | tr -d '\r')
+    # Warnings may come after it.
+    end=$(tr -d '\r' <"$log" | grep -a '^[0-9]* passed, ' | tail -1)
+    [ -n "$end" ] || end=$(tail -1 "$log" | tr -d '\r')
     case $outcome,$end in
       'passed,0 passed, 0 failed'*)
-        echo "left out  $name: $end, $(sed -n 's/^SKIP [^:]*: //p' "$log" | head -1)"
+        printf '%s\n' "left out  $name: $end, $(sed -n 's/^SKIP [^:]*: //p' "$log" | head -1)"
         ;;
       passed*)
         passed=$((passed + 1))
-        echo "passed    $name: $end"
+        printf '%s\n' "passed    $name: $end"
         ;;
       *)
         failed="$failed $name"
-        echo "FAILED    $name: $end ($log)"
+        printf '%s\n' "FAILED    $name: $end ($log)"
         ;;
     esac
   done

@@ -65,7 +65,7 @@ platform_setup() {
 platform_build() {
   platform_setup
   libraries=interp/package/windows
-  [ $# -gt 0 ] || set -- moonlet.exe $libraries/libmoonlet.dll $libraries/libmoonlet-static.a
+  [ $# -gt 0 ] || set -- moonlet.exe interp/reference $libraries/libmoonlet.dll $libraries/libmoonlet-static.a
   ninja -C build-windows "$@"
 }
 

@@ -12,8 +12,8 @@ shift 2
 # Files of tests that need what is not there; tests/platforms/windows_left_out.lua has single tests.
 left_out='
 ext/ext           compiles extensions
-ext/inline        compiles extensions
-extension/extension opens libraries of the machine that builds
+extension/native_op_forms wants a host that has loaded an extension
+extension/native_ops wants a host that has loaded an extension
 interp/locale     makes a locale by localedef
 interp/plugin     builds plugins for the machine that builds
 tensor/backend    opens a library of the machine that builds

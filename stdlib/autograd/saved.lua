@@ -5,6 +5,7 @@ local ml = require "moonlet"
 local fail = require("moonlet.options").fail
 local is_callable = require("moonlet.options").is_callable
 local signature = require "moonlet.signature"
+local system = require "moonlet.system"
 
 local saved = {}
 
@@ -102,7 +103,7 @@ File.__gc = File.__close
 local function namer(folder)
   local base = os.tmpname()
   os.remove(base)
-  if folder then base = folder:gsub("/+$", "") .. "/" .. base:match "[^/]*$" end
+  if folder then base = folder:gsub("/+$", "") .. "/" .. select(2, system.split(base)) end
   local count = 0
   return function()
     count = count + 1

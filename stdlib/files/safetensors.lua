@@ -7,6 +7,7 @@ local io = require "moonlet.io"
 local json = require "moonlet.json"
 local ml = require "moonlet"
 local options = require "moonlet.options"
+local system = require "moonlet.system"
 local tree = require "moonlet.files.tree"
 local fail = options.fail
 
@@ -136,7 +137,7 @@ local function write_shards(path, shards, total, metadata)
   for i, shard in ipairs(shards) do
     local file = ("%s-%05d-of-%05d.safetensors"):format(stem, i, #shards)
     io.write_safetensors(file, shard, metadata)
-    for name in pairs(shard) do map[name] = file:match "[^/]*$" end
+    for name in pairs(shard) do map[name] = select(2, system.split(file)) end
   end
   local index = json.encode { metadata = { total_size = total }, weight_map = map }
   io.write_parts(stem .. ".safetensors.index.json", { index, "\n" }, "save")
@@ -173,7 +174,7 @@ local function names_by_file(map)
   for name, file in pairs(map) do
     -- A name in the same folder, and no way out of it.
     if type(file) ~= "string" or type(name) ~= "string" or file == "" or file:find "[/\\\0]"
-      or file == "." or file == ".." then
+      or file:find "^%a:" or file == "." or file == ".." then
       error(("the weight_map names no file for '%s'"):format(tostring(name)), 0)
     end
     if not files[file] then
@@ -203,7 +204,7 @@ end
 ---@return table<string, string>
 ---@return table<string, string>?
 function safetensors.read_index(file, load)
-  local folder = file.path:match "^.*/" or ""
+  local folder = system.split(file.path)
   local files, order = names_by_file(index_of(file))
   local tensors, metadata, left_out = {}, {}, nil
   for _, name in ipairs(order) do

@@ -212,6 +212,16 @@ function index.close(wanted)
   return out
 end
 
+-- What a table has by a name, or gets from a module that is loaded.
+local function part_of(at, name)
+  local value = rawget(at, name)
+  if value ~= nil then return value end
+  if at == ml then return package.loaded["moonlet." .. name] end
+  local meta = getmetatable(at)
+  local late = type(meta) == "table" and rawget(meta, "late") or {}
+  return package.loaded[late[name] or ""] and at[name] or nil
+end
+
 -- The value that a name leads to now, without loading modules for it.
 local function value_of(name)
   local at = ml
@@ -222,9 +232,7 @@ local function value_of(name)
   if owner == "Generator" then return ml.default_generator[method] end
   for part in name:gmatch "[^.]+" do
     if type(at) ~= "table" then return nil end
-    local below = rawget(at, part)
-    if below == nil and at == ml then below = package.loaded["moonlet." .. part] end
-    at = below
+    at = part_of(at, part)
   end
   return at
 end

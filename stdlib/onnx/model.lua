@@ -6,6 +6,7 @@ local io = require "moonlet.io"
 local ml = require "moonlet"
 local nodes = require "moonlet.onnx.nodes"
 local positions = require "moonlet.onnx.positions"
+local system = require "moonlet.system"
 local values = require "moonlet.onnx.values"
 
 local model = {}
@@ -19,11 +20,11 @@ local shown = model.shown
 
 -- The bytes of a tensor that stands in another file, which lies in the model's folder.
 local function external_reader(file)
-  local folder, sizes = file.path:match "^(.*/)" or "", {}
+  local folder, sizes = system.split(file.path), {}
   return function(entries, size)
     local location = entries.location
     if type(location) ~= "string" or location == "" then fail "external data without a location" end
-    local outside = location:find "^/" or location:find "\\" or location:find "\0"
+    local outside = location:find "^/" or location:find "[\\\0]" or location:find "^%a:"
     for part in location:gmatch "[^/]+" do outside = outside or part == ".." end
     if outside then
       fail("external data in '%s', which is outside of the model's folder", shown(location))

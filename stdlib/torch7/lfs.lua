@@ -34,6 +34,6 @@ function lfs.dir(path)
   end
 end
 
-function lfs.currentdir() return os.getenv "PWD" or "." end
+function lfs.currentdir() return system.current_folder() end
 
 return lfs

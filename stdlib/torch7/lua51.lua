@@ -170,7 +170,9 @@ end
 
 local home = os.getenv "HOME"
 if home then add_tree(home .. "/torch/install/share/lua/5.1") end
-for folder in (os.getenv "TORCH7_PATH" or ""):gmatch "[^:]+" do add_tree(folder) end
+-- Folders of a list have ; between them on Windows, where : is behind the letter of a drive.
+local between = package.config:sub(1, 1) == "\\" and "[^;]+" or "[^:]+"
+for folder in (os.getenv "TORCH7_PATH" or ""):gmatch(between) do add_tree(folder) end
 
 -- These need libraries in C that an installation has for another Lua.
 for _, name in ipairs { "torch", "paths", "sys", "cutorch" } do

@@ -5,9 +5,17 @@ local system = require "moonlet.system"
 
 local paths = {}
 
+local on_windows = package.config:sub(1, 1) == "\\"
+
+-- With / alone between folders, which Windows takes too.
+local function slashed(path) return on_windows and (path:gsub("\\", "/")) or path end
+
+-- "C:", where a path begins so and that is a drive.
+local function drive_of(path) return on_windows and path:match "^%a:" or "" end
+
 --- The last part of a path, without the ending that is given.
 function paths.basename(path, ending)
-  local name = path:gsub("/+$", ""):match "([^/]*)$"
+  local name = slashed(path):gsub("/+$", ""):match "([^/]*)$"
   if ending then
     ending = ending:gsub("^%.?", ".")
     if name:sub(-#ending) == ending and #name > #ending then name = name:sub(1, -#ending - 1) end
@@ -16,9 +24,9 @@ function paths.basename(path, ending)
 end
 
 function paths.dirname(path)
-  local folder = path:gsub("/+$", ""):match "^(.*)/[^/]*$"
+  local folder = slashed(path):gsub("/+$", ""):match "^(.*)/[^/]*$"
   if folder == nil then return "." end
-  return folder == "" and "/" or folder
+  return folder == drive_of(folder) and folder .. "/" or folder
 end
 
 function paths.extname(path) return path:match "%.([^./]*)$" end
@@ -27,18 +35,20 @@ function paths.extname(path) return path:match "%.([^./]*)$" end
 function paths.concat(...)
   local out = paths.cwd()
   for _, part in ipairs { ... } do
-    if part:sub(1, 1) == "/" then out = part else out = out .. "/" .. part end
+    part = slashed(part)
+    local rest = part:sub(#drive_of(part) + 1)
+    if rest:sub(1, 1) == "/" then out = part else out = out .. "/" .. part end
   end
-  local kept = {}
-  for part in out:gmatch "[^/]+" do
+  local drive, kept = drive_of(out), {}
+  for part in out:sub(#drive + 1):gmatch "[^/]+" do
     if part == ".." then kept[#kept] = nil elseif part ~= "." then kept[#kept + 1] = part end
   end
-  return "/" .. table.concat(kept, "/")
+  return drive .. "/" .. table.concat(kept, "/")
 end
 
-function paths.cwd() return os.getenv "PWD" or "." end
+function paths.cwd() return slashed(system.current_folder()) end
 paths.getcwd = paths.cwd
-paths.home = os.getenv "HOME" or ""
+paths.home = os.getenv "HOME" or os.getenv "USERPROFILE" or ""
 
 local function names_in(folder)
   local names = system.list(folder)
@@ -112,8 +122,8 @@ function paths.rmall(path, more)
 end
 
 function paths.tmpname() return os.tmpname() end
-function paths.uname() return "Linux", "", "" end
-function paths.is_win() return package.config:sub(1, 1) == "\\" end
+function paths.uname() return on_windows and "Windows" or "Linux", "", "" end
+function paths.is_win() return on_windows end
 function paths.execdir() return paths.dirname(system.executable()) end
 
 --- The file that calls, or `name` beside it.
@@ -133,8 +143,11 @@ function paths.require(name) return require(name) end
 --- The first of these programs on PATH.
 function paths.findprogram(...)
   for _, name in ipairs { ... } do
-    for folder in (os.getenv "PATH" or ""):gmatch "[^:]+" do
-      if paths.filep(folder .. "/" .. name) then return folder .. "/" .. name end
+    for folder in (os.getenv "PATH" or ""):gmatch(on_windows and "[^;]+" or "[^:]+") do
+      for _, ending in ipairs { "", on_windows and ".exe" or nil } do
+        local path = folder .. "/" .. name .. ending
+        if paths.filep(path) then return path end
+      end
     end
   end
   return nil

@@ -8,6 +8,7 @@ return {
     ["WebAssembly runs no programs"] = "WebAssembly runs no programs",
     ["WebAssembly has no file of the program"] = "WebAssembly runs no programs",
     ["WebAssembly opens no shared libraries"] = "WebAssembly opens no shared libraries",
+    ["this Moonlet was built without"] = "WebAssembly opens no shared libraries",
     ["thread constructor failed"] = "WebAssembly has one thread",
   },
   ["autograd/interception"] = {

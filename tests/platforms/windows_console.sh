@@ -102,6 +102,21 @@ send os.exit(0)\r
 exit 0
 TEXT
 
+cat >"$work/text.lua" <<'LUA'
+print("größer als 1 €", #"€")
+io.write("a line that goes on, ")
+io.stderr:write("Fehler: ü\n")
+print(("\27[32m%s\27[0m"):format "in colour")
+error("ä is wrong", 0)
+LUA
+dialogue 'scripts write UTF-8 and colours' "Z:$work/text.lua" <<'TEXT'
+expect größer als 1 €
+expect a line that goes on, Fehler: ü
+expect in colour
+expect moonlet: ä is wrong
+exit 1
+TEXT
+
 cat >"$work/caught.lua" <<'LUA'
 print(pcall(function() io.write("wait", "ing\n") while true do end end))
 io.write("and again\n")

@@ -23,10 +23,10 @@ compile interface.exe "$c/interface.c" "$c/scripts.c" "$c/tensors.c" "$c/ops.c" 
   "$c/misuse.c" "$c/threads.c" "$c/files.c" "$c/hooks.c"
 
 echo 'What libmoonlet.dll exports is of moonlet/c.h:'
-exported=$(x86_64-w64-mingw32-objdump -p "$work/libmoonlet.dll" | sed -n '/Name Pointer/,$p' |
-  sed -n 's/^\t\[ *[0-9]*\] //p')
+exported=$(x86_64-w64-mingw32-objdump -p "$work/libmoonlet.dll" |
+  sed -n '/^\[Ordinal\/Name Pointer\] Table/,$p' | sed -n 's/^\t\[ *[0-9]*\] //p')
 [ "$(echo "$exported" | wc -l)" -gt 100 ]
-! echo "$exported" | grep -v '^moonlet_'
+if echo "$exported" | grep -v '^moonlet_'; then exit 1; fi
 
 cd "$work"
 "$wine" host.exe

@@ -49,6 +49,10 @@ void remove_temporary_files() noexcept;
 // The position of the last separator of folders; npos where there is none.
 size_t last_separator(std::string_view path) noexcept;
 
+// Where LuaRocks installs packages for this user alone, with a separator at the end; empty where
+// the environment does not say.
+std::string user_rocks();
+
 // A file of the file system, mapped. Errors name it.
 class FileToMap {
  public:

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -131,6 +132,11 @@ bool make_private(const std::string& path) {
 }
 
 size_t last_separator(std::string_view path) noexcept { return path.rfind('/'); }
+
+std::string user_rocks() {
+  const char* const home = std::getenv("HOME");
+  return home != nullptr ? std::string(home) + "/.luarocks/" : "";
+}
 
 // --- mapped files --------------------------------------------------------------------------------
 

@@ -187,6 +187,11 @@ bool make_private(const std::string& path) {
 
 size_t last_separator(std::string_view path) noexcept { return path.find_last_of("/\\"); }
 
+std::string user_rocks() {
+  const char* const folder = variable("APPDATA");
+  return folder != nullptr ? std::string(folder) + "\\luarocks\\" : "";
+}
+
 // --- writing -------------------------------------------------------------------------------------
 
 namespace {

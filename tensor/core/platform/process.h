@@ -23,8 +23,10 @@ struct TerminalSize {
 // Of the terminal that a standard stream is; none where it is no terminal or does not say.
 std::optional<TerminalSize> terminal_size(int stream) noexcept;
 
-// Makes the terminal read and write UTF-8 and the escape sequences of colours, and the C library
-// characters of what is typed.
+// At the start of a program: standard error hands on at once what is written to it, and a terminal
+// shows UTF-8 and the escape sequences of colours until the program ends.
+void prepare_output() noexcept;
+// Makes the C library read characters of what is typed as UTF-8.
 void use_utf8_terminal() noexcept;
 
 // The keys that end what is typed.

@@ -50,6 +50,9 @@ std::optional<TerminalSize> terminal_size(int stream) noexcept {
   return TerminalSize{size.ws_col, size.ws_row};
 }
 
+// So it is.
+void prepare_output() noexcept {}
+
 // As the locale says, but as UTF-8, which nearly every terminal sends, where the locale knows no
 // more than ASCII.
 void use_utf8_terminal() noexcept {

@@ -23,6 +23,7 @@ bool is_terminal(int stream) noexcept { return ::isatty(stream) != 0; }
 std::optional<TerminalSize> terminal_size(int) noexcept { return std::nullopt; }
 
 // Text is UTF-8 there.
+void prepare_output() noexcept {}
 void use_utf8_terminal() noexcept {}
 
 // node's; the page leaves no prompt.

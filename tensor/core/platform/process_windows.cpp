@@ -1,4 +1,6 @@
 // tensor/core/platform/process_windows.cpp: processes, consoles and clocks of Windows.
+#include <fcntl.h>
+#include <io.h>
 #include <windows.h>
 //
 #include <shellapi.h>
@@ -64,11 +66,35 @@ std::optional<TerminalSize> terminal_size(int stream) noexcept {
                       info.srWindow.Bottom - info.srWindow.Top + 1};
 }
 
-void use_utf8_terminal() noexcept {
-  SetConsoleOutputCP(CP_UTF8);
-  show_sequences(1);
-  show_sequences(2);
+namespace {
+
+UINT code_page_before = 0;
+
+void restore_code_page() noexcept {
+  std::fflush(nullptr);
+  SetConsoleOutputCP(code_page_before);
 }
+
+}  // namespace
+
+// Consoles get bytes as they are: Wine's C library takes those of text for Windows-1252. A line's
+// end needs no \r there. Without a buffer a string is written whole, where one for consoles would
+// take characters of several bytes apart.
+void prepare_output() noexcept {
+  std::setvbuf(stderr, nullptr, _IONBF, 0);
+  if (!is_terminal(1) && !is_terminal(2)) return;
+  code_page_before = GetConsoleOutputCP();
+  if (SetConsoleOutputCP(CP_UTF8)) std::atexit(restore_code_page);
+  for (const int stream : {1, 2}) {
+    if (!is_terminal(stream)) continue;
+    if (stream == 1) std::setvbuf(stdout, nullptr, _IONBF, 0);
+    show_sequences(stream);
+    _setmode(stream, _O_BINARY);
+  }
+}
+
+// What is typed is read as UTF-16.
+void use_utf8_terminal() noexcept {}
 
 namespace {
 

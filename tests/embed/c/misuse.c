@@ -133,8 +133,11 @@ static int live = 0, refuse = 0;
 static void* allocate(void* user, size_t bytes, int32_t index, void** context) {
   (void)index;
   if (refuse) return NULL;
-  void* data = NULL;
-  if (posix_memalign(&data, 64, bytes) != 0) return NULL;
+  /* At a multiple of 64 bytes, behind the address of the block. */
+  char* const block = malloc(bytes + 128);
+  if (block == NULL) return NULL;
+  char* const data = block + 128 - (uintptr_t)block % 64;
+  ((char**)data)[-1] = block;
   ++live;
   *context = user;
   return data;
@@ -144,7 +147,7 @@ static void deallocate(void* user, void* data, size_t bytes, int32_t index, void
   (void)index;
   CHECK(context == user);
   --live;
-  free(data);
+  free(((char**)data)[-1]);
 }
 
 static void test_allocators(void) {

@@ -345,6 +345,7 @@ test("an index may hold files of torch.save, and no way out of its folder", func
     expect.equal(index '{"weight_map":{"a":"x-1.bin"}}'.b, nil)
     for text, message in pairs { ['{"weight_map":{"c":"x-1.bin"}}'] = "'c' is not in 'x%-1.bin'",
       ['{"weight_map":{"a":"../x-1.bin"}}'] = "names no file for 'a'", ['{"weight_map":{"a":".."}}'] = "names no file",
+      ['{"weight_map":{"a":"C:x-1.bin"}}'] = "names no file",
       ['{"weight_map":{"a":3}}'] = "names no file", ['{"weight_map":3}'] = "no weight_map", ["[]"] = "no weight_map",
       ["{"] = "the index is damaged", [""] = "the index is damaged",
       ['{"weight_map":{"a":"x.bin.index.json"}}'] = "neither a safetensors file nor one of torch.save" } do

@@ -20,7 +20,8 @@ local function run(code, options)
   local out = pipe:read "a"
   pipe:close()
   os.remove(path)
-  return (out:gsub(path:gsub("%p", "%%%0"), "script"))
+  local name = path:match "[^/\\]+$"
+  return (out:gsub("[^%s:]*:?[^%s:]*" .. name:gsub("%p", "%%%0"), "script"))
 end
 
 -- Guards ------------------------------------------------------------------------------------------
