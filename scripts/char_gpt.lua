@@ -26,6 +26,7 @@ local options = ml.args.parser {
   { "temperature", "number", default = 0.8, min = 0.01, help = "below 1 the likely is likelier" },
   { "top-k", "integer", default = 20, min = 1, help = "draw among so many of the likeliest" },
   { "figure", "string", meta = "<file>", help = "draw the losses: a .svg or .png" },
+  { "device", "string", default = "cpu", help = "where to compute: cpu, cuda, cuda:1" },
 }:parse(arg)
 
 -- A block of Radford et al., 2019: attention, then two products, each on normalised input, added.
@@ -42,22 +43,21 @@ function Block:init(dim, heads)
   self.dropout = nn.Dropout(0.1)
 end
 
--- `cache`, if given, has the keys and values of the characters before, and gets those of `x` too.
-function Block:attend(x, cache)
+-- `cache`, if given, has the keys and values of the characters before in its layer of that number,
+-- and gets those of `x` too.
+function Block:attend(x, cache, number)
   local n, steps, dim = table.unpack(x.shape)
   local function split(t) return t:view(n, steps, self.heads, -1):transpose(2, 3) end
   local q, k, v = table.unpack(self.qkv(x):chunk(3, 3))
+  local hidden = { is_causal = true }
   q, k, v = split(q), split(k), split(v)
-  if cache then
-    if cache.k then k, v = ml.cat({ cache.k, k }, 3), ml.cat({ cache.v, v }, 3) end
-    cache.k, cache.v = k, v
-  end
-  local y = F.scaled_dot_product_attention(q, k, v, { is_causal = steps > 1 })
+  if cache then k, v, hidden = cache:update(number, k, v) end
+  local y = F.scaled_dot_product_attention(q, k, v, hidden)
   return self.out(y:transpose(2, 3):reshape(n, steps, dim))
 end
 
-function Block:forward(x, cache)
-  x = x + self.dropout(self:attend(self.norm1(x), cache))
+function Block:forward(x, cache, number)
+  x = x + self.dropout(self:attend(self.norm1(x), cache, number))
   return x + self.dropout(self.mlp(self.norm2(x)))
 end
 
@@ -78,13 +78,11 @@ end
 -- The scores of each next character, (n, steps, characters). With a cache `ids` are those behind
 -- the ones that it has seen: several at first, then one by one.
 function Net:forward(ids, cache)
-  local seen = cache and cache.seen or 0
-  local x = self.embedding(ids) + self.positions(ml.arange(seen + 1, seen + ids.shape[2]))
-  for i, block in ipairs(self.blocks) do
-    if cache then cache[i] = cache[i] or {} end
-    x = block(x, cache and cache[i])
-  end
-  if cache then cache.seen = seen + ids.shape[2] end
+  local steps = ids.shape[2]
+  local x = self.embedding(ids) + self.positions(cache and cache:positions(steps)
+    or ml.arange(1, steps, { device = ids.device }))
+  for i, block in ipairs(self.blocks) do x = block(x, cache, i) end
+  if cache then cache:advance(steps) end
   return self.head(self.norm(x))
 end
 
@@ -92,21 +90,21 @@ local function loss_of(scores, targets)
   return F.cross_entropy(scores:flatten(1, 2), targets:flatten())
 end
 
--- Draws one character after the other. When the window is full, its second half begins a new one.
+-- Draws one character after the other; on a CUDA device each is a replay of a graph.
 local function write(net, text)
   local _ <close> = ml.no_grad()
   net:eval()
-  local ids = text:encode(options.prompt)
-  local out, cache, new = { options.prompt }, {}, ids[{ { -math.min(#ids, options.window), -1 } }]
-  for i = 1, options.length do
+  local cache = nn.StaticCache(options.layers, options.heads, options.window,
+    options.dim // options.heads, { device = options.device })
+  local ids = text:encode(options.prompt):to(options.device)
+  ids = ids[{ { -math.min(#ids, options.window), -1 } }]
+  local next_character = cache:generate(ids, function(new)
     local scores = net(new:unsqueeze(1), cache)[{ 1, -1 }] / options.temperature
     local best, positions = scores:topk(math.min(options.top_k, #text.vocabulary))
-    new = positions[best:softmax(1):multinomial(1)]
-    ids, out[i + 1] = ml.cat { ids, new }, text:decode(new:item())
-    if cache.seen == options.window then
-      cache, new = {}, ids[{ { -(options.window // 2), -1 } }]
-    end
-  end
+    return positions[best:softmax(1):multinomial(1)]
+  end)
+  local out = { options.prompt }
+  for i = 1, options.length do out[i + 1] = text:decode(next_character():item()) end
   return table.concat(out)
 end
 
@@ -126,7 +124,7 @@ local train = data.CharDataset(options.text, options.window, { part = { 0, 0.9 }
 local valid = data.CharDataset(options.text, options.window, { part = { 0.9, 1 } })
 print(("%d characters, %d different ones"):format(#train.ids + #valid.ids, #train.vocabulary))
 
-local net = Net(#train.vocabulary)
+local net = Net(#train.vocabulary):to(options.device)
 print(net)
 local adam = optim.AdamW(net:parameters(), { lr = options.lr })
 local history = ml.train.fit {
@@ -136,7 +134,7 @@ local history = ml.train.fit {
   optimizer = adam, clip_grad_norm = 1,
   scheduler = optim.lr_scheduler.LinearLR(adam, { start_factor = 0.01, total_iters = 100 }),
   scheduler_pace = "step", autocast = options.bfloat16 and "bfloat16",
-  checkpoint = options.checkpoint, resume = options.resume,
+  checkpoint = options.checkpoint, resume = options.resume, device = options.device,
   log = function(row)
     print(("epoch %2d/%d  loss %.6f  validation %.6f"):format(row.epoch, options.epochs, row.loss,
       row.valid_loss))

@@ -72,27 +72,18 @@ function Block:init(config)
   self.mlp = nn.ModuleDict { c_fc = Conv1D(dim, inner), c_proj = Conv1D(inner, dim) }
 end
 
--- `kept` has the keys and values of all positions, each where it stays; those of `x` are written
--- behind the ones that `cache` has seen.
-function Block:attend(x, cache, kept)
+-- `cache` has the keys and values of the tokens before in its layer of that number, and gets those
+-- of `x` too.
+function Block:attend(x, cache, number)
   local n, steps, dim = table.unpack(x.shape)
   local function split(t) return t:reshape(n, steps, self.heads, -1):transpose(2, 3) end
   local q, k, v = table.unpack(self.attn.c_attn(x):chunk(3, 3))
-  local mask, reach = cache.mask, cache.reach or cache.seen + steps
-  if mask then
-    kept.k:index_copy_(3, cache.position, split(k))
-    kept.v:index_copy_(3, cache.position, split(v))
-  else
-    kept.k:narrow(3, cache.seen + 1, steps):copy_(split(k))
-    kept.v:narrow(3, cache.seen + 1, steps):copy_(split(v))
-  end
-  local y = F.scaled_dot_product_attention(split(q), kept.k:narrow(3, 1, reach),
-    kept.v:narrow(3, 1, reach), { attn_mask = mask, is_causal = not mask and steps > 1 })
+  local y = F.scaled_dot_product_attention(split(q), cache:update(number, split(k), split(v)))
   return self.attn.c_proj(y:transpose(2, 3):reshape(n, steps, dim))
 end
 
-function Block:forward(x, cache, kept)
-  x = x + self:attend(self.ln_1(x), cache, kept)
+function Block:forward(x, cache, number)
+  x = x + self:attend(self.ln_1(x), cache, number)
   local inner = F.gelu(self.mlp.c_fc(self.ln_2(x)), { approximate = "tanh" })
   return x + self.mlp.c_proj(inner)
 end
@@ -107,30 +98,20 @@ function GPT2:init(config)
   self.ln_f = nn.LayerNorm(config.n_embd, { eps = config.layer_norm_epsilon or 1e-5 })
 end
 
--- Memory for the keys and values of a text, of which no token was seen. Zeros: what a mask hides
--- must still be numbers.
+-- Memory for the keys and values of a text, of which no token was seen.
 function GPT2:new_cache()
-  local weight, cache = self.wpe.weight, { seen = 0 }
-  for i, block in ipairs(self.h) do
-    local sizes = { 1, block.heads, self.wpe.num_embeddings, weight.shape[2] // block.heads }
-    local like = { dtype = weight.dtype, device = weight.device }
-    cache[i] = { k = ml.zeros(sizes, like), v = ml.zeros(sizes, like) }
-  end
-  return cache
+  local weight, heads = self.wpe.weight, self.h[1].heads
+  return nn.StaticCache(#self.h, heads, self.wpe.num_embeddings, weight.shape[2] // heads,
+    { dtype = weight.dtype, device = weight.device })
 end
 
 -- The scores of each next token, (1, steps, tokens). `ids` are those behind what the cache has
--- seen: several at first, then one by one. Its `position`, if there is one, says on the device
--- where the only one is, and `reach` how many keys are looked at, all but those behind it hidden.
+-- seen: several at first, then one by one.
 function GPT2:forward(ids, cache)
-  local seen, steps = cache.seen, ids.shape[2]
-  local positions = cache.position
-    or ml.arange(seen + 1, seen + steps, { device = ids.device })
-  cache.mask = cache.position
-    and ml.arange(1, cache.reach, { device = ids.device }):le(cache.position)
-  local x = self.wte(ids) + self.wpe(positions)
-  for i, block in ipairs(self.h) do x = block(x, cache, cache[i]) end
-  cache.seen = seen + steps
+  local steps = ids.shape[2]
+  local x = self.wte(ids) + self.wpe(cache:positions(steps))
+  for i, block in ipairs(self.h) do x = block(x, cache, i) end
+  cache:advance(steps)
   return self.ln_f(x):matmul(self.wte.weight:t())  -- the embedding is the last layer, too
 end
 
@@ -158,56 +139,21 @@ local function show_next(net, tokenizer, ids)
   end
 end
 
--- Draws the token behind those of `ids`.
-local function draw(net, ids, cache)
-  local scores = net(ids:unsqueeze(1), cache)[{ 1, -1 }] / options.temperature
-  local best, positions = scores:topk(math.min(options.top_k, #scores))
-  return positions[best:softmax(1):multinomial(1)]
-end
-
--- On a CUDA device a step is recorded once and then done again for each token, in one call: it
--- reads the token, and its position, from memory that it leaves the next ones in. As keys that are
--- not there yet are hidden, not left out, it is recorded anew whenever the text is twice as long.
-local function recorded_step(net, cache, new)
-  local window, graph = net.wpe.num_embeddings, nil
-  local token = new:clone()
-  cache.position = ml.tensor({ cache.seen + 1 }, { device = token.device })
-  cache.reach = 0
-  local function step()
-    token:copy_(draw(net, token, cache))
-    cache.position:add_(1)
-  end
-  return function()
-    local seen = cache.seen
-    if seen + 1 > cache.reach then
-      -- The first one is not recorded: it makes what is made once.
-      cache.reach, graph = math.min(math.max(16, 2 * seen), window), nil
-      step()
-    else
-      graph = graph or ml.cuda.graph(step)
-      graph:replay()
-    end
-    cache.seen = seen + 1
-    return token:clone()
-  end
-end
-
--- Draws token after token, up to the end of a text. When all positions are taken, the second half
--- of them begins anew.
+-- Draws token after token, up to the end of a text. On a CUDA device each is a replay of a graph.
 local function write(net, tokenizer, ids)
-  local window, last = net.wpe.num_embeddings, tokenizer:id_of "<|endoftext|>"
-  local cache, new, step = net:new_cache(), ids, nil
+  local cache, last = net:new_cache(), tokenizer:id_of "<|endoftext|>"
+  local next_token = cache:generate(ids, function(new)
+    local scores = net(new:unsqueeze(1), cache)[{ 1, -1 }] / options.temperature
+    local best, positions = scores:topk(math.min(options.top_k, #scores))
+    return positions[best:softmax(1):multinomial(1)]
+  end)
+  local written = ids:tolist()
   for _ = 1, options.length do
-    if step then new = step() else new = draw(net, new, cache) end
-    if new:item() == last then break end
-    ids = ml.cat { ids, new }
-    if cache.seen == window then
-      cache, new, step = net:new_cache(), ids[{ { -math.max(window // 2, 1), -1 } }], nil
-    elseif ids.is_cuda and not step then
-      step = recorded_step(net, cache, new)
-    end
+    local id = next_token():item()
+    if id == last then break end
+    written[#written + 1] = id
   end
-  print(tokenizer:decode(ids))
+  print(tokenizer:decode(written))
 end
 
 ml.manual_seed(options.seed)

@@ -82,6 +82,7 @@ return options.namespace("nn", nn, options.late {
     "register_module_full_backward_hook", "register_module_full_backward_pre_hook" },
   ["nn.init"] = { "init" },
   ["nn.functional"] = { "functional" },
+  ["nn.static_cache"] = { "StaticCache" },
   ["nn.sync_norm"] = { "SyncBatchNorm" },
   ["nn.parallel"] = { "parallel", "DataParallel" },
   ["nn.utils"] = { "utils" },

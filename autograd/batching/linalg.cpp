@@ -199,9 +199,12 @@ void list_limit_norm(BatchCall& call) {
 }
 
 // Lists with an entry for each parameter: those of all samples are parameters of one call, and what
-// is `given` after them for all parameters is given for each.
+// is `given` after them for all parameters is given for each. `found_inf`, the last argument, is
+// for all.
 void capturable_step(BatchCall& call) {
   call.check_written();
+  check(!call.batched(call.count() - 1), call.op.name,
+        ": found_inf must be the same for all samples of vmap");
   int given = 0;
   while (std::string_view(call.op.row->arguments[given].name) != "given") ++given;
   const size_t parameters = call.list_front(0).size();

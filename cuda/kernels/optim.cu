@@ -115,7 +115,9 @@ __device__ __forceinline__ char* in_global(char* p) {
 
 template <class C, int kElement, Code kCode, class Step>
 __global__ void __launch_bounds__(kBlock, 2)
-    optim_step_kernel(const Position* table, int positions, const Step* steps) {
+    optim_step_kernel(const Position* table, int positions, const Step* steps,
+                      const float* found_inf) {
+  if (found_inf && *found_inf != 0) return;
   constexpr int kCount = 16 / kElement, kArrays = 2 + Step::kStates;
   const Position* const position = table + position_of(table, positions, blockIdx.x);
   const Step step = steps[position->step];
@@ -154,13 +156,14 @@ __global__ void __launch_bounds__(kBlock, 2)
 
 template <class Step>
 void launch_step(const Call& call, DType dtype, const Parts& parts, const Tensor& table,
-                 const Step* steps) {
+                 const Step* steps, const float* found_inf = nullptr) {
   if (parts.positions() == 0) return;
   visit_floats(dtype, [&]<class C, int kElement>() {
     const auto launch = [&]<Code kCode>() {
       MOONLET_LAUNCH((optim_step_kernel<C, kElement, kCode, Step>),
                      static_cast<unsigned>(parts.blocks()), kBlock, 0, call.stream(),
-                     reinterpret_cast<const Position*>(table.raw()), parts.positions(), steps);
+                     reinterpret_cast<const Position*>(table.raw()), parts.positions(), steps,
+                     found_inf);
     };
     if constexpr (kElement == 2)
       if (dtype == DType::BFloat16) return launch.template operator()<Code::kBFloat16>();
@@ -193,10 +196,12 @@ struct Origin {
 };
 
 // The step of each parameter; its counts go on. `counts` has those of all parameters, one after the
-// other.
+// other. Nothing where the gradients were not finite, nor in the step itself.
 template <class Step>
 __global__ void __launch_bounds__(kBlock)
-    optim_numbers_kernel(Origin<Step> origin, const Array* counts, int parameters, Step* steps) {
+    optim_numbers_kernel(Origin<Step> origin, const Array* counts, int parameters, Step* steps,
+                         const float* found_inf) {
+  if (found_inf && *found_inf != 0) return;
   const int i = static_cast<int>(blockIdx.x * kBlock + threadIdx.x);
   if (i >= parameters) return;
   double given[Step::kGiven], now[Step::kCounts + 1];
@@ -233,15 +238,16 @@ void run_capturable_step(const char* op, StepLists lists, StepLists counts,
     origin.instead[k] = instead ? array(*instead) : Array{nullptr, DType::Float64};
     origin.strides[k] = instead ? source.stride(*instead) : 0;
   }
+  const float* const found_inf = source.found();
   const auto count = static_cast<int>(parameters.size());
   const Tensor steps = call.scratch({count * static_cast<int64_t>(sizeof(Step))}, DType::UInt8);
   MOONLET_LAUNCH((optim_numbers_kernel<Step>), static_cast<unsigned>((count + kBlock - 1) / kBlock),
                  kBlock, 0, call.stream(), origin,
                  reinterpret_cast<const Array*>(static_cast<char*>(table.raw()) + at), count,
-                 reinterpret_cast<Step*>(steps.raw()));
+                 reinterpret_cast<Step*>(steps.raw()), found_inf);
   call.done();
-  launch_step(call, parameters[0].dtype(), parts, table,
-              reinterpret_cast<const Step*>(steps.raw()));
+  launch_step(call, parameters[0].dtype(), parts, table, reinterpret_cast<const Step*>(steps.raw()),
+              found_inf);
   parts.store();
 }
 

@@ -1,6 +1,6 @@
-// cuda/kernels/optim_lists.cu: the norm of many tensors and their clipping: one launch for all of
-// them, a block for a chunk of one. The last block to be done adds up what the others left, in
-// their order.
+// cuda/kernels/optim_lists.cu: the norm of many tensors, their clipping and their division by a
+// loss's scale: one launch for all of them, a block for a chunk of one. The last block to be done
+// adds up what the others left, in their order. Also how that scale changes.
 #include <cmath>
 
 #include "cuda/kernels/common/chunks.cuh"
@@ -11,7 +11,7 @@
 #include "cuda/runtime/device.h"
 #include "cuda/runtime/graph.h"
 #include "tensor/core/layout.h"
-#include "tensor/functors/functor_math.h"
+#include "tensor/functors/optim_number.h"
 #include "tensor/kernels_optim.h"
 
 namespace moonlet::cuda {
@@ -170,8 +170,16 @@ __global__ void __launch_bounds__(kBlock, 2)
   if (threadIdx.x == 0) y.set<C>(0, norm.finish(total));
 }
 
-// What each element becomes; `ready` is called once by each thread.
-struct LimitNorm {
+// What each element becomes; `ready` is called once by each thread, and `found` by the first one of
+// a block with an element for which `looks_for` holds.
+struct FindsNothing {
+  template <class C>
+  __device__ static constexpr bool looks_for(C) {
+    return false;
+  }
+  __device__ static void found() {}
+};
+struct LimitNorm : FindsNothing {
   Array norm;
   double max_norm;
   // In the norm's dtype, then in that of the elements.
@@ -193,7 +201,7 @@ struct LimitNorm {
     return v * factor;
   }
 };
-struct LimitRange {
+struct LimitRange : FindsNothing {
   double min, max;
   template <class C>
   __device__ C ready(Code, int) const {
@@ -208,12 +216,31 @@ struct LimitRange {
   }
 };
 
+struct Unscale {
+  const float* scale;
+  float* found_inf;
+  template <class C>
+  __device__ C ready(Code, int) const {
+    return static_cast<C>(static_cast<float>(1.0 / double{*scale}));
+  }
+  template <class C>
+  __device__ C operator()(C v, C factor) const {
+    return v * factor;
+  }
+  template <class C>
+  __device__ static bool looks_for(C v) {
+    return !(v - v == C(0));  // not finite
+  }
+  __device__ void found() const { atomicExch(found_inf, 1.0f); }
+};
+
 template <class C, int kElement, class Limit>
 __global__ void __launch_bounds__(kBlock, 2)
     list_limit_kernel(const ListPosition* table, int64_t positions, Code code, Limit limit) {
   constexpr int kCount = 16 / kElement, kStep = kBlock * kCount;
   const Chunk chunk = chunk_of(table, positions, code);
   const C number = limit.template ready<C>(code, kElement);
+  bool found = false;
   for (int64_t i = chunk.first + int64_t{threadIdx.x} * kCount; i < chunk.last;
        i += kFlight * kStep) {
     Words<16> packs[kFlight];
@@ -228,12 +255,22 @@ __global__ void __launch_bounds__(kBlock, 2)
       MOONLET_UNROLL
       for (int k = 0; k < kCount; ++k) {
         const C v = decoded<C, kElement>(bits_at<kElement>(packs[f], k), code);
+        found = found || limit.looks_for(v);
         set_bits<kElement>(out, k, encoded<C, kElement>(limit(v, number), code));
       }
       store_pack<kElement>(const_cast<char*>(chunk.x.data), chunk.x.aligned, i + f * kStep,
                            chunk.last - (i + f * kStep), out);
     }
   }
+  if constexpr (!std::is_base_of_v<FindsNothing, Limit>)
+    if (__syncthreads_or(found) && threadIdx.x == 0) limit.found();
+}
+
+__global__ void update_scale_kernel(float* scale, int32_t* growth_tracker, const float* found_inf,
+                                    double growth_factor, double backoff_factor,
+                                    int64_t growth_interval) {
+  optim::update_loss_scale(*scale, *growth_tracker, *found_inf, growth_factor, backoff_factor,
+                           growth_interval);
 }
 
 template <class Norm>
@@ -283,11 +320,26 @@ void list_norm(const TensorList& x, double p, Tensor& y) {
 }
 
 void list_limit_norm(const TensorList& x, const Tensor& norm, double max_norm) {
-  run_limit(Call(x[0], "list_limit_norm"), x, LimitNorm{array(norm), max_norm});
+  run_limit(Call(x[0], "list_limit_norm"), x, LimitNorm{{}, array(norm), max_norm});
 }
 
 void list_clamp(const TensorList& x, double min, double max) {
-  run_limit(Call(x[0], "list_clamp"), x, LimitRange{min, max});
+  run_limit(Call(x[0], "list_clamp"), x, LimitRange{{}, min, max});
+}
+
+void list_unscale(const TensorList& x, const TensorList& found_inf, const Tensor& scale) {
+  run_limit(Call(x[0], "list_unscale"), x,
+            Unscale{scale.elements<float>(), found_inf[0].elements<float>()});
+}
+
+void update_loss_scale(const TensorList& scale, const TensorList& growth_tracker,
+                       const Tensor& found_inf, double growth_factor, double backoff_factor,
+                       int64_t growth_interval) {
+  const Call call(scale[0], "update_loss_scale");
+  MOONLET_LAUNCH(update_scale_kernel, 1, 1, 0, call.stream(), scale[0].elements<float>(),
+                 growth_tracker[0].elements<int32_t>(), found_inf.elements<float>(), growth_factor,
+                 backoff_factor, growth_interval);
+  call.done();
 }
 
 }  // namespace moonlet::cuda

@@ -1,8 +1,12 @@
 -- stdlib/amp/grad_scaler.lua: ml.amp.GradScaler: losses times a factor, so that gradients in
--- float16 are not lost, and steps left out where the factor made them too large.
+-- float16 are not lost, and steps left out where the factor made them too large. The factor is a
+-- tensor on the device of what is scaled, and nothing waits where an optimiser leaves its step out
+-- there.
 
 local class = require "moonlet.class"
+local is_captured = require "moonlet.optim.is_captured"
 local ml = require "moonlet"
+local numbers = require "moonlet.optim.numbers"
 local options = require "moonlet.options"
 local shared_norms = require "moonlet.nn.shared_norms"
 local signature = require "moonlet.signature"
@@ -18,6 +22,10 @@ end
 --- `scaler:step(optimizer)`, `scaler:update()`. `step` divides the gradients by the scale and skips
 --- the step where one is not finite; `update` then lowers the scale, and raises it after
 --- `growth_interval` steps without that.
+---
+--- On CUDA nothing waits for the device where the optimiser is `capturable`, or is SGD, changes all
+--- parameters in one pass, and its gradients are dense; such a step may be captured in a CUDA graph
+--- after one that was run.
 --- > net = ml.nn.Linear(2, 1)
 --- > opt, scaler = ml.optim.SGD(net:parameters(), 0.1), ml.amp.GradScaler()
 --- > scaler:scale(net(ml.ones(1, 2)):sum()):backward()
@@ -60,30 +68,27 @@ function GradScaler:init(...)
     given.enabled = false
   end
   self._enabled, self._device = given.enabled, given.device
-  self._scale = single(given.init_scale)
+  self._scale = single(given.init_scale)  -- and the tracker: tensors once something was scaled
   self._growth_factor, self._backoff_factor = given.growth_factor, given.backoff_factor
   self._growth_interval, self._growth_tracker = given.growth_interval, 0
-  self._begun = false   -- whether something was scaled
-  self._factors = {}    -- the factor as a tensor, by device
   self._optimizers = {} -- what was done to each since the last update
 end
 
-local function set_scale(self, value)
-  self._scale, self._factors = single(value), {}
-end
-
-local function factor_on(self, device)
-  local found = self._factors[device]
-  if not found then
-    found = ml.tensor(self._scale, { dtype = ml.float32, device = device })
-    self._factors[device] = found
+-- The factor as a tensor on a device.
+local function scale_on(self, device)
+  if not ml.is_tensor(self._scale) then
+    if is_captured() then
+      fail "scale: the first call cannot be captured in a CUDA graph; run a step before"
+    end
+    self._scale = ml.tensor(self._scale, { dtype = ml.float32, device = device })
+    self._growth_tracker = ml.tensor(self._growth_tracker, { dtype = ml.int32, device = device })
   end
-  return found
+  return self._scale:to(device)
 end
 
 -- A tensor, or nested arrays of them, times the factor.
 local function scaled(self, outputs)
-  if ml.is_tensor(outputs) then return outputs * factor_on(self, outputs.device) end
+  if ml.is_tensor(outputs) then return outputs * scale_on(self, outputs.device) end
   if type(outputs) ~= "table" or getmetatable(outputs) then
     fail("scale: a tensor or an array of tensors is expected, got %s", signature.describe(outputs))
   end
@@ -103,12 +108,11 @@ local read_scale = signature "GradScaler:scale(Tensor|table outputs)"
 function GradScaler:scale(...)
   local outputs = read_scale(...)
   if not self._enabled then return outputs end
-  self._begun = true
   return scaled(self, outputs)
 end
 
 local function check_begun(self, what)
-  if not self._begun then
+  if not ml.is_tensor(self._scale) then
     fail("%s: nothing was scaled yet; use scaler:scale(loss) before", what)
   end
 end
@@ -122,41 +126,36 @@ local function state_of(self, optimizer)
   return found
 end
 
--- Adds to `out` what is not finite where one element of a tensor is not.
-local function add_extremes(out, values)
-  if values:numel() == 0 then return end
-  if values:is_complex() then
-    out[#out + 1] = values:norm(math.huge)
-  else
-    out[#out + 1], out[#out + 2] = values:aminmax()
-  end
-end
-
--- The extremes of the gradients, by device and dtype. The gradients are divided meanwhile.
-local function divide_gradients(optimizer, factor)
-  local extremes = {}
+-- The gradients of an optimiser's parameters as real tensors, in lists of one device and dtype.
+local function lists_of(optimizer)
+  local lists, by_key = {}, {}
   for _, group in ipairs(optimizer.param_groups) do
     for _, p in ipairs(group.params) do
       local gradient = p.grad
       if gradient then
         local values = gradient.is_sparse and gradient:_values() or gradient:detach()
         local key = gradient.device .. " " .. gradient.dtype
-        extremes[key] = extremes[key] or {}
-        add_extremes(extremes[key], values)
-        if gradient.is_sparse then gradient:mul_(factor) else values:mul_(factor) end
+        if not by_key[key] then
+          by_key[key] = { device = gradient.device }
+          lists[#lists + 1] = by_key[key]
+        end
+        table.insert(by_key[key], values:is_complex() and ml.view_as_real(values) or values)
       end
     end
   end
-  return extremes
+  return lists
 end
 
--- For each device and dtype whether an element is not finite: nothing waits for the device yet.
-local function not_finite(extremes)
-  local out = {}
-  for _, values in pairs(extremes) do
-    out[#out + 1] = #values > 0 and ml.stack(values):isfinite():all():logical_not() or false
+-- Divides the gradients. Gives for each of their devices a tensor of one number, which is not 0
+-- where one of them was not finite: nothing waits for the device yet.
+local function divide_gradients(self, optimizer)
+  local found = {}
+  for _, list in ipairs(lists_of(optimizer)) do
+    local device = list.device
+    found[device] = found[device] or ml.zeros({}, { dtype = ml.float32, device = device })
+    ml._internal.list_unscale(list, { found[device] }, scale_on(self, device))
   end
-  return out
+  return found
 end
 
 local function check_no_float16(optimizer)
@@ -172,11 +171,11 @@ end
 
 -- Whether a gradient was not finite; waits for the devices.
 local function found_any(state)
-  for i, flag in ipairs(state.found) do
-    if ml.is_tensor(flag) then state.found[i] = flag:item() end
-    if state.found[i] then return true end
+  if state.any == nil then
+    state.any = false
+    for _, found in pairs(state.found) do state.any = state.any or found:item() ~= 0 end
   end
-  return false
+  return state.any
 end
 
 -- Ranks that have shared parameters out take a step together, or none does.
@@ -187,8 +186,9 @@ local function agree(optimizer, state)
   end
   for _, list in ipairs(shared_norms.lists(parameters)) do
     if list.combine then
-      local here = ml.tensor(found_any(state) and 1.0 or 0.0)
-      state.found = { list.combine(here, math.huge):item() > 0 }
+      local here = ml.tensor(found_any(state) and 1.0 or 0.0, { dtype = ml.float32 })
+      state.any = list.combine(here, math.huge):item() > 0
+      state.found = { cpu = here:fill_(state.any and 1.0 or 0.0) }
     end
   end
 end
@@ -196,7 +196,7 @@ end
 local function unscale(self, optimizer, state)
   check_no_float16(optimizer)
   local _ <close> = ml.no_grad()
-  state.found = not_finite(divide_gradients(optimizer, single(1 / self._scale)))
+  state.found = divide_gradients(self, optimizer)
   agree(optimizer, state)
   state.stage = "unscaled"
 end
@@ -224,6 +224,27 @@ function GradScaler:unscale_(...)
     fail "unscale_: it is called after step()"
   end
   unscale(self, optimizer, state)
+end
+
+-- The sum of numbers on several devices, on one of them; `sum` is what it is added to.
+local function sum_on(device, found, sum)
+  for _, number in pairs(found) do
+    number = number:to(device)
+    sum = sum and sum + number or number
+  end
+  return sum
+end
+
+-- The step by an optimiser that leaves it out on the devices: on all of them or on none.
+local function step_unless_found(optimizer, found, ...)
+  local everywhere, sum = {}, nil
+  for device in pairs(found) do
+    sum = sum or sum_on(device, found)
+    everywhere[device] = sum:to(device)
+  end
+  optimizer._found_inf = everywhere
+  local _ <close> = setmetatable({}, { __close = function() optimizer._found_inf = nil end })
+  return optimizer:step(...)
 end
 
 local read_step = signature "GradScaler:step(Optimizer optimizer, any... rest)"
@@ -257,10 +278,22 @@ function GradScaler:step(optimizer, ...)
   elseif state.stage == "ready" then
     unscale(self, optimizer, state)
   end
-  if #state.found == 0 then fail "step: no parameter of this optimizer has a gradient" end
+  if next(state.found) == nil then fail "step: no parameter of this optimizer has a gradient" end
   state.stage = "stepped"
+  if optimizer:_skips_on_device(state.found) then
+    return step_unless_found(optimizer, state.found, ...)
+  end
+  if is_captured() then
+    fail("step: %s waits for the device to know whether to step, which a CUDA graph cannot; its "
+      .. "groups must be 'capturable', without 'foreach = false'", optimizer.name)
+  end
   if found_any(state) then return end
   return optimizer:step(...)
+end
+
+-- Changes a tensor in place: a graph may use it.
+local function put(to, value)
+  if ml.is_tensor(value) then to:copy_(value:reshape {}) else to:fill_(value) end
 end
 
 local function given_scale(value)
@@ -268,15 +301,17 @@ local function given_scale(value)
   if value:numel() ~= 1 or not value:is_floating_point() or value.requires_grad then
     fail "update: 'new_scale' must be a number, or a tensor of one element that requires no grad"
   end
-  return value:item()
+  return value
 end
 
-local function grow(self)
-  self._growth_tracker = self._growth_tracker + 1
-  if self._growth_tracker ~= self._growth_interval then return end
-  self._growth_tracker = 0
-  local wider = single(self._scale * self._growth_factor)
-  if wider < math.huge then set_scale(self, wider) end
+-- What the steps since the last update found, on the device of the scale; nothing where there was
+-- none.
+local function found_since(self)
+  local sum
+  for _, state in pairs(self._optimizers) do
+    sum = sum_on(self._scale.device, state.found or {}, sum)
+  end
+  return sum
 end
 
 local read_update = signature "GradScaler:update(Tensor|number? new_scale=nil)"
@@ -295,34 +330,27 @@ function GradScaler:update(...)
   local new_scale = read_update(...)
   if not self._enabled then return end
   check_begun(self, "update")
+  local _ <close> = ml.no_grad()
   if new_scale ~= nil then
-    set_scale(self, given_scale(new_scale))
+    put(self._scale, given_scale(new_scale))
   else
-    local checked, found = false, false
-    for _, state in pairs(self._optimizers) do
-      checked = checked or state.found ~= nil and #state.found > 0
-      found = found or state.found ~= nil and found_any(state)
-    end
-    if not checked then fail "update: no gradients were looked at; use scaler:step before" end
-    if found then
-      set_scale(self, self._scale * self._backoff_factor)
-      self._growth_tracker = 0
-    else
-      grow(self)
-    end
+    local found = found_since(self)
+    if not found then fail "update: no gradients were looked at; use scaler:step before" end
+    ml._internal.update_loss_scale({ self._scale }, { self._growth_tracker }, found,
+      self._growth_factor, self._backoff_factor, self._growth_interval)
   end
   self._optimizers = {}
 end
 
 local read_nothing = signature "GradScaler:get_scale()"
 
---- The scale; 1 where the scaler is not enabled.
+--- The scale; 1 where the scaler is not enabled. Waits for its device.
 --- > ml.amp.GradScaler():get_scale()
 ---   65536.0
 ---@return number
 function GradScaler:get_scale(...)
   read_nothing(...)
-  return self._enabled and self._scale or 1.0
+  return self._enabled and numbers.value(self._scale) or 1.0
 end
 
 --- What the scale is multiplied by to grow.
@@ -398,9 +426,9 @@ function GradScaler:is_enabled() return self._enabled end
 ---@return table
 function GradScaler:state_dict()
   if not self._enabled then return {} end
-  return { scale = self._scale, growth_factor = self._growth_factor,
+  return { scale = numbers.value(self._scale), growth_factor = self._growth_factor,
     backoff_factor = self._backoff_factor, growth_interval = self._growth_interval,
-    _growth_tracker = self._growth_tracker }
+    _growth_tracker = numbers.value(self._growth_tracker) }
 end
 
 local read_state = signature("GradScaler:state(number scale, number growth_factor, "
@@ -420,9 +448,14 @@ function GradScaler:load_state_dict(...)
     fail "load_state_dict: the state is empty, perhaps that of a scaler that was not enabled"
   end
   local scale, growth, backoff, interval, tracker = read_state(given)
-  set_scale(self, scale)
+  if ml.is_tensor(self._scale) then
+    put(self._scale, scale)
+    put(self._growth_tracker, tracker)
+  else
+    self._scale, self._growth_tracker = single(scale), tracker
+  end
   self._growth_factor, self._backoff_factor = growth, backoff
-  self._growth_interval, self._growth_tracker = interval, tracker
+  self._growth_interval = interval
 end
 
 return { GradScaler = GradScaler }

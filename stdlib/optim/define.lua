@@ -6,6 +6,7 @@
 local Optimizer = require "moonlet.optim.optimizer"
 local class = require "moonlet.class"
 local expressions = require "moonlet.optim.expressions"
+local is_captured = require "moonlet.optim.is_captured"
 local ml = require "moonlet"
 local numbers = require "moonlet.optim.numbers"
 local options = require "moonlet.options"
@@ -171,8 +172,7 @@ local function collect(self, group)
   local core = in_core(group)
   local work = { group = group, core = core, alike = core and not group.capturable,
     names = kept_names(self, group), lists = {}, rows = {} }
-  -- ml.compile compiles nothing inside a CUDA graph.
-  work.captured = not ml._compiled.is_capturing() and ml._cuda_graphs.is_capturing()
+  work.captured = is_captured()
   if work.captured then check_capture(self, group) end
   local states, params, limited = self.state, group.params, group.fused or group.capturable
   for i = 1, #params do
@@ -293,10 +293,30 @@ local function source_of(self, list, group)
 end
 
 -- Whether the numbers of a step follow on the device of a list: its counts are there, or it counts
--- nothing and an option is a tensor there, which nothing should wait for.
+-- nothing, and what says whether to step or an option, which nothing should wait for, is there.
 local function on_device(self, list, group)
   return group.capturable or #self.counted == 0 and list.device ~= "cpu"
-    and numbers.has_tensors(group, list.device)
+    and (self._found_inf ~= nil or numbers.has_tensors(group, list.device))
+end
+
+-- Whether a state begins with the first gradient, as a momentum that is damped, and so has to know
+-- whether there was a step.
+local function begins_with_gradient(group, state)
+  return group.momentum and group.momentum ~= 0 and group.dampening and group.dampening ~= 0
+    and not (state and state.momentum_buffer)
+end
+
+function Elementwise:_skips_on_device(found)
+  for _, group in ipairs(self.param_groups) do
+    if not in_core(group) or #self.counted > 0 and not group.capturable then return false end
+    for _, p in ipairs(group.params) do
+      local gradient = p.grad
+      local skips = not gradient or found[p.device] and p.device ~= "cpu" and not gradient.is_sparse
+        and not begins_with_gradient(group, self.state[p])
+      if not skips then return false end
+    end
+  end
+  return true
 end
 
 -- A step of all parameters of a list in one call, by numbers on its device.
@@ -308,7 +328,7 @@ local function step_on_device(self, list, group)
   end
   reals(list)
   ml._internal[self.row.capturable_op](expressions.capturable_arguments(self.row, list.x, list.g,
-    list.kept, counts, o, list.first))
+    list.kept, counts, o, list.first, self._found_inf and self._found_inf[list.device]))
 end
 
 -- A step of all parameters of a list in one call.

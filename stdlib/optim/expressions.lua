@@ -174,8 +174,9 @@ end
 ---@param counts table<string, Tensor[]>
 ---@param o table options, as numbers.options makes them; those that are tensors may change later
 ---@param first? boolean whether the states are new
+---@param found_inf? Tensor not 0 where there is to be no step
 ---@return ...
-function expressions.capturable_arguments(row, x, gradient, states, counts, o, first)
+function expressions.capturable_arguments(row, x, gradient, states, counts, o, first, found_inf)
   local out, given, values, tensors = { x, gradient }, {}, {}, false
   for _, state in ipairs(row.states) do out[#out + 1] = states[state[1]] or {} end
   for _, name in ipairs(row.counted) do out[#out + 1] = counts[name] end
@@ -192,6 +193,7 @@ function expressions.capturable_arguments(row, x, gradient, states, counts, o, f
   end
   out[#out + 1] = tensors and given or {}
   table.move(values, 1, #values, #out + 1, out)
+  out[#out + 1] = found_inf
   return table.unpack(out)
 end
 

@@ -59,7 +59,7 @@ end
 ---   class Mine
 ---@param cls table the class
 ---@return table cls
-function Optimizer.strict(cls) return class.strict(cls, { "held" }, hint_of_group) end
+function Optimizer.strict(cls) return class.strict(cls, { "held", "_found_inf" }, hint_of_group) end
 
 Optimizer.strict(Optimizer)
 
@@ -313,6 +313,12 @@ function Optimizer:_advance(closure)
   self:_update_all()
   return result
 end
+
+--- Whether the next step can be left out on the devices of its gradients, by `_found_inf`: a tensor
+--- of one float32 for each, which is not 0 where there is to be none.
+---@param _found table<string, Tensor>
+---@return boolean
+function Optimizer:_skips_on_device(_found) return false end
 
 local read_step = signature "Optimizer:step(function? closure=nil)"
 

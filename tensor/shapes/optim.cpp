@@ -51,10 +51,18 @@ void check_number(const char* op, const char* name, const Tensor& x, const Tenso
   check_same_device(op, x, name, one);
 }
 
+void check_one_number(const char* op, const char* name, const Tensor& like, const Tensor& one,
+                      DType dtype) {
+  check(one.dtype() == dtype && one.numel() == 1, op, ": ", name, " must be of one ", dtype,
+        ", got ", one.dtype(), " of shape ", one.sizes());
+  check_same_device(op, like, name, one);
+}
+
 // Counts on the device: a tensor of one number for each parameter; and what is given there:
 // nothing, or in the stead of each number a tensor of one for all parameters, or of one for each.
+// `found_inf` may be none.
 void check_numbers(const char* op, const List& x, std::initializer_list<Named> counts,
-                   const List& given, int numbers) {
+                   const List& given, int numbers, const Tensor& found_inf) {
   for (const auto& [name, list] : counts) {
     check(list->size() == x.size(), op, ": ", name, " has ", list->size(), " tensors for ",
           x.size(), " parameters");
@@ -75,6 +83,7 @@ void check_numbers(const char* op, const List& x, std::initializer_list<Named> c
           given[i].sizes());
     check_number(op, "given", x[0], given[i]);
   }
+  if (found_inf.defined()) check_one_number(op, "found_inf", x[0], found_inf, DType::Float32);
 }
 
 }  // namespace
@@ -97,5 +106,26 @@ void list_limit_norm(const List& x, const Tensor& norm, double) {
 }
 
 void list_clamp(const List& x, double, double) { check_alike("list_clamp", x); }
+
+void list_unscale(const List& x, const List& found_inf, const Tensor& scale) {
+  check_alike("list_unscale", x);
+  check_one_number("list_unscale", "scale", x[0], scale, DType::Float32);
+  check(found_inf.size() == 1, "list_unscale: found_inf must be a list of one tensor, got ",
+        found_inf.size());
+  check_one_number("list_unscale", "found_inf", x[0], found_inf[0], DType::Float32);
+}
+
+void update_loss_scale(const List& scale, const List& growth_tracker, const Tensor& found_inf,
+                       double, double, int64_t) {
+  check(scale.size() == 1 && growth_tracker.size() == 1,
+        "update_loss_scale: scale and growth_tracker must be lists of one tensor, got ",
+        scale.size(), " and ", growth_tracker.size());
+  const auto one = [&](const char* name, const Tensor& x, DType dtype) {
+    check_one_number("update_loss_scale", name, scale[0], x, dtype);
+  };
+  one("scale", scale[0], DType::Float32);
+  one("growth_tracker", growth_tracker[0], DType::Int32);
+  one("found_inf", found_inf, DType::Float32);
+}
 
 }  // namespace moonlet::shapes

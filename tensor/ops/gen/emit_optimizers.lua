@@ -184,7 +184,7 @@ void $op($parameters) {
 local capturable_kernel = [[
 void $op($parameters) {
   run_capturable_step("$op", {&x, &gradient, $states}, {$counts},
-      optim::StepSource<optim::$step>{optim::$step{$values}, {$numbers}, given, $decoupled});
+      optim::StepSource<optim::$step>{optim::$step{$values}, {$numbers}, given, $decoupled, found_inf});
 }
 ]]
 
@@ -223,7 +223,7 @@ void $op($parameters) {
 }
 ]]
 
-local numbers_check = 'check_numbers("%s", x, {%s}, given, optim::%s::kGiven);'
+local numbers_check = 'check_numbers("%s", x, {%s}, given, optim::%s::kGiven, found_inf);'
 
 local condition = 'check(%s == 0 || !%s.empty(), "%s: %s is %s, so a %s is expected, got none");'
 
@@ -245,7 +245,7 @@ local function check_of(row, op, capturable)
     counts[i] = ('{"%s", &%s}'):format(name, name)
     named[name] = true
   end
-  named.given = capturable
+  named.given, named.found_inf = capturable, capturable
   for i, arg in ipairs(op.args) do parameters[i] = arg.info.below .. (named[arg.name] and " " .. arg.name or "") end
   return fill(check, { op = op.name, parameters = table.concat(parameters, ", "), conditions = conditions,
     wanted = table.concat(wanted, ", "), optional = table.concat(optional, ", "),

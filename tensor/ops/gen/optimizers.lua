@@ -183,6 +183,7 @@ function optimizers.capturable_op(row)
   end
   parts[#parts + 1] = "Tensor?[] given"
   add_arguments(parts, source.given(row))
+  parts[#parts + 1] = "Tensor? found_inf=nil"
   local plain, given, numbers = {}, {}, 0
   for _, arg in ipairs(source.given(row)) do
     if arg.wanted or not arg.default then plain[#plain + 1] = arg.default or "0.1" end
@@ -194,7 +195,8 @@ function optimizers.capturable_op(row)
     doc = ([[A step as `%s_step` makes it of the numbers that follow from those given here and from
 what is counted of each parameter, which are tensors of one number on the device: the counts are those
 before the step, and go on. `given` is empty, or has for each number after it a tensor that is taken
-instead, or `false`. A CUDA graph of it is another step at each replay.]]):format(row.name),
+instead, or `false`. Where `found_inf`, a tensor of one float32, is not 0, nothing changes. A CUDA graph
+of it is another step at each replay.]]):format(row.name),
     sample = { lists .. ", {}, " .. last, ("%s, {%s}, %s"):format(lists, table.concat(given, ", "), last) } })
 end
 

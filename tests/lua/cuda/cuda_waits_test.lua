@@ -245,17 +245,21 @@ on_device("what needs a number of the device waits, once each", function()
   expect.equal(waits(function() return x * 2 end), 0)
 end)
 
-on_device("GradScaler waits once for a step", function()
-  local w = ml.ones(3, { device = "cuda", requires_grad = true })
-  local sgd, scaler = optim.SGD({ w }, { lr = 0.1 }), ml.amp.GradScaler { device = "cuda" }
-  local function step()
-    sgd:zero_grad()
-    scaler:scale((w * w):sum()):backward()
-    scaler:step(sgd)
-    scaler:update()
+on_device("GradScaler waits once for a step that is counted on the host, else never", function()
+  for _, case in ipairs { { "Adam", {}, 1 }, { "Adam", { capturable = true }, 0 }, { "SGD", {}, 0 },
+      { "SGD", { foreach = false }, 1 } } do
+    local w = ml.ones(3, { device = "cuda", requires_grad = true })
+    local stepper, scaler = optim[case[1]]({ w }, case[2]), ml.amp.GradScaler { device = "cuda" }
+    local function step()
+      stepper:zero_grad()
+      scaler:scale((w * w):sum()):backward()
+      scaler:step(stepper)
+      scaler:update()
+    end
+    step()
+    expect.equal(waits(step), case[3], case[1])
+    expect.equal(waits(function() return scaler:get_scale() end), 1)
   end
-  step()
-  expect.equal(waits(step), 1)
 end)
 
 harness.run()
