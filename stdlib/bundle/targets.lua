@@ -39,10 +39,10 @@ function targets.find(name)
     return nil, ("--target must be aarch64 or windows (--executable names a moonlet for another "
       .. "platform), got '%s'%s"):format(name, options.did_you_mean(name, { "aarch64", "windows" }))
   end
-  local here = system.executable():match "^(.*)/" or "."
+  local here = system.split(system.executable())
   local ending = platform.file:match "%.exe$" or ""
-  local tried = { ("%s/moonlet-%s%s"):format(here, name, ending),
-    ("%s/../build-%s/%s"):format(here, name, platform.file),
+  local tried = { ("%smoonlet-%s%s"):format(here, name, ending),
+    ("%s../build-%s/%s"):format(here, name, platform.file),
     ("build-%s/%s"):format(name, platform.file) }
   for _, path in ipairs(tried) do
     if system.exists(path) == "file" then
