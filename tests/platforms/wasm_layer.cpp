@@ -148,6 +148,8 @@ void test_rest() {
   expect(open_library("x.so", Binding::kNow, reason) == nullptr &&
              reason == "x.so: WebAssembly opens no shared libraries",
          "there are no libraries");
+  expect(resolved_path(".").starts_with('/') && resolved_path("x") == resolved_path(".") + "/x",
+         "absolute paths");
   try {
     run_program({{"/bin/true"}, {}, {}});
     expect(false, "there are no programs");

@@ -68,6 +68,7 @@ void test_writing(const std::string& folder) {
   expect(copy >= 0 && read_at(copy, bytes, 16, 3) == 6 && !std::strcmp(bytes, "memory"), "a copy");
   close_file(copy);
   expect(last_separator("a/b\\c") == 3, "both separators");
+  expect(user_rocks().ends_with("\\luarocks\\"), "the folder of LuaRocks");
 }
 
 void test_mapping(const std::string& path) {
