@@ -41,6 +41,8 @@ clang-format:checks the layout of C++
 clang-tidy:checks C++ for mistakes
 clang:a second compiler, which clang-tidy needs too
 libomp-dev:OpenMP for clang
+libc++-dev:the C++ library of macOS
+libc++abi-dev:its other half
 libclang-rt-dev:sanitizers for clang
 llvm:names functions in what sanitizers report
 lua-check:checks Lua for mistakes

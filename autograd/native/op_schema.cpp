@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <charconv>
 #include <iterator>
 #include <limits>
 
 #include "tensor/core/boxing.h"
+#include "tensor/core/platform/charconv.h"
 
 namespace moonlet {
 
@@ -254,7 +254,7 @@ namespace {
 
 template <class T>
 bool read_whole(std::string_view from, T& out) {
-  const auto [end, error] = std::from_chars(from.data(), from.data() + from.size(), out);
+  const auto [end, error] = platform::from_chars(from.data(), from.data() + from.size(), out);
   return error == std::errc() && end == from.data() + from.size();
 }
 

@@ -155,7 +155,8 @@ void Interpreter::save(std::ostream& out, const std::string& format, const Value
 }
 
 bool Interpreter::collect_for(std::chrono::microseconds time) {
-  check(time.count() > 0, "collect_for: expected a time above 0, got ", time.count(), " us");
+  check(time.count() > 0, "collect_for: expected a time above 0, got ", int64_t{time.count()},
+        " us");
   bool finished = false;
   session().protect([&](lua_State* L) { finished = gc::collect_for(L, time); });
   return finished;

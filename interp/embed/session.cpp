@@ -141,7 +141,8 @@ std::chrono::nanoseconds shorter(std::chrono::nanoseconds a, std::chrono::nanose
 
 CallTime::CallTime(Session& session, std::chrono::nanoseconds time)
     : session_(session), control_(session.control), before_(session.call_time) {
-  check(time.count() > 0, "call_within: expected a time above 0, got ", time.count(), " ns");
+  check(time.count() > 0, "call_within: expected a time above 0, got ", int64_t{time.count()},
+        " ns");
   session_.call_time = shorter(time, before_);
   if (session_.depth == 0) return;
   if (session_.deadline) end_ = session_.deadline->end();

@@ -135,7 +135,7 @@ void ask_for_step(Steps& steps, int count) {
 void begin_bounded(lua_State* L, std::chrono::nanoseconds step) {
   StateData& data = state_data(L);
   auto* steps = new Steps(data);
-  const int64_t microseconds = std::min(step.count() / 1000, kLongest);
+  const int64_t microseconds = std::min<int64_t>(step.count() / 1000, kLongest);
   steps->bytes = std::max(kLeastBytes, microseconds * kBytesPerMicrosecond);
   steps->objects_due = steps->most_objects =
       std::max(microseconds, int64_t{1}) * kObjectsPerMicrosecond;

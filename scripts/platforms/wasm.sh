@@ -82,6 +82,9 @@ case " \$* " in
     export CCACHE_SLOPPINESS
     # As what is compiled once: one module has no use for hidden names or for code that can be moved.
     case " \$* " in *' -fvisibility=hidden '*) set -- "\$@" -fvisibility=default ;; esac
+    # clang 14 forgets that a load which it makes a splat of comes before the stores behind it: a
+    # vector on the stack must not get the slot of an earlier one.
+    case " \$* " in *' -o tensor/'*) set -- "\$@" -mllvm -no-stack-coloring ;; esac
     exec $(command -v ccache || true) clang++-14 $flags -include-pch $wasm_own/common.pch \
       -Xclang -fno-pch-timestamp -Wno-unused-command-line-argument "\$@" -fno-PIC ;;
 esac

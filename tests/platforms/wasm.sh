@@ -13,7 +13,8 @@ root=$1 build=$2
 . "$root/tests/platforms/compile_files.sh"
 echo '#define DEB_HOST_MULTIARCH "wasm32"' >"$headers/lua5.4-deb-multiarch.h"
 
-layer="$(ls tensor/core/platform/*_wasm.cpp) tensor/core/platform/files_posix.cpp
+layer="$(ls tensor/core/platform/*_wasm.cpp) tensor/core/platform/charconv.cpp
+tensor/core/platform/files_posix.cpp
 tensor/core/platform/numeric_locale_posix.cpp tensor/core/platform/streams_posix.cpp
 tensor/core/platform/write_file_posix.cpp tensor/core/error.cpp tensor/runtime/execution.cpp
 tensor/runtime/interrupt.cpp tests/platforms/wasm_layer.cpp"

@@ -1,12 +1,11 @@
-// tensor/core/platform/charconv_wasm.cpp: numbers of floating point as texts by the C library,
-// whose locale is "C" there and which rounds rightly.
+// tensor/core/platform/charconv_wasm.cpp: numbers of floating point written by the C library, whose
+// locale is "C" there and which rounds rightly.
 #include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <string>
 
 namespace std {
 namespace {
@@ -46,27 +45,6 @@ to_chars_result shortest(char* first, char* last, T value) {
                             : hand_over(text, size, first, last);
 }
 
-// Unlike strtod neither spaces, nor a plus, nor hexadecimal digits.
-template <class T>
-from_chars_result from_text(const char* first, const char* last, T& value) {
-  const char* digits = first != last && *first == '-' ? first + 1 : first;
-  const bool is_number = digits != last && std::strchr("0123456789.iInN", *digits) != nullptr;
-  if (!is_number) return {first, errc::invalid_argument};
-  const bool is_hex = last - digits > 1 && digits[0] == '0' && (digits[1] | 32) == 'x';
-  const std::string text(first, is_hex ? digits + 1 : last);
-  char* end = nullptr;
-  const T read_value = read<T>(text.c_str(), &end);
-  if (end == text.c_str()) return {first, errc::invalid_argument};
-  const char* behind = first + (end - text.c_str());
-  const bool is_infinity = (*digits | 32) == 'i';
-  const T size = read_value < 0 ? -read_value : read_value;
-  const bool too_large = size == std::numeric_limits<T>::infinity() && !is_infinity;
-  const bool too_small = size == 0 && text.find_first_of("123456789") < text.find_first_of("eE");
-  if (too_large || too_small) return {behind, errc::result_out_of_range};
-  value = read_value;
-  return {behind, errc()};
-}
-
 }  // namespace
 
 to_chars_result to_chars(char* first, char* last, float value) {
@@ -86,14 +64,6 @@ to_chars_result to_chars(char* first, char* last, double value, chars_format for
   const int size = std::snprintf(text, sizeof text, format, digits, value);
   if (size >= static_cast<int>(sizeof text)) return {last, errc::value_too_large};
   return hand_over(text, size, first, last);
-}
-
-from_chars_result from_chars(const char* first, const char* last, float& value) {
-  return from_text(first, last, value);
-}
-
-from_chars_result from_chars(const char* first, const char* last, double& value) {
-  return from_text(first, last, value);
 }
 
 }  // namespace std

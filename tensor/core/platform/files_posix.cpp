@@ -41,7 +41,8 @@ int open_unnamed() noexcept {
 // 0 or an errno.
 int allocate_blocks(int file, off_t bytes) noexcept {
 #ifdef __APPLE__
-  fstore_t wanted{F_ALLOCATEALL, F_PEOFPOSMODE, 0, bytes, 0};
+  // From the end that the file has.
+  fstore_t wanted{F_ALLOCATEALL, F_PEOFPOSMODE, 0, bytes - ::lseek(file, 0, SEEK_END), 0};
   if (::fcntl(file, F_PREALLOCATE, &wanted) != 0) return errno;
   return ::ftruncate(file, bytes) != 0 ? errno : 0;
 #elif defined(__EMSCRIPTEN__)

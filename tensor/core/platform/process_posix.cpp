@@ -56,9 +56,14 @@ void prepare_output() noexcept {}
 // As the locale says, but as UTF-8, which nearly every terminal sends, where the locale knows no
 // more than ASCII.
 void use_utf8_terminal() noexcept {
+#ifdef __APPLE__
+  const char *ascii = "US-ASCII", *utf8 = "UTF-8";
+#else
+  const char *ascii = "ANSI_X3.4-1968", *utf8 = "C.UTF-8";
+#endif
   const char* name = std::setlocale(LC_CTYPE, "");
-  if (name == nullptr || std::strcmp(::nl_langinfo(CODESET), "ANSI_X3.4-1968") == 0)
-    std::setlocale(LC_CTYPE, "C.UTF-8");
+  if (name == nullptr || std::strcmp(::nl_langinfo(CODESET), ascii) == 0)
+    std::setlocale(LC_CTYPE, utf8);
 }
 
 LineRead read_line(std::string& line) {

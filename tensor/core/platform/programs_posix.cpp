@@ -15,6 +15,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#ifdef __APPLE__
+#include <crt_externs.h>
+#endif
 
 #include "tensor/core/error.h"
 #include "tensor/io/files.h"
@@ -135,6 +138,17 @@ bool read_some(int fd, std::string& output) {
   return got > 0;
 }
 
+// With ends that programs which start meanwhile do not get, where the system can do both at once.
+int make_pipe(int (&ends)[2]) noexcept {
+#ifdef __APPLE__
+  if (::pipe(ends) != 0) return -1;
+  for (const int end : ends) ::fcntl(end, F_SETFD, FD_CLOEXEC);
+  return 0;
+#else
+  return ::pipe2(ends, O_CLOEXEC);
+#endif
+}
+
 void wait_a_little() { ::poll(nullptr, 0, kWaitMilliseconds); }
 
 }  // namespace
@@ -142,7 +156,7 @@ void wait_a_little() { ::poll(nullptr, 0, kWaitMilliseconds); }
 ProgramResult run_program(const Program& program) {
   check(!program.arguments.empty(), "run_program: expected a program");
   int ends[2];
-  check(::pipe2(ends, O_CLOEXEC) == 0, "cannot make a pipe: ", std::strerror(errno));
+  check(make_pipe(ends) == 0, "cannot make a pipe: ", std::strerror(errno));
   const io::Descriptor from(ends[0]);
   io::Descriptor to(ends[1]);
   ::fcntl(from.get(), F_SETFL, O_NONBLOCK);
@@ -199,8 +213,13 @@ bool is_program(const std::string& path) {
 }
 
 std::vector<std::string> environment() {
+#ifdef __APPLE__
+  char** at = *::_NSGetEnviron();  // what libraries have in the place of `environ`
+#else
+  char** at = environ;
+#endif
   std::vector<std::string> out;
-  for (char** each = environ; *each != nullptr; ++each) out.emplace_back(*each);
+  for (; *at != nullptr; ++at) out.emplace_back(*at);
   return out;
 }
 
@@ -223,8 +242,12 @@ const char* why_not_own(const std::string& folder) {
 std::optional<FileStamp> file_stamp(const std::string& path) {
   struct stat about;
   if (::stat(path.c_str(), &about) != 0) return std::nullopt;
-  return FileStamp{about.st_size,
-                   int64_t{about.st_mtim.tv_sec} * 1'000'000'000 + about.st_mtim.tv_nsec};
+#ifdef __APPLE__
+  const timespec& time = about.st_mtimespec;
+#else
+  const timespec& time = about.st_mtim;
+#endif
+  return FileStamp{about.st_size, int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec};
 }
 
 }  // namespace moonlet::platform

@@ -95,7 +95,7 @@ int thread_id() noexcept { return static_cast<int>(pthread_mach_thread_np(pthrea
 namespace {
 void send_wake(int thread) noexcept {
   const pthread_t found = pthread_from_mach_thread_np(static_cast<mach_port_t>(thread));
-  if (found != nullptr) pthread_kill(found, kWake);
+  if (found != pthread_t()) pthread_kill(found, kWake);
 }
 void (*exit_function)(int) = nullptr;
 }  // namespace

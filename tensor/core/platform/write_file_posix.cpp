@@ -237,7 +237,8 @@ int rename_to(TemporaryName& temporary, const std::string& target) {
 
 // Through a file without a name. 0, an errno, or -1 where there are no such files.
 int write_unnamed([[maybe_unused]] const std::string& target,
-                  const std::vector<std::string_view>& parts, const struct stat* existing) {
+                  [[maybe_unused]] const std::vector<std::string_view>& parts,
+                  [[maybe_unused]] const struct stat* existing) {
 #ifndef O_TMPFILE
   return -1;
 #else

@@ -1,10 +1,11 @@
 // tensor/io/csv/numbers.cpp: reads numbers; the usual ones in one pass over their digits.
 #include "tensor/io/csv/numbers.h"
 
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <string>
+
+#include "tensor/core/platform/charconv.h"
 
 namespace moonlet::io {
 namespace {
@@ -98,7 +99,7 @@ double by_library(const Scan& s, const char* p, const char* end, char decimal, c
     end = p + copy.size();
   }
   double value = 0;
-  if (std::from_chars(p, end, value).ec != std::errc::result_out_of_range) return value;
+  if (platform::from_chars(p, end, value).ec != std::errc::result_out_of_range) return value;
   out_of_range = true;
   return s.digits + s.dropped - s.fraction + s.power > 0 ? std::numeric_limits<double>::infinity()
                                                          : 0.0;

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "tensor/core/dtype.h"
+#include "tensor/core/platform/charconv.h"
 #include "tensor/io/bytes.h"
 #include "tensor/io/csv.h"
 #include "tensor/io/csv/column.h"
@@ -70,7 +71,7 @@ void append_element(std::string& out, T value) {
                             std::chars_format::general, digits)
                   .ptr;
     double again = 0;
-    std::from_chars(buffer, end, again);
+    platform::from_chars(buffer, end, again);
     if (static_cast<T>(again) != value && digits == 9) continue;
     out.append(buffer, static_cast<size_t>(end - buffer));
     return;
