@@ -151,6 +151,13 @@ Tensor ctc_loss_along(const Tensor& g, const Tensor& grad, const Tensor& log_pro
                       const std::vector<int64_t>& target_lengths, const Tensor& result,
                       const Tensor& log_alpha, int64_t blank);
 
+// The gradients of cross_entropy_grad_x with respect to (grad, x).
+std::tuple<Tensor, Tensor> cross_entropy_grad_x_grads(const Tensor& g, const Tensor& grad,
+                                                      const Tensor& x, const Tensor& target,
+                                                      const Tensor& weight, const Tensor& logsumexp,
+                                                      const Tensor& total_weight, int64_t reduction,
+                                                      int64_t ignore_index, double label_smoothing);
+
 // Throws: the gradient of that op has no derivative.
 Tensor no_second_derivative(const char* op);
 
@@ -214,6 +221,15 @@ std::tuple<Tensor, Tensor> group_norm_grad_weight_grads(const Tensor& g, const T
                                                         const Tensor& x, const Tensor& mean,
                                                         const Tensor& rstd, int64_t groups,
                                                         double eps);
+
+// And for rms_norm.
+std::tuple<Tensor, Tensor, Tensor> rms_norm_grad_x_grads(const Tensor& g, const Tensor& grad,
+                                                         const Tensor& x, const Tensor& rstd,
+                                                         const Tensor& weight, int64_t dims,
+                                                         double eps);
+std::tuple<Tensor, Tensor> rms_norm_grad_weight_grads(const Tensor& g, const Tensor& grad,
+                                                      const Tensor& x, const Tensor& rstd,
+                                                      int64_t dims, double eps);
 
 // The gradients of each with respect to (x, weight, bias): from one op where nothing is recorded
 // and the device has it. That of the weight is undefined when the weight is.

@@ -1,15 +1,11 @@
-// autograd/batching/nn.cpp: convolutions, normalisation, embeddings and losses of a batch.
+// autograd/batching/nn.cpp: convolutions, normalisation and embeddings of a batch.
 #include "autograd/batching.h"
-#include "autograd/composite/loss.h"
 #include "autograd/forward_mode.h"
 #include "autograd/tape.h"
 #include "autograd/uses_batching_nn.h"
-#include "tensor/shapes_loss.h"
 #include "tensor/shapes_normalization.h"
 
 namespace moonlet::batching {
-
-using losses::kMean, losses::kNone;
 
 namespace {
 
@@ -136,6 +132,48 @@ void layer_norm_grad_weight(BatchCall& call) {
                                             std::get<double>(call.arguments[5]))};
 }
 
+// `x, normalized_shape, weight, eps`; weights of each sample are applied afterwards.
+void native_rms_norm(BatchCall& call) {
+  const bool weight = call.has_tensor(2);
+  shapes::native_rms_norm(call.sample(0), std::get<Dims>(call.arguments[1]),
+                          weight ? call.sample(2) : Tensor(), 0);
+  Tensor scale;
+  if (weight && call.batched(2)) {
+    scale = call.front(2, call.rank(0));
+    call.put(2, std::monostate{});
+  }
+  call.put(0, call.front(0));
+  call.call();
+  const Tensor y = std::get<Tensor>(call.results[0]);
+  if (scale.defined()) call.results[0] = to(mul(y, scale), y.dtype());
+}
+
+// `grad, x, rstd, weight, dims, eps`
+void rms_norm_grad_x(BatchCall& call) {
+  Tensor grad = call.front(0), weight;
+  if (call.has_tensor(3)) {
+    if (call.batched(3))
+      grad = mul(grad, call.front(3, call.rank(0)));
+    else
+      weight = call.tensor(3);
+  }
+  call.results = {moonlet::rms_norm_grad_x(grad, call.front(1), call.front(2), weight,
+                                           std::get<int64_t>(call.arguments[4]),
+                                           std::get<double>(call.arguments[5]))};
+}
+
+// `grad, x, rstd, dims, eps`
+void rms_norm_grad_weight(BatchCall& call) {
+  const int64_t dims = std::get<int64_t>(call.arguments[3]);
+  const Tensor x = call.front(1);
+  const Dims shape(x.sizes().data() + x.dim() - dims, static_cast<int>(dims));
+  const Tensor normal =
+      is_differentiated(x)
+          ? std::get<0>(moonlet::native_rms_norm(x, shape, {}, std::get<double>(call.arguments[4])))
+          : to(mul(x, call.front(2)), x.dtype());
+  call.results = {summed(mul(call.front(0), normal), before_normalized(call, dims))};
+}
+
 void layer_norm_grads(BatchCall& call) {
   const NoGrad no_grad;
   const int64_t dims = std::get<int64_t>(call.arguments[5]);
@@ -201,112 +239,6 @@ void embedding_grad_weight(BatchCall& call) {
     y = mul(y, to(keep, y.dtype()));
   }
   call.results = {y};
-}
-
-namespace {
-
-// Those of a sample's losses, of (samples, ...).
-Dims loss_dims(const Tensor& losses) {
-  Dims out;
-  for (int i = 1; i < losses.dim(); ++i) out.push_back(i);
-  return out;
-}
-
-// The samples' images in one batch; of single vectors the samples are the batch.
-Tensor joined(const Tensor& x, bool single) { return single ? x : flatten(x, 0, 1); }
-
-}  // namespace
-
-// The weight of each target's class, (samples, ...), for weights of each sample; 0 of those to be
-// ignored. What the targets are taken for then, `safe`, are classes.
-Tensor weights_of_targets(const BatchCall& call, const Tensor& target, int64_t ignored,
-                          Tensor& safe) {
-  const Tensor valid = ne(target, ignored);
-  safe = where(valid, target, int64_t{1});
-  const Tensor each = gather(detach(call.front(2)), 1, reshape(safe, {call.size(), -1}));
-  return where(valid, reshape(each, target.sizes()), 0.0);
-}
-
-// `log_probs, target, weight, reduction, ignore_index`: not reduced for all, then sample by sample.
-void native_nll_loss(BatchCall& call) {
-  const bool own = call.has_tensor(2) && call.batched(2);
-  const bool single = call.rank(0) == 1;
-  const int64_t reduction = std::get<int64_t>(call.arguments[3]);
-  const int64_t ignored = std::get<int64_t>(call.arguments[4]);
-  shapes::native_nll_loss(call.sample(0), call.sample(1),
-                          call.has_tensor(2) ? call.sample(2) : Tensor(), reduction, ignored);
-  const Tensor weight = call.has_tensor(2) && !own ? call.tensor(2) : Tensor();
-  Tensor targets = call.front(1), factors;
-  if (own) factors = weights_of_targets(call, call.front(1), ignored, targets);
-  const Tensor log_probs = joined(call.front(0), single), target = joined(targets, single);
-  const auto losses = [&](const Tensor& x) {
-    const Tensor y = std::get<0>(moonlet::native_nll_loss(x, target, weight, kNone, ignored));
-    const Tensor each = single ? y : unflatten(y, 0, {call.size(), -1});
-    return own ? mul(each, factors) : each;
-  };
-  Tensor y = losses(log_probs);
-  const Dims dims = loss_dims(y);
-  const Tensor total = summed(losses(full_like(log_probs, -1.0)), dims);
-  if (reduction != kNone) y = summed(y, dims);
-  if (reduction == kMean) y = div(y, total);
-  call.results = {y, total};
-}
-
-// `grad, target, weight, total_weight, size, reduction, ignore_index`
-void nll_loss_grad_log_probs(BatchCall& call) {
-  const bool own = call.has_tensor(2) && call.batched(2);
-  Dims size = std::get<Dims>(call.arguments[4]);
-  const bool single = size.size() == 1;
-  const int64_t reduction = std::get<int64_t>(call.arguments[5]);
-  const int64_t ignored = std::get<int64_t>(call.arguments[6]);
-  Tensor grad = call.front(0), target = call.front(1);
-  if (reduction == kMean) grad = div(grad, call.front(3));
-  if (reduction != kNone) {
-    while (grad.dim() < target.dim()) grad = unsqueeze(grad, -1);
-    grad = moonlet::expand(grad, target.sizes());
-  }
-  if (own) grad = mul(grad, weights_of_targets(call, call.front(1), ignored, target));
-  if (single)
-    size.insert(0, call.size());
-  else
-    size[0] *= call.size();
-  const Tensor weight = call.has_tensor(2) && !own ? call.tensor(2) : Tensor();
-  const Tensor one = full({}, 1.0, options_of(grad));
-  const Tensor y = moonlet::nll_loss_grad_log_probs(joined(grad, single), joined(target, single),
-                                                    weight, one, size, kNone, ignored);
-  call.results = {single ? y : unflatten(y, 0, {call.size(), -1})};
-}
-
-namespace {
-
-// `log_probs` (samples, t, n, c) as (t, samples * n, c), and the lengths of all entries.
-void join_entries(BatchCall& call, int log_probs, int lengths) {
-  call.put(log_probs, by_channels(call.front(log_probs)));
-  const int targets = log_probs + 1;
-  call.put(targets, flatten(call.front(targets), 0, 1));
-  for (int i = lengths; i < lengths + 2; ++i) {
-    auto& each = std::get<std::vector<int64_t>>(call.arguments[i]);
-    const std::vector<int64_t> one = each;
-    for (int64_t k = 1; k < call.size(); ++k) each.insert(each.end(), one.begin(), one.end());
-  }
-}
-
-}  // namespace
-
-// `log_probs, targets, input_lengths, target_lengths, blank`
-void native_ctc_loss(BatchCall& call) {
-  join_entries(call, 0, 2);
-  call.call();
-  for (BoxedValue& value : call.results)
-    value = unflatten(std::get<Tensor>(value), 0, {call.size(), -1});
-}
-
-// `grad, log_probs, targets, input_lengths, target_lengths, result, log_alpha, blank`
-void ctc_loss_grad_log_probs(BatchCall& call) {
-  join_entries(call, 1, 3);
-  for (const int i : {0, 5, 6}) call.put(i, flatten(call.front(i), 0, 1));
-  call.call();
-  call.results[0] = from_channels(std::get<Tensor>(call.results[0]), call.size());
 }
 
 }  // namespace moonlet::batching

@@ -106,17 +106,6 @@ Tensor soft_cross_entropy(const Tensor& log_probs, const Tensor& target, const T
   return reduction == kSum ? total(loss) : mean(loss, {}, false, std::nullopt);
 }
 
-// The part of label smoothing that spreads over all classes.
-Tensor smooth_part(const Tensor& log_probs, const Tensor& target, const Tensor& weight,
-                   Reduction reduction, int64_t ignore_index, const Tensor& total_weight) {
-  const Tensor weighted =
-      weight.defined() ? mul(log_probs, along_classes(weight, log_probs.dim())) : log_probs;
-  const Tensor each = neg(sum(weighted, {class_dim(log_probs)}, false, std::nullopt));
-  const Tensor used = masked_fill(each, eq(target, ignore_index), 0.0);
-  if (reduction == kNone) return used;
-  return reduction == kSum ? total(used) : div(total(used), total_weight);
-}
-
 }  // namespace
 
 Tensor nll_loss_composite(const Tensor& log_probs, const Tensor& target, const Tensor& weight,
@@ -132,19 +121,13 @@ Tensor cross_entropy_composite(const Tensor& x, const Tensor& given_target, cons
   check(x.dim() >= 1, "cross_entropy: the input has shape (), (n, c, ...) is expected");
   check(label_smoothing >= 0 && label_smoothing <= 1, "cross_entropy: label_smoothing is ",
         label_smoothing, ", 0 to 1 is expected");
-  const int dim = class_dim(x);
-  const Tensor log_probs = log_softmax(x, dim);
   const Tensor target =
       given_target.dtype() == DType::UInt8 ? to(given_target, DType::Int64) : given_target;
   if (is_floating(target.dtype()))
-    return soft_cross_entropy(log_probs, target, weight, reduction, label_smoothing);
-  const auto [loss, total_weight] =
-      native_nll_loss(log_probs, target, weight, reduction, ignore_index);
-  if (label_smoothing == 0) return loss;
-  const Tensor spread =
-      smooth_part(log_probs, target, weight, reduction, ignore_index, total_weight);
-  const double share = label_smoothing / static_cast<double>(std::max<int64_t>(x.size(dim), 1));
-  return add(mul(loss, 1 - label_smoothing), mul(spread, share));
+    return soft_cross_entropy(log_softmax(x, class_dim(x)), target, weight, reduction,
+                              label_smoothing);
+  return std::get<0>(
+      native_cross_entropy(x, target, weight, reduction, ignore_index, label_smoothing));
 }
 
 Tensor linear_cross_entropy_composite(const Tensor& x, const Tensor& linear_weight,

@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "autograd/formulas/common.h"
-#include "autograd/forward_mode.h"
 #include "autograd/host_value.h"
 #include "autograd/tape.h"
 #include "autograd/uses_composite_normalization.h"
@@ -160,37 +159,14 @@ bool is_out_of_range(const Tensor& squares) {
 }
 }  // namespace
 
-Tensor rms_norm_composite(const Tensor& given, const Dims& normalized_shape, const Tensor& weight,
+Tensor rms_norm_composite(const Tensor& x, const Dims& normalized_shape, const Tensor& weight,
                           std::optional<double> eps) {
-  const char* op = "rms_norm";
-  const int dims = normalized_shape.size(), first = given.dim() - dims;
-  bool fits = dims >= 1 && first >= 0;
-  for (int i = 0; fits && i < dims; ++i) fits = given.size(first + i) == normalized_shape[i];
-  check(fits, op, ": x has shape ", given.sizes(), ", which does not end in ", normalized_shape);
-  check(!weight.defined() || weight.sizes() == normalized_shape, op, ": weight has shape ",
-        weight.defined() ? weight.sizes() : Dims(), ", ", normalized_shape, " is expected");
-  Tensor x = widened(given);
-  const double least = x.dtype() == DType::Float64 ? std::numeric_limits<double>::epsilon()
-                                                   : std::numeric_limits<float>::epsilon();
-  Dims reduced;
-  double count = 1;
-  for (int i = first; i < given.dim(); ++i) {
-    reduced.push_back(i);
-    count *= static_cast<double>(given.size(i));
-  }
-  // The norm takes one look at x, but its higher derivatives at 0 are not those of the squares.
-  const auto mean_square = [&] {
-    return is_differentiated_anywhere(x) ? mean(square(x), reduced, true)
-                                         : div(square(norm(x, 2, reduced, true)), count);
-  };
-  Tensor squares = mean_square();
-  if (is_out_of_range(squares)) {
-    x = to(x, DType::Float64);
-    squares = mean_square();
-  }
-  Tensor y = mul(x, rsqrt(add(squares, eps.value_or(least))));
-  if (weight.defined()) y = mul(y, widened(weight));
-  return to(y, given.dtype());
+  const DType compute = compute_dtype(x.dtype());
+  const double least = compute == DType::Float64 ? std::numeric_limits<double>::epsilon()
+                                                 : std::numeric_limits<float>::epsilon();
+  const bool other = weight.defined() && weight.dtype() != x.dtype();
+  return std::get<0>(native_rms_norm(x, normalized_shape, other ? to(weight, compute) : weight,
+                                     eps.value_or(least)));
 }
 
 Tensor local_response_norm_composite(const Tensor& given, int64_t size, double alpha, double beta,

@@ -22,19 +22,22 @@ Tensor mean_over(const Tensor& x, const Dims& dims) { return mean(x, dims, true,
 // normalised xh to one of x, and a = grad * weight, L = <v, P(a)>. This is L's gradient with
 // respect to x: P(u) for the part of L through xh, u = -rstd (a m(v xh) + v m(a xh)), and the part
 // through rstd. `project` computes P. The statistics are made anew from x, so that they are
-// differentiated in turn.
+// differentiated in turn. What is not `centred`, as rms_norm, has no terms of means alone.
 template <class Project>
 Tensor norm_second_grad(const Tensor& v, const Tensor& a, const Tensor& x, const Dims& dims,
-                        double eps, Project&& project) {
-  const Tensor about = sub(x, mean_over(x, dims));
-  const Tensor centred = sub(about, mean_over(about, dims));  // a large mean is rounded
-  const Tensor rstd = rsqrt(add(mean_over(mul(centred, centred), dims), eps));
-  const Tensor xh = mul(centred, rstd);
+                        double eps, bool centred, Project&& project) {
+  Tensor about = x;
+  if (centred) {
+    about = sub(x, mean_over(x, dims));
+    about = sub(about, mean_over(about, dims));  // a large mean is rounded
+  }
+  const Tensor rstd = rsqrt(add(mean_over(mul(about, about), dims), eps));
+  const Tensor xh = mul(about, rstd);
   const Tensor m_vx = mean_over(mul(v, xh), dims), m_ax = mean_over(mul(a, xh), dims);
   const Tensor u = neg(mul(rstd, add(mul(a, m_vx), mul(v, m_ax))));
-  const Tensor rest =
-      sub(sub(mean_over(mul(a, v), dims), mul(mean_over(a, dims), mean_over(v, dims))),
-          mul(m_ax, m_vx));
+  Tensor products = mean_over(mul(a, v), dims);
+  if (centred) products = sub(products, mul(mean_over(a, dims), mean_over(v, dims)));
+  const Tensor rest = sub(products, mul(m_ax, m_vx));
   return sub(project(u), mul(mul(xh, mul(rstd, rstd)), rest));
 }
 }  // namespace
@@ -49,7 +52,7 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_grad_x_grads(const Tensor& g, cons
   const Tensor back = project(g);
   const Tensor a = weight.defined() ? mul(grad, weight) : grad;
   return {weight.defined() ? mul(back, weight) : back,
-          norm_second_grad(g, a, x, last_dims(x.dim(), dims), eps, project),
+          norm_second_grad(g, a, x, last_dims(x.dim(), dims), eps, true, project),
           weight.defined() ? mul(back, grad) : Tensor()};
 }
 
@@ -60,6 +63,28 @@ std::tuple<Tensor, Tensor> layer_norm_grad_weight_grads(const Tensor& g, const T
   const Dims shape(x.sizes().data() + x.dim() - dims, static_cast<int>(dims));
   const Tensor normal = std::get<0>(native_layer_norm(x, shape, Tensor(), Tensor(), eps));
   return {mul(normal, g), layer_norm_grad_x(mul(grad, g), x, mean, rstd, Tensor(), dims, eps)};
+}
+
+std::tuple<Tensor, Tensor, Tensor> rms_norm_grad_x_grads(const Tensor& g, const Tensor& grad,
+                                                         const Tensor& x, const Tensor& rstd,
+                                                         const Tensor& weight, int64_t dims,
+                                                         double eps) {
+  const auto project = [&](const Tensor& u) {
+    return rms_norm_grad_x(u, x, rstd, Tensor(), dims, eps);
+  };
+  const Tensor back = project(g);
+  const Tensor a = weight.defined() ? mul(grad, weight) : grad;
+  return {weight.defined() ? mul(back, weight) : back,
+          norm_second_grad(g, a, x, last_dims(x.dim(), dims), eps, false, project),
+          weight.defined() ? mul(back, grad) : Tensor()};
+}
+
+std::tuple<Tensor, Tensor> rms_norm_grad_weight_grads(const Tensor& g, const Tensor& grad,
+                                                      const Tensor& x, const Tensor& rstd,
+                                                      int64_t dims, double eps) {
+  const Dims shape(x.sizes().data() + x.dim() - dims, static_cast<int>(dims));
+  const Tensor normal = std::get<0>(native_rms_norm(x, shape, Tensor(), eps));
+  return {mul(normal, g), rms_norm_grad_x(mul(grad, g), x, rstd, Tensor(), dims, eps)};
 }
 
 namespace {
@@ -82,7 +107,7 @@ std::tuple<Tensor, Tensor, Tensor> batch_norm_grad_x_grads(const Tensor& g, cons
   const Tensor wide = weight.defined() ? per_channel(weight, x.dim()) : weight;
   const Tensor a = weight.defined() ? mul(grad, wide) : grad;
   return {weight.defined() ? mul(back, wide) : back,
-          norm_second_grad(g, a, x, all_but_channels(x.dim()), eps, project),
+          norm_second_grad(g, a, x, all_but_channels(x.dim()), eps, true, project),
           weight.defined() ? channel_sum(mul(back, grad)) : Tensor()};
 }
 

@@ -275,7 +275,7 @@ struct alignas(16) Line {
 template <class C, int kElement>
 __device__ Spread channel_in_double(const Channels& p, const PackSource& x, int64_t channel) {
   const int64_t width = p.side_by_side ? 1 : p.width, count = p.rows * width;
-  return spread_in_double(count, count, threadIdx.x % kWarp, kWarp, [&](int64_t i) {
+  return spread_in_double(count, count, threadIdx.x % kWarp, kWarp, true, [&](int64_t i) {
     const int64_t row = i / width;
     return static_cast<double>(
         element_of<C, kElement>(x, (row * p.channels + channel) * width + i - row * width));

@@ -1,5 +1,6 @@
-// cuda/kernels/layer_norm.cu: layer_norm of rows in memory and its gradients, where all tensors are
-// of one dtype. Rows are held in registers by some lanes or a block; longer ones are read again.
+// cuda/kernels/layer_norm.cu: layer_norm and rms_norm of rows in memory and their gradients. Rows
+// are held in registers by some lanes or a block; longer ones are read again. Where the pointer to
+// the means is null they are 0, which is rms_norm.
 #include "cuda/kernels/layer_norm.h"
 
 #include <algorithm>
@@ -7,19 +8,37 @@
 #include "cuda/kernels/common/geometry.cuh"
 #include "cuda/kernels/common/moments.cuh"
 #include "cuda/kernels/common/rows.cuh"
+#include "tensor/kernels_copy.h"
+#include "tensor/kernels_create.h"
 #include "tensor/kernels_reduce.h"
 
 namespace moonlet::cuda {
 
 namespace {
 
-// Rows of one dtype with that of their weights and biases, which may be null.
+// Rows, and their weights and biases, which may be null.
 struct RowInputs {
   const char *x, *weight, *bias;
 };
 
+// The weights, of type W, of a pack of T from element i on, of which n are left.
+template <class T, class W>
+__device__ __forceinline__ Floats<T> weights_at(const char* weights, bool whole, int64_t i,
+                                                int64_t n) {
+  constexpr int kPart = Floats<W>::kCount;
+  Floats<T> out;
+  MOONLET_UNROLL
+  for (int first = 0; first < out.kCount; first += kPart) {
+    const Floats<W> part = pack_at<W>(weights + (i + first) * static_cast<int64_t>(sizeof(W)),
+                                      whole, n - first, Computed<W>(0));
+    MOONLET_UNROLL
+    for (int k = 0; k < kPart; ++k) out.v[first + k] = part.v[k];
+  }
+  return out;
+}
+
 // What a row's numbers become: their packs from element i on.
-template <class T>
+template <class T, class W>
 struct NormalOf {
   RowInputs in;
   const char* row;
@@ -30,8 +49,8 @@ struct NormalOf {
     Floats<T> v = floats_at<T>(row + at, n, C(0));
     MOONLET_UNROLL
     for (int k = 0; k < v.kCount; ++k) v.v[k] = center.normal(v.v[k]);
-    if (in.weight != nullptr) scale(v, floats_at<T>(in.weight + at, n, C(0)));
-    if (in.bias != nullptr) move(v, floats_at<T>(in.bias + at, n, C(0)));
+    if (in.weight != nullptr) scale(v, weights_at<T, W>(in.weight, false, i, n));
+    if (in.bias != nullptr) move(v, weights_at<T, W>(in.bias, false, i, n));
     return v;
   }
   __device__ __forceinline__ static void scale(Floats<T>& v, const Floats<T>& weights) {
@@ -70,28 +89,31 @@ __device__ __forceinline__ Computed<T> sum_of(const Floats<T>& pack) {
 // own distances from that; `rows` are all.
 template <class T>
 __device__ __forceinline__ Spread row_spread(const RowPlan& p, const char* row, bool mine, int me,
-                                             Computed<T> mean, Distances<Computed<T>> distances,
-                                             double inverse, double eps) {
+                                             bool centred, Computed<T> mean,
+                                             Distances<Computed<T>> distances, double inverse,
+                                             double eps) {
   using C = Computed<T>;
   const C squares = combine_alike(distances.squares, p.team, AddUp());
-  const C drift = combine_alike(distances.drift, p.team, AddUp()) * static_cast<C>(inverse);
+  C drift = C(0);
+  if (centred) drift = combine_alike(distances.drift, p.team, AddUp()) * static_cast<C>(inverse);
   const C n = static_cast<C>(p.size);
   Spread spread = {mean, drift, static_cast<double>(squares) - n * drift * drift, 1};
   const bool left = mine && left_range<C>(spread.squares, p.size, eps);
   if (any_of_team(left, p.team)) {
-    const Spread wide = spread_in_double(mine ? p.size : 0, p.size, me, p.team, [row](int64_t i) {
-      return static_cast<double>(floats_at<T>(row + i * sizeof(T), 1, C(0)).v[0]);
-    });
+    const Spread wide =
+        spread_in_double(mine ? p.size : 0, p.size, me, p.team, centred, [row](int64_t i) {
+          return static_cast<double>(floats_at<T>(row + i * sizeof(T), 1, C(0)).v[0]);
+        });
     if (left) spread = wide;
   }
   return spread;
 }
 
-// Pack h of those that a thread of a team holds of a row.
-template <class T>
-__device__ __forceinline__ Floats<T> whole_pack(const char* row, const RowPlan& p, int64_t me,
-                                                int h) {
-  return unpacked<T>(load_words<16>(row + ((int64_t{h} << p.team_log) + me) * 16));
+// The weights of pack h of those that a thread of a team holds of a row.
+template <class T, class W>
+__device__ __forceinline__ Floats<T> held_weights(const char* weights, const RowPlan& p, int64_t me,
+                                                  int h) {
+  return weights_at<T, W>(weights, true, ((int64_t{h} << p.team_log) + me) * Floats<T>::kCount, 0);
 }
 
 // The packs of a row of whole packs that a thread holds, as they lie in memory.
@@ -105,12 +127,13 @@ struct HeldWords {
 };
 
 // Rows that teams hold; `inverse` is 1 / their size.
-template <class T>
+template <class T, class W>
 __global__ void __launch_bounds__(kBlock, 2)
     normalise_rows_kernel(RowPlan p, RowInputs in, double inverse, double eps, char* y,
                           double* mean, double* rstd) {
   using C = Computed<T>;
-  using Normal = NormalOf<T>;
+  using Normal = NormalOf<T, W>;
+  const bool centred = mean != nullptr;
   for (MOONLET_EACH_ROW(p, row, me)) {
     const bool mine = row < p.rows;
     const char* from = in.x + row * p.size * sizeof(T);
@@ -118,17 +141,19 @@ __global__ void __launch_bounds__(kBlock, 2)
     HeldRow<T> held;
     const int count = mine ? held.held(p.size, p.team_log, me) : 0;
     held.load(from, p.size, p.whole, p.team_log, me, count, C(0));
-    C sum = C(0);
-    each_pack(count, [&](int h) { sum += sum_of<T>(held.packs[h]); });
-    const C m = combine_alike(sum, p.team, AddUp()) * static_cast<C>(inverse);
+    C m = C(0);
+    if (centred) {
+      each_pack(count, [&](int h) { m += sum_of<T>(held.packs[h]); });
+      m = combine_alike(m, p.team, AddUp()) * static_cast<C>(inverse);
+    }
     if (!p.whole) held.fill_rest(p.size, p.team_log, me, count, m);
     Distances<C> distances = {C(0), C(0)};
     each_pack(count, [&](int h) { distances.add(held.packs[h], m); });
-    const Spread spread = row_spread<T>(p, from, mine, me, m, distances, inverse, eps);
+    const Spread spread = row_spread<T>(p, from, mine, me, centred, m, distances, inverse, eps);
     if (!mine) continue;
     const Center<C> center(spread, p.size, eps);
     if (me == 0) {
-      mean[row] = center.exact_mean;
+      if (centred) mean[row] = center.exact_mean;
       rstd[row] = center.exact_rstd;
     }
     if (!p.whole || center.wide) {
@@ -138,42 +163,47 @@ __global__ void __launch_bounds__(kBlock, 2)
     each_pack(count, [&](int h) {
       MOONLET_UNROLL
       for (int k = 0; k < held.kCount; ++k) held.packs[h].v[k] = center.usual(held.packs[h].v[k]);
-      if (in.weight != nullptr) Normal::scale(held.packs[h], whole_pack<T>(in.weight, p, me, h));
-      if (in.bias != nullptr) Normal::move(held.packs[h], whole_pack<T>(in.bias, p, me, h));
+      if (in.weight != nullptr)
+        Normal::scale(held.packs[h], held_weights<T, W>(in.weight, p, me, h));
+      if (in.bias != nullptr) Normal::move(held.packs[h], held_weights<T, W>(in.bias, p, me, h));
     });
     held.store(to, p.team_log, me, count);
   }
 }
 
-// Rows too long to hold: a block reads one three times.
-template <class T>
+// Rows too long to hold: a block reads one three times, without means twice.
+template <class T, class W>
 __global__ void __launch_bounds__(kBlock, 2)
     normalise_long_kernel(RowPlan p, RowInputs in, double inverse, double eps, char* y,
                           double* mean, double* rstd) {
   using C = Computed<T>;
   const int me = static_cast<int>(threadIdx.x);
+  const bool centred = mean != nullptr;
   for (int64_t row = blockIdx.x; row < p.rows; row += gridDim.x) {
     const char* from = in.x + row * p.size * sizeof(T);
-    C sum = C(0);
-    for (RowPieces<T> piece(p.size, me); piece.more(); piece.next()) {
-      HeldRow<T> held;
-      piece.load(held, from, p, C(0));
-      each_pack(piece.count, [&](int h) { sum += sum_of<T>(held.packs[h]); });
+    C m = C(0);
+    if (centred) {
+      for (RowPieces<T> piece(p.size, me); piece.more(); piece.next()) {
+        HeldRow<T> held;
+        piece.load(held, from, p, C(0));
+        each_pack(piece.count, [&](int h) { m += sum_of<T>(held.packs[h]); });
+      }
+      m = combine_block(m, AddUp()) * static_cast<C>(inverse);
     }
-    const C m = combine_block(sum, AddUp()) * static_cast<C>(inverse);
     Distances<C> distances = {C(0), C(0)};
     for (RowPieces<T> piece(p.size, me); piece.more(); piece.next()) {
       HeldRow<T> held;
       piece.load(held, from, p, m);
       each_pack(piece.count, [&](int h) { distances.add(held.packs[h], m); });
     }
-    const Center<C> center(row_spread<T>(p, from, true, me, m, distances, inverse, eps), p.size,
-                           eps);
+    const Center<C> center(row_spread<T>(p, from, true, me, centred, m, distances, inverse, eps),
+                           p.size, eps);
     if (me == 0) {
-      mean[row] = center.exact_mean;
+      if (centred) mean[row] = center.exact_mean;
       rstd[row] = center.exact_rstd;
     }
-    write_row<T>(y + row * p.size * sizeof(T), p.size, kBlock, me, NormalOf<T>{in, from, center});
+    write_row<T>(y + row * p.size * sizeof(T), p.size, kBlock, me,
+                 NormalOf<T, W>{in, from, center});
   }
 }
 
@@ -189,7 +219,7 @@ __device__ __forceinline__ void add_terms(const Floats<T>& e, const Floats<T>& n
 }
 
 // The gradients of a row's packs from element i on.
-template <class T>
+template <class T, class W>
 struct RowGradientOf {
   const char *grad, *x, *weight;
   Center<Computed<T>> center;
@@ -198,7 +228,7 @@ struct RowGradientOf {
     using C = Computed<T>;
     const int64_t at = i * static_cast<int64_t>(sizeof(T));
     Floats<T> v = floats_at<T>(grad + at, n, C(0));
-    if (weight != nullptr) NormalOf<T>::scale(v, floats_at<T>(weight + at, n, C(0)));
+    if (weight != nullptr) NormalOf<T, W>::scale(v, weights_at<T, W>(weight, false, i, n));
     return v;
   }
   __device__ __forceinline__ Floats<T> normal(int64_t i, int64_t n) const {
@@ -223,11 +253,12 @@ struct RowGradientOf {
   }
 };
 
-template <class T>
+template <class T, class W>
 __global__ void __launch_bounds__(kBlock, 2)
     norm_gradient_rows_kernel(RowPlan p, const char* grad, RowInputs in, const double* mean,
                               const double* rstd, double inverse, char* y) {
   using C = Computed<T>;
+  const bool centred = mean != nullptr;
   for (MOONLET_EACH_ROW(p, row, me)) {
     const bool mine = row < p.rows;
     const int64_t begin = row * p.size * sizeof(T);
@@ -237,11 +268,11 @@ __global__ void __launch_bounds__(kBlock, 2)
     numbers.load(in.x + begin, p.team_log, me, count);
     gradient.load(grad + begin, p.size, true, p.team_log, me, count, C(0));
     const auto center_of_row = [&] {
-      return Center<C>(mine ? mean[row] : 0, mine ? rstd[row] : 1, p.size);
+      return Center<C>(mine && centred ? mean[row] : 0, mine ? rstd[row] : 1, p.size);
     };
     const auto gradient_of_row = [&](C first, C second) {
-      return RowGradientOf<T>{grad + begin,    in.x + begin, in.weight,
-                              center_of_row(), first,        second};
+      return RowGradientOf<T, W>{grad + begin,    in.x + begin, in.weight,
+                                 center_of_row(), first,        second};
     };
     const Center<C> center = center_of_row();
     const bool held_row = p.whole && !center.wide;
@@ -255,15 +286,15 @@ __global__ void __launch_bounds__(kBlock, 2)
     if (held_row) {
       each_pack(count, [&](int h) {
         if (in.weight != nullptr)
-          NormalOf<T>::scale(gradient.packs[h], whole_pack<T>(in.weight, p, me, h));
+          NormalOf<T, W>::scale(gradient.packs[h], held_weights<T, W>(in.weight, p, me, h));
         add_terms<T>(gradient.packs[h], normals(h), first, second);
       });
     } else if (mine) {
-      RowGradientOf<T> of = gradient_of_row(C(0), C(0));
+      RowGradientOf<T, W> of = gradient_of_row(C(0), C(0));
       of.add(p.size, p.team, me);
       first = of.first, second = of.second;
     }
-    first = combine_alike(first, p.team, AddUp()) * static_cast<C>(inverse);
+    first = centred ? combine_alike(first, p.team, AddUp()) * static_cast<C>(inverse) : C(0);
     second = combine_alike(second, p.team, AddUp()) * static_cast<C>(inverse);
     if (!mine) continue;
     if (held_row) {
@@ -283,18 +314,19 @@ __global__ void __launch_bounds__(kBlock, 2)
 }
 
 // Rows too long to hold: a block reads one twice.
-template <class T>
+template <class T, class W>
 __global__ void __launch_bounds__(kBlock, 2)
     norm_gradient_long_kernel(RowPlan p, const char* grad, RowInputs in, const double* mean,
                               const double* rstd, double inverse, char* y) {
   using C = Computed<T>;
   const int me = static_cast<int>(threadIdx.x);
+  const bool centred = mean != nullptr;
   for (int64_t row = blockIdx.x; row < p.rows; row += gridDim.x) {
     const int64_t begin = row * p.size * sizeof(T);
-    const Center<C> center(mean[row], rstd[row], p.size);
-    RowGradientOf<T> of = {grad + begin, in.x + begin, in.weight, center, C(0), C(0)};
+    const Center<C> center(centred ? mean[row] : 0, rstd[row], p.size);
+    RowGradientOf<T, W> of = {grad + begin, in.x + begin, in.weight, center, C(0), C(0)};
     of.add(p.size, kBlock, me);
-    of.first = combine_block(of.first, AddUp()) * static_cast<C>(inverse);
+    of.first = centred ? combine_block(of.first, AddUp()) * static_cast<C>(inverse) : C(0);
     of.second = combine_block(of.second, AddUp()) * static_cast<C>(inverse);
     write_row<T>(y + begin, p.size, kBlock, me, of);
   }
@@ -343,7 +375,7 @@ __device__ __forceinline__ void add_rows(const WeightPlan& p, const WeightThread
       if (row >= rows) continue;
       const RowCenter<C> c = centers[row];
       if (c.wide != C(0)) {
-        const Center<C> exact(mean[begin + row], rstd[begin + row], p.size);
+        const Center<C> exact(mean != nullptr ? mean[begin + row] : 0, rstd[begin + row], p.size);
         for (int k = 0; k < kCount; ++k)
           sums[k] += gradients[f].v[k] * exact.normal(numbers[f].v[k]);
         continue;
@@ -377,7 +409,7 @@ __global__ void __launch_bounds__(kBlock, 2)
       const int rows = static_cast<int>(end - begin < kBlock ? end - begin : kBlock);
       __syncthreads();
       if (thread < rows) {
-        const Center<C> c(mean[begin + thread], rstd[begin + thread], p.size);
+        const Center<C> c(mean != nullptr ? mean[begin + thread] : 0, rstd[begin + thread], p.size);
         centers.get()[thread] = {c.mean, c.rstd, c.shift, C(c.wide)};
       }
       __syncthreads();
@@ -395,10 +427,30 @@ __global__ void __launch_bounds__(kBlock, 2)
   }
 }
 
-// Whether all are of one dtype; undefined ones are of any.
-bool share_dtype(const Tensor& x, std::initializer_list<const Tensor*> others) {
-  return std::all_of(others.begin(), others.end(),
-                     [&](const Tensor* t) { return !t->defined() || t->dtype() == x.dtype(); });
+// Weights and biases as kernels read them: in x's dtype or, beside 16-bit numbers, in float32.
+struct Factors {
+  Tensor weight, bias;
+  bool wide;
+  Factors(const Tensor& x, const Tensor& given_weight, const Tensor& given_bias)
+      : weight(given_weight), bias(given_bias), wide(differs(weight, x) || differs(bias, x)) {
+    for (Tensor* t : {&weight, &bias})
+      if (t->defined()) *t = converted(*t, wide ? DType::Float32 : x.dtype());
+  }
+
+ private:
+  static bool differs(const Tensor& t, const Tensor& x) {
+    return t.defined() && t.dtype() != x.dtype();
+  }
+};
+
+// Calls f.template operator()<T, W>() with the types of the elements of rows and of their factors.
+template <class F>
+void visit_rows(DType t, const Factors& factors, const F& f) {
+  visit_float_types(t, [&]<class T>() {
+    if constexpr (sizeof(T) == 2)
+      if (factors.wide) return f.template operator()<T, float>();
+    f.template operator()<T, T>();
+  });
 }
 
 // How rows are shared out, and whether a team can hold one.
@@ -409,9 +461,10 @@ struct RowWork {
   double inverse;
   unsigned blocks;
 };
-RowWork row_work(const Rows& rows, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                 const Tensor& other, const Tensor& y) {
+RowWork row_work(const Rows& rows, const Tensor& x, const Factors& factors, const Tensor& other,
+                 const Tensor& y) {
   const int bytes = static_cast<int>(size_of(x.dtype()));
+  const Tensor &weight = factors.weight, &bias = factors.bias;
   RowWork out;
   out.held = can_hold(rows.count, rows.size, bytes);
   out.plan = plan_teams(rows.count, rows.size, out.held ? holding_team(rows.size, bytes) : kBlock,
@@ -423,39 +476,71 @@ RowWork row_work(const Rows& rows, const Tensor& x, const Tensor& weight, const 
   return out;
 }
 
-double* statistics(const Tensor& t) { return reinterpret_cast<double*>(t.raw()); }
+double* statistics(const Tensor& t) {
+  return t.defined() ? reinterpret_cast<double*>(t.raw()) : nullptr;
+}
+
+// Gradients and rows of two dtypes as float32, which both then fit.
+RowGradients of_one_dtype(const RowGradients& in) {
+  if (in.grad.dtype() == in.x.dtype()) return in;
+  return {converted(in.grad, DType::Float32), converted(in.x, DType::Float32), in.mean, in.rstd};
+}
 
 }  // namespace
 
-bool normalise_rows(const Call& call, const Rows& rows, const Tensor& x, const Tensor& weight,
-                    const Tensor& bias, double eps, Tensor& y, Tensor& mean, Tensor& rstd) {
-  if (!share_dtype(x, {&y, &weight, &bias})) return false;
-  const RowWork work = row_work(rows, x, weight, bias, Tensor(), y);
-  visit_float_types(x.dtype(), [&]<class T>() {
-    const auto kernel = work.held ? normalise_rows_kernel<T> : normalise_long_kernel<T>;
-    MOONLET_LAUNCH(kernel, work.blocks, kBlock, 0, call.stream(), work.plan, work.in, work.inverse,
-                   eps, y.raw(), statistics(mean), statistics(rstd));
-  });
-  call.done();
-  return true;
+Rows rows_of(const Tensor& x, int64_t dims) {
+  int64_t n = 1;
+  for (int i = x.dim() - static_cast<int>(dims); i < x.dim(); ++i) n *= x.size(i);
+  return {n == 0 ? 0 : x.numel() / n, n};
 }
 
-bool row_gradients_of_x(const Call& call, const Rows& rows, const RowGradients& in,
-                        const Tensor& weight, Tensor& y) {
-  if (!share_dtype(in.x, {&y, &in.grad, &weight})) return false;
-  const RowWork work = row_work(rows, in.x, weight, Tensor(), in.grad, y);
-  visit_float_types(y.dtype(), [&]<class T>() {
-    const auto kernel = work.held ? norm_gradient_rows_kernel<T> : norm_gradient_long_kernel<T>;
-    MOONLET_LAUNCH(kernel, work.blocks, kBlock, 0, call.stream(), work.plan, in.grad.raw(), work.in,
-                   statistics(in.mean), statistics(in.rstd), work.inverse, y.raw());
+void normalise_rows(const Call& call, int64_t dims, const Tensor& input, const Tensor& weight,
+                    const Tensor& bias, double eps, Tensor& result, const Tensor& mean,
+                    Tensor& rstd) {
+  const Rows rows = rows_of(input, dims);
+  if (rows.count == 0) return;
+  with_contiguous(result, [&](Tensor& y) {
+    const Tensor x = contiguous(input);
+    const Factors factors(x, weight, bias);
+    const RowWork work = row_work(rows, x, factors, Tensor(), y);
+    visit_rows(x.dtype(), factors, [&]<class T, class W>() {
+      const auto kernel = work.held ? normalise_rows_kernel<T, W> : normalise_long_kernel<T, W>;
+      MOONLET_LAUNCH(kernel, work.blocks, kBlock, 0, call.stream(), work.plan, work.in,
+                     work.inverse, eps, y.raw(), statistics(mean), statistics(rstd));
+    });
+    call.done();
   });
-  call.done();
-  return true;
 }
 
-bool row_gradients_of_weight(const Call& call, const Rows& rows, const RowGradients& in,
-                             Tensor& y) {
-  if (!share_dtype(in.x, {&in.grad})) return false;
+void row_gradients_of_x(const Call& call, int64_t dims, const RowGradients& given,
+                        const Tensor& weight, Tensor& result) {
+  const Rows rows = rows_of(given.x, dims);
+  if (rows.count == 0) return;
+  const RowGradients in = of_one_dtype(given);
+  if (in.x.dtype() != result.dtype()) {
+    Tensor wide = call.scratch(result.sizes(), in.x.dtype());
+    row_gradients_of_x(call, dims, in,
+                       weight.defined() ? converted(weight, DType::Float32) : weight, wide);
+    return copy(result, wide);
+  }
+  with_contiguous(result, [&](Tensor& y) {
+    const Factors factors(in.x, weight, Tensor());
+    const RowWork work = row_work(rows, in.x, factors, in.grad, y);
+    visit_rows(y.dtype(), factors, [&]<class T, class W>() {
+      const auto kernel =
+          work.held ? norm_gradient_rows_kernel<T, W> : norm_gradient_long_kernel<T, W>;
+      MOONLET_LAUNCH(kernel, work.blocks, kBlock, 0, call.stream(), work.plan, in.grad.raw(),
+                     work.in, statistics(in.mean), statistics(in.rstd), work.inverse, y.raw());
+    });
+    call.done();
+  });
+}
+
+void row_gradients_of_weight(const Call& call, int64_t dims, const RowGradients& given, Tensor& y) {
+  if (y.numel() == 0) return;
+  if (given.x.numel() == 0) return fill(y, Scalar(0));
+  const Rows rows = rows_of(given.x, dims);
+  const RowGradients in = of_one_dtype(given);
   const int bytes = static_cast<int>(size_of(in.x.dtype()));
   WeightPlan p = {rows.count, rows.size, 0, 0, 0, lanes_for((rows.size * bytes + 15) / 16), false};
   const int64_t columns = p.lanes * (16 / bytes);
@@ -476,7 +561,6 @@ bool row_gradients_of_weight(const Call& call, const Rows& rows, const RowGradie
   });
   call.done();
   if (p.pieces > 1) sum(parts, Dims{0}, false, std::nullopt, y);
-  return true;
 }
 
 }  // namespace moonlet::cuda

@@ -1,19 +1,20 @@
-// cuda/kernels/layer_norm.h: layer_norm of rows whose tensors are of one dtype. Each function is
-// false, with nothing done, where they are not. All tensors are contiguous, the statistics float64.
+// cuda/kernels/layer_norm.h: layer_norm and rms_norm of rows, and what their gradients share. Means
+// that are undefined are 0: those of rms_norm. The statistics are float64.
 #pragma once
 
 #include "cuda/runtime/device.h"
 
 namespace moonlet::cuda {
 
-// At least one row, of at least one element.
 struct Rows {
   int64_t count, size;
 };
+// Those made of the last `dims` dimensions; none where they are empty.
+Rows rows_of(const Tensor& x, int64_t dims);
 
-// Weight and bias may be undefined.
-bool normalise_rows(const Call& call, const Rows& rows, const Tensor& x, const Tensor& weight,
-                    const Tensor& bias, double eps, Tensor& y, Tensor& mean, Tensor& rstd);
+// Weight and bias may be undefined, and of float32 beside 16-bit floats.
+void normalise_rows(const Call& call, int64_t dims, const Tensor& x, const Tensor& weight,
+                    const Tensor& bias, double eps, Tensor& y, const Tensor& mean, Tensor& rstd);
 
 // What both gradients take.
 struct RowGradients {
@@ -21,11 +22,11 @@ struct RowGradients {
   RowGradients(const Tensor& g, const Tensor& input, const Tensor& m, const Tensor& r)
       : grad(contiguous(g)),
         x(contiguous(input)),
-        mean(converted(m, DType::Float64)),
+        mean(m.defined() ? converted(m, DType::Float64) : m),
         rstd(converted(r, DType::Float64)) {}
 };
-bool row_gradients_of_x(const Call& call, const Rows& rows, const RowGradients& in,
+void row_gradients_of_x(const Call& call, int64_t dims, const RowGradients& in,
                         const Tensor& weight, Tensor& y);
-bool row_gradients_of_weight(const Call& call, const Rows& rows, const RowGradients& in, Tensor& y);
+void row_gradients_of_weight(const Call& call, int64_t dims, const RowGradients& in, Tensor& y);
 
 }  // namespace moonlet::cuda

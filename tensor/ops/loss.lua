@@ -64,6 +64,35 @@ linear_weight, linear_bias)`.]],
                 "randn(2, 5), randn(3, 2, 5), tensor({{1, 3}, {2, 2}}), randn(3, 2)",
                 "randn(3, 5), randn(4, 5), rand(3, 4)" } }
 
+op { [[native_cross_entropy(Tensor x, Positions target, Tensor? weight, int reduction, int ignore_index,
+                            float label_smoothing) -> (Tensor y, Tensor logsumexp, Tensor total_weight)]],
+     constant = { "weight" },
+     vmap = "native_cross_entropy", kind = "structured", autocast = "float32", dtypes = "floating", internal = true,
+     nodiff = { "logsumexp", "total_weight" },
+     grad = { x = "cross_entropy_grad_x(g_y, x, target, weight, logsumexp, total_weight, reduction, ignore_index, label_smoothing)" },
+     check = { value = "cross_entropy is compared" },
+     doc = [[`cross_entropy` of classes with what its gradient needs: of each entry the logarithm of the sum of
+`exp(x)` over the classes, and the sum of the weights of the targets, both in the dtype that is computed in.
+`reduction` is 0 for none, 1 for mean, 2 for sum.]],
+     sample = { "randn(3, 4), tensor({1, 4, 2}), nil, 1, -100, 0", "randn(3, 4), tensor({1, 4, 2}), rand(4), 2, 4, 0.1",
+                "randn(2, 3, 2), tensor({{1, 3}, {2, 2}}), rand(3), 0, -100, 0.2" } }
+
+op { [[cross_entropy_grad_x(Tensor grad, Tensor x, Positions target, Tensor? weight, Tensor logsumexp,
+                            Tensor total_weight, int reduction, int ignore_index,
+                            float label_smoothing) -> Tensor]],
+     constant = { "weight", "logsumexp", "total_weight" },
+     vmap = "cross_entropy_grad_x", kind = "structured", dtypes = "floating", mixed = true, internal = true,
+     grad = { ["grad, x"] = "cross_entropy_grad_x_grads(g, grad, x, target, weight, logsumexp, total_weight, reduction, ignore_index, label_smoothing)" },
+     check = { value = "checked through what uses it", grad = "its sums move with x",
+               gradgrad = "its sums move with x", empty = "its sums belong to x" },
+     doc = [[The gradient of `cross_entropy` of classes with respect to `x`; `logsumexp` and `total_weight` are
+those that `native_cross_entropy` gave.]],
+     sample = { [[(function()
+       local x, target = randn(3, 4), tensor({1, 4, 2})
+       local y, sums, total = native_cross_entropy(x, target, nil, 0, 4, 0.1)
+       return y + 1, x, target, nil, sums, total, 0, 4, 0.1
+     end)()]] } }
+
 op { [[cross_entropy(Tensor x, Tensor target, Tensor? weight=nil, string reduction="mean",
                      int ignore_index=-100, float label_smoothing=0) -> Tensor]],
      constant = { "weight" },

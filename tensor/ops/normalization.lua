@@ -251,6 +251,43 @@ Tensor (1, 2, 2) float32]],
      sample = { "randn(2, 3, 4), nil, nil, randn(3), randn(3)", "randn(2, 3, 2, 2)",
                 "randn(2, 3, 4), randn(3), rand(3) + 0.5, randn(3), randn(3), false, 0.1, 0.01" } }
 
+op { [[native_rms_norm(Tensor x, int[] normalized_shape, Tensor? weight,
+                       float eps) -> (Tensor y, Tensor rstd)]],
+     vmap = "native_rms_norm", kind = "structured", autocast = { device = "float32" }, dtypes = "floating", mixed = true, internal = true,
+     nodiff = { "rstd" },
+     grad = { x = "rms_norm_grad_x(g_y, x, rstd, weight, normalized_shape.size(), eps)",
+              weight = "rms_norm_grad_weight(g_y, x, rstd, normalized_shape.size(), eps)" },
+     check = { value = "rms_norm is compared" },
+     doc = [[`rms_norm` with what its gradient needs: the reciprocal root mean square of each normalised slice,
+with the normalised dimensions kept at size 1, in float64.]],
+     sample = { "randn(3, 4), {4}, randn(4), 1e-5", "randn(2, 3, 4), {3, 4}, nil, 0.1" } }
+
+op { [[rms_norm_grad_x(Tensor grad, Tensor x, Tensor rstd, Tensor? weight, int dims, float eps) -> Tensor]],
+     vmap = "rms_norm_grad_x", kind = "structured", dtypes = "floating", mixed = true, internal = true,
+     grad = { ["grad, x, weight"] = "rms_norm_grad_x_grads(g, grad, x, rstd, weight, dims, eps)" },
+     check = { value = "checked through what uses it", grad = "its statistics move with x",
+               gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
+     doc = [[The gradient of `rms_norm` over the last `dims` dimensions with respect to `x`; `rstd` is what
+`native_rms_norm` gave for this `x` and `eps`.]],
+     sample = { [[(function()
+       local x = randn(3, 4)
+       local y, rstd = native_rms_norm(x, {4}, nil, 1e-5)
+       return y + 1, x, rstd, randn(4), 1, 1e-5
+     end)()]] } }
+
+op { [[rms_norm_grad_weight(Tensor grad, Tensor x, Tensor rstd, int dims, float eps) -> Tensor]],
+     vmap = "rms_norm_grad_weight", kind = "structured", dtypes = "floating", mixed = true, internal = true,
+     grad = { ["grad, x"] = "rms_norm_grad_weight_grads(g, grad, x, rstd, dims, eps)" },
+     check = { value = "checked through what uses it", grad = "its statistics move with x",
+               gradgrad = "its statistics move with x", empty = "its statistics belong to x" },
+     doc = [[The gradient of `rms_norm` over the last `dims` dimensions with respect to its weight; `rstd` is
+what `native_rms_norm` gave for this `x` and `eps`.]],
+     sample = { [[(function()
+       local x = randn(3, 4)
+       local y, rstd = native_rms_norm(x, {4}, nil, 1e-5)
+       return y + 1, x, rstd, 1, 1e-5
+     end)()]] } }
+
 op { "rms_norm(Tensor x, int[] normalized_shape, Tensor? weight=nil, float? eps=nil) -> Tensor",
      kind = "composite", autocast = { device = "float32" }, dtypes = "floating", mixed = true,
      torch = "F.rms_norm(*args)",

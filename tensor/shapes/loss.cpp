@@ -15,9 +15,8 @@ Dims target_sizes(const Dims& log_probs) {
 }
 
 // The loss's sizes. `reduction` is 0 (none), 1 (mean) or 2 (sum).
-Dims check_nll(const Dims& log_probs, const Tensor& target, const Tensor& weight,
+Dims check_nll(const char* op, const Dims& log_probs, const Tensor& target, const Tensor& weight,
                int64_t reduction) {
-  const char* op = "nll_loss";
   check(log_probs.size() >= 1, op, ": the input has shape ", log_probs,
         ", (n, c, ...) is expected");
   const Dims wanted = target_sizes(log_probs);
@@ -37,7 +36,7 @@ Dims check_nll(const Dims& log_probs, const Tensor& target, const Tensor& weight
 std::array<Result, 2> native_nll_loss(const Tensor& log_probs, const Tensor& target,
                                       const Tensor& weight, int64_t reduction, int64_t) {
   const Options options = options_of(log_probs);
-  return {Result{check_nll(log_probs.sizes(), target, weight, reduction), options},
+  return {Result{check_nll("nll_loss", log_probs.sizes(), target, weight, reduction), options},
           Result{{}, options}};
 }
 
@@ -46,12 +45,50 @@ Result nll_loss_grad_log_probs(const Tensor& grad, const Tensor& target, const T
                                int64_t) {
   const char* op = "nll_loss_grad_log_probs";
   numel_of(size, op);
-  const Dims wanted = check_nll(size, target, weight, reduction);
+  const Dims wanted = check_nll("nll_loss", size, target, weight, reduction);
   check(grad.sizes() == wanted, op, ": grad has shape ", grad.sizes(), ", ", wanted,
         " is expected");
   check(total_weight.dim() == 0, op, ": total_weight has shape ", total_weight.sizes(),
         ", () is expected");
   return {size, options_of(grad)};
+}
+
+namespace {
+// What check_nll gives, and checks of what cross_entropy has besides.
+Dims check_cross_entropy(const Tensor& x, const Tensor& target, const Tensor& weight,
+                         int64_t reduction, double label_smoothing) {
+  const char* op = "cross_entropy";
+  const Dims sizes = check_nll(op, x.sizes(), target, weight, reduction);
+  check(!weight.defined() || weight.dtype() == x.dtype(), op, ": weight is ",
+        weight.defined() ? weight.dtype() : x.dtype(), " and the input ", x.dtype());
+  check(label_smoothing >= 0 && label_smoothing <= 1, op, ": label_smoothing is ", label_smoothing,
+        ", 0 to 1 is expected");
+  return sizes;
+}
+}  // namespace
+
+std::array<Result, 3> native_cross_entropy(const Tensor& x, const Tensor& target,
+                                           const Tensor& weight, int64_t reduction, int64_t,
+                                           double label_smoothing) {
+  const Dims sizes = check_cross_entropy(x, target, weight, reduction, label_smoothing);
+  const Options wide{compute_dtype(x.dtype()), x.device()};
+  return {Result{sizes, options_of(x)}, Result{target_sizes(x.sizes()), wide}, Result{{}, wide}};
+}
+
+Result cross_entropy_grad_x(const Tensor& grad, const Tensor& x, const Tensor& target,
+                            const Tensor& weight, const Tensor& logsumexp,
+                            const Tensor& total_weight, int64_t reduction, int64_t,
+                            double label_smoothing) {
+  const char* op = "cross_entropy_grad_x";
+  const Dims wanted = check_cross_entropy(x, target, weight, reduction, label_smoothing);
+  check_shape(op, "grad", grad.sizes(), wanted);
+  check_shape(op, "logsumexp", logsumexp.sizes(), target_sizes(x.sizes()));
+  check_shape(op, "total_weight", total_weight.sizes(), {});
+  for (const auto& [name, t] :
+       {std::pair{"logsumexp", &logsumexp}, std::pair{"total_weight", &total_weight}})
+    check(is_floating(t->dtype()), op, ": ", name, " is ", t->dtype(),
+          ", a floating dtype is expected");
+  return like(x);
 }
 
 namespace {

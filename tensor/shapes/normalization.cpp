@@ -1,5 +1,5 @@
-// tensor/shapes/normalization.cpp: argument checks and result shapes of layer_norm, batch_norm and
-// group_norm.
+// tensor/shapes/normalization.cpp: argument checks and result shapes of layer_norm, rms_norm,
+// batch_norm and group_norm.
 #include "tensor/shapes/window.h"
 #include "tensor/shapes_normalization.h"
 
@@ -26,13 +26,28 @@ Dims layer_norm_stats(const char* op, const Tensor& x, int64_t dims) {
   return out;
 }
 
-// The sizes of the weight, after checking the arguments of a gradient of layer_norm.
+void check_normalized(const char* op, const Tensor& x, const Dims& normalized_shape) {
+  const int dims = normalized_shape.size();
+  bool fits = dims >= 1 && dims <= x.dim();
+  for (int i = 0; fits && i < dims; ++i) fits = x.size(x.dim() - dims + i) == normalized_shape[i];
+  check(fits, op, ": x has shape ", x.sizes(), ", which does not end in ", normalized_shape);
+}
+
+void check_normalized_weight(const char* op, const char* argument, const Tensor& t, const Tensor& x,
+                             const Dims& normalized_shape) {
+  if (!t.defined()) return;
+  check_shape(op, argument, t.sizes(), normalized_shape);
+  check_precision(op, argument, t, x);
+}
+
+// The sizes of the weight, after checking the arguments of a gradient of layer_norm, or of
+// rms_norm, which has no mean.
 Dims layer_norm_grad(const char* op, const Tensor& grad, const Tensor& x, const Tensor& mean,
                      const Tensor& rstd, int64_t dims) {
   check_same_shape(op, grad, x);
   check_precision(op, "grad", grad, x);
   const Dims stats = layer_norm_stats(op, x, dims);
-  check_shape(op, "mean", mean.sizes(), stats);
+  if (mean.defined()) check_shape(op, "mean", mean.sizes(), stats);
   check_shape(op, "rstd", rstd.sizes(), stats);
   return {x.sizes().data() + x.dim() - dims, static_cast<int>(dims)};
 }
@@ -41,16 +56,10 @@ Dims layer_norm_grad(const char* op, const Tensor& grad, const Tensor& x, const 
 std::array<Result, 3> native_layer_norm(const Tensor& x, const Dims& normalized_shape,
                                         const Tensor& weight, const Tensor& bias, double) {
   const char* op = "layer_norm";
-  const int dims = normalized_shape.size();
-  bool fits = dims >= 1 && dims <= x.dim();
-  for (int i = 0; fits && i < dims; ++i) fits = x.size(x.dim() - dims + i) == normalized_shape[i];
-  check(fits, op, ": x has shape ", x.sizes(), ", which does not end in ", normalized_shape);
-  for (const auto& [t, name] : {std::pair{&weight, "weight"}, std::pair{&bias, "bias"}})
-    if (t->defined()) {
-      check_shape(op, name, t->sizes(), normalized_shape);
-      check_precision(op, name, *t, x);
-    }
-  const Result stats{layer_norm_stats(op, x, dims), statistics_of(x)};
+  check_normalized(op, x, normalized_shape);
+  check_normalized_weight(op, "weight", weight, x, normalized_shape);
+  check_normalized_weight(op, "bias", bias, x, normalized_shape);
+  const Result stats{layer_norm_stats(op, x, normalized_shape.size()), statistics_of(x)};
   return {like(x), stats, stats};
 }
 
@@ -58,8 +67,7 @@ Result layer_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean
                          const Tensor& rstd, const Tensor& weight, int64_t dims, double) {
   const char* op = "layer_norm_grad_x";
   const Dims normalized = layer_norm_grad(op, grad, x, mean, rstd, dims);
-  if (weight.defined()) check_shape(op, "weight", weight.sizes(), normalized);
-  check_precision(op, "weight", weight, x);
+  check_normalized_weight(op, "weight", weight, x, normalized);
   return like(x);
 }
 
@@ -72,10 +80,30 @@ std::array<Result, 3> layer_norm_grads(const Tensor& grad, const Tensor& x, cons
                                        const Tensor& rstd, const Tensor& weight, int64_t dims) {
   const char* op = "layer_norm_grads";
   const Dims normalized = layer_norm_grad(op, grad, x, mean, rstd, dims);
-  if (weight.defined()) check_shape(op, "weight", weight.sizes(), normalized);
-  check_precision(op, "weight", weight, x);
+  check_normalized_weight(op, "weight", weight, x, normalized);
   const Result values{normalized, options_of(x)};
   return {like(x), values, values};
+}
+
+std::array<Result, 2> native_rms_norm(const Tensor& x, const Dims& normalized_shape,
+                                      const Tensor& weight, double) {
+  const char* op = "rms_norm";
+  check_normalized(op, x, normalized_shape);
+  check_normalized_weight(op, "weight", weight, x, normalized_shape);
+  return {like(x), Result{layer_norm_stats(op, x, normalized_shape.size()), statistics_of(x)}};
+}
+
+Result rms_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& rstd,
+                       const Tensor& weight, int64_t dims, double) {
+  const char* op = "rms_norm_grad_x";
+  check_normalized_weight(op, "weight", weight, x,
+                          layer_norm_grad(op, grad, x, Tensor(), rstd, dims));
+  return like(x);
+}
+
+Result rms_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& rstd, int64_t dims,
+                            double) {
+  return {layer_norm_grad("rms_norm_grad_weight", grad, x, Tensor(), rstd, dims), options_of(x)};
 }
 
 namespace {

@@ -72,6 +72,17 @@ add("class_losses", function(x, target)
   return F.cross_entropy(x, target), F.nll_loss(F.log_softmax(x, 2), target)
 end, function(batch) return { ml.randn(batch, 4), ml.randint(4, { batch }) } end,
   { dynamic = { { "batch" }, { "batch" } }, ids = { false, true } })
+add("smoothed_class_losses", function(x, target)
+  local weight, out = ml.tensor { 0.5, 1, 2, 0.25 }, {}
+  for _, reduction in ipairs { "none", "sum", "mean" } do
+    for _, w in ipairs { false, weight } do
+      out[#out + 1] = F.cross_entropy(x, target, { weight = w or nil, reduction = reduction, label_smoothing = 0.3,
+        ignore_index = 2 })
+    end
+  end
+  return table.unpack(out)
+end, function(batch) return { ml.randn(batch, 4), ml.randint(4, { batch }) } end,
+  { dynamic = { { "batch" }, { "batch" } }, ids = { false, true } })
 
 -- --- along dimensions -------------------------------------------------------------------------
 

@@ -175,6 +175,13 @@ __device__ __forceinline__ float larger(float a, float b) {
 }
 __device__ __forceinline__ double larger(double a, double b) { return a != a || a > b ? a : b; }
 
+// The number to take off in the exponents: what is -inf throughout adds nothing, though its own
+// sum is of e^(inf - inf).
+template <class C>
+__device__ __forceinline__ C base_of(C largest) {
+  return largest == C(-HUGE_VAL) ? C(0) : largest;
+}
+
 // e^x for results of type T. For those of 16 bits by the device's own 2^x: its error (2^-22, and of
 // the product |x| 2^-23) is below their rounding, and what is below 2^-126 becomes 0.
 template <class T>

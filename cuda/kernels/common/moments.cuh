@@ -35,18 +35,22 @@ __device__ __forceinline__ bool left_range(double squares, int64_t n, double eps
 }
 
 // Of n numbers of any size, of which a thread of the team goes over `mine`; read(i) gives one.
+// Those that are not `centred` have the mean 0.
 template <class Read>
-MOONLET_OUTLINE Spread spread_in_double(int64_t mine, int64_t n, int64_t me, int team, Read read) {
+MOONLET_OUTLINE Spread spread_in_double(int64_t mine, int64_t n, int64_t me, int team, bool centred,
+                                        Read read) {
   const double count = static_cast<double>(n);
-  double largest = 0, sum = 0, rest = 0, squares = 0;
+  double largest = 0, sum = 0, mean = 0, rest = 0, squares = 0;
   for (int64_t i = me; i < mine; i += team) largest = TakeLargest()(largest, fabs(read(i)));
   largest = combine_team(largest, team, TakeLargest());
   const bool scales = largest > 0 && largest < HUGE_VAL;
   const int exponent = scales ? ilogb(largest) : 0;
-  for (int64_t i = me; i < mine; i += team) sum += ldexp(read(i), -exponent);
-  const double mean = combine_team(sum, team, AddUp()) / count;
-  for (int64_t i = me; i < mine; i += team) rest += ldexp(read(i), -exponent) - mean;
-  rest = combine_team(rest, team, AddUp()) / count;
+  if (centred) {
+    for (int64_t i = me; i < mine; i += team) sum += ldexp(read(i), -exponent);
+    mean = combine_team(sum, team, AddUp()) / count;
+    for (int64_t i = me; i < mine; i += team) rest += ldexp(read(i), -exponent) - mean;
+    rest = combine_team(rest, team, AddUp()) / count;
+  }
   for (int64_t i = me; i < mine; i += team) {
     const double distance = ldexp(read(i), -exponent) - mean - rest;
     squares += distance * distance;

@@ -431,6 +431,45 @@ function write.native_nll_loss(g, a, call)
     ignore_index = ignored }), false
 end
 
+-- The part of label smoothing: minus the sum over the classes of the weighted logarithms, 0 where
+-- the target is ignored.
+local function smoothed_part(g, a, logs, dtype, index, ignored)
+  local axes = g:constant({ 1 }, "int64")
+  if a.weight then
+    local shape = { 1, -1 }
+    for d = 3, #a.x.shape do shape[d] = 1 end
+    local weight = g:node("Reshape", { g:operand(a.weight, dtype), g:constant(shape, "int64") })
+    logs = g:node("Mul", { logs, weight })
+  end
+  local each = g:node("Neg", { g:node("ReduceSum", { logs, axes }, { keepdims = 0 }) })
+  local unused = g:node("Equal", { index, g:constant(ignored, "int64") })
+  return g:node("Where", { unused, g:constant(0, dtype), each })
+end
+
+-- By the logarithms of the softmax. What comes with the loss is for derivatives.
+function write.native_cross_entropy(g, a, call)
+  local dtype, index = call.results[1].dtype, g:index(a.target)
+  local logs = g:node("LogSoftmax", { g:operand(a.x, dtype) }, { axis = 1 })
+  local ignored = a.ignore_index > 0 and a.ignore_index - 1 or a.ignore_index
+  local function likelihood(scores, reduction)
+    local inputs = { scores, index }
+    if a.weight then inputs[3] = g:operand(a.weight, dtype) end
+    return g:node("NegativeLogLikelihoodLoss", inputs, { reduction = reduction,
+      ignore_index = ignored })
+  end
+  local loss = likelihood(logs, REDUCTIONS[a.reduction])
+  if a.label_smoothing == 0 then return loss, false, false end
+  local part = smoothed_part(g, a, logs, dtype, index, ignored)
+  if a.reduction ~= 0 then part = g:node("ReduceSum", { part }, { keepdims = 0 }) end
+  if a.reduction == 1 then
+    local ones = g:node("Expand", { g:constant(-1, dtype), g:node("Shape", { logs }) })
+    part = g:node("Div", { part, likelihood(ones, "sum") })
+  end
+  local share = a.label_smoothing / g:int(a.x.shape[2], "the number of classes")
+  return g:node("Add", { g:node("Mul", { loss, g:float(1 - a.label_smoothing, dtype) }),
+    g:node("Mul", { part, g:float(share, dtype) }) }), false, false
+end
+
 -- As many as the largest position says, but at least `least`.
 local function count_of(g, index, least)
   local most = g:node("ReduceMax", { g:node("Reshape", { index, g:constant({ -1 }, "int64") }) },

@@ -1,5 +1,5 @@
-// tensor/cpu/normalization/normalization.cpp: the CPU kernels of layer_norm and batch_norm and of
-// their gradients.
+// tensor/cpu/normalization/normalization.cpp: the CPU kernels of layer_norm, rms_norm and
+// batch_norm and of their gradients.
 #include "tensor/cpu/normalization/normalization.h"
 
 #include <cmath>
@@ -51,16 +51,16 @@ Spread channel_spread(const Channels& c, int64_t channel, RunReader<E>& x, doubl
   if (squares < 0) squares = 0;
   if (!left_range<T>(squares, count, eps))
     return {static_cast<double>(r.mean), drift / count, squares};
-  return spread_in_double<T, E>(count, [&](auto&& visit) {
+  return spread_in_double<T, E>(count, true, [&](auto&& visit) {
     each_run(c, channel, [&](int64_t at) { visit(x.at(at), c.inner); });
   });
 }
 
-// Gives a run what `gradient` subtracts.
+// Gives a run what `gradient` subtracts; what is not centred has no mean of the gradient alone.
 template <class T, class E>
-void set_gradient_means(NormRun<T, E>& r) {
+void set_gradient_means(NormRun<T, E>& r, bool centred) {
   const NormSums t = NormLoops<T, E>::gradient_sums(r);
-  r.m1 = static_cast<T>(t.first / static_cast<double>(r.n));
+  r.m1 = centred ? static_cast<T>(t.first / static_cast<double>(r.n)) : T(0);
   r.m2 = static_cast<T>(t.second / static_cast<double>(r.n));
 }
 
@@ -85,35 +85,39 @@ void update_running(const Tensor& running, int64_t i, double value, double momen
   });
 }
 
-void native_layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& weight,
-                       const Tensor& bias, double eps, Tensor& y, Tensor& mean, Tensor& rstd) {
+namespace {
+
+// Of the last `dims` dimensions; without `mean`, which is then taken for 0, those of rms_norm.
+void normalise_rows(const Tensor& x, int64_t dims, const Tensor& weight, const Tensor& bias,
+                    double eps, Tensor& y, Tensor* mean, Tensor& rstd) {
   const DType compute = compute_dtype(x.dtype());
-  const int64_t n = last_product(x, normalized_shape.size());
+  const int64_t n = last_product(x, dims);
   const Tensor w = converted(weight, compute), b = converted(bias, compute);
-  Tensor m = workspace(mean, kStatistics), s = workspace(rstd, kStatistics);
+  Tensor m = mean ? workspace(*mean, kStatistics) : Tensor(), s = workspace(rstd, kStatistics);
   visit_runs(x, {&y}, [&]<class T, class E>() {
     const Tensor source = runs_of(x, dtype_of<E>, n);
     Tensor out = room_for_runs(y, dtype_of<E>, n);
-    parallel_for(m.numel(), grain_for(n * 2), [&](int64_t begin, int64_t end) {
+    parallel_for(s.numel(), grain_for(n * 2), [&](int64_t begin, int64_t end) {
       RunReader<E> from(source, n);
       RunWriter<E> to(out, n);
       for (int64_t i = begin; i < end; ++i) {
         NormRun<T, E> r{from.at(i * n),     nullptr,      data_or_null<T>(w),
                         data_or_null<T>(b), to.at(i * n), n};
-        set_statistics(r, eps);
+        set_statistics(r, eps, mean != nullptr);
         NormLoops<T, E>::apply(r);
         to.done(i * n);
-        m.elements<double>()[i] = r.exact_mean;
+        if (mean) m.elements<double>()[i] = r.exact_mean;
         s.elements<double>()[i] = r.exact_rstd;
       }
     });
     write_back(y, out);
   });
-  write_back(mean, m), write_back(rstd, s);
+  if (mean) write_back(*mean, m);
+  write_back(rstd, s);
 }
 
-void layer_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
-                       const Tensor& weight, int64_t dims, double, Tensor& y) {
+void row_gradients_of_x(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                        const Tensor& weight, int64_t dims, Tensor& y) {
   const DType compute = compute_dtype(x.dtype());
   const int64_t n = last_product(x, dims);
   const Tensor m = converted(mean, kStatistics), s = converted(rstd, kStatistics),
@@ -121,20 +125,42 @@ void layer_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, 
   visit_runs(x, {&grad, &y}, [&]<class T, class E>() {
     const Tensor g = runs_of(grad, dtype_of<E>, n), source = runs_of(x, dtype_of<E>, n);
     Tensor out = room_for_runs(y, dtype_of<E>, n);
-    parallel_for(m.numel(), grain_for(n * 2), [&](int64_t begin, int64_t end) {
+    parallel_for(s.numel(), grain_for(n * 2), [&](int64_t begin, int64_t end) {
       RunReader<E> from(source, n), gradient(g, n);
       RunWriter<E> to(out, n);
       for (int64_t i = begin; i < end; ++i) {
         NormRun<T, E> r{from.at(i * n), gradient.at(i * n), data_or_null<T>(w),
                         nullptr,        to.at(i * n),       n};
         set_center(r, m, s, i, n);
-        set_gradient_means(r);
+        set_gradient_means(r, m.defined());
         NormLoops<T, E>::gradient(r);
         to.done(i * n);
       }
     });
     write_back(y, out);
   });
+}
+
+}  // namespace
+
+void native_layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& weight,
+                       const Tensor& bias, double eps, Tensor& y, Tensor& mean, Tensor& rstd) {
+  normalise_rows(x, normalized_shape.size(), weight, bias, eps, y, &mean, rstd);
+}
+
+void native_rms_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& weight,
+                     double eps, Tensor& y, Tensor& rstd) {
+  normalise_rows(x, normalized_shape.size(), weight, Tensor(), eps, y, nullptr, rstd);
+}
+
+void layer_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                       const Tensor& weight, int64_t dims, double, Tensor& y) {
+  row_gradients_of_x(grad, x, mean, rstd, weight, dims, y);
+}
+
+void rms_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& rstd, const Tensor& weight,
+                     int64_t dims, double, Tensor& y) {
+  row_gradients_of_x(grad, x, Tensor(), rstd, weight, dims, y);
 }
 
 namespace {
@@ -206,10 +232,15 @@ void layer_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& m
   const int64_t n = last_product(x, dims);
   const Tensor m = converted(mean, kStatistics), s = converted(rstd, kStatistics);
   visit_runs(x, {&grad}, [&]<class T, class E>() {
-    const Tensor parts = gradients_of_blocks<T, E>(RowBlocks(m.numel(), n), n, grad, x, m, s,
+    const Tensor parts = gradients_of_blocks<T, E>(RowBlocks(s.numel(), n), n, grad, x, m, s,
                                                    [] { return [](NormRun<T, E>&, int64_t) {}; });
     sum_blocks<T>(parts, 0, y);
   });
+}
+
+void rms_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& rstd, int64_t dims,
+                          double eps, Tensor& y) {
+  layer_norm_grad_weight(grad, x, Tensor(), rstd, dims, eps, y);
 }
 
 void layer_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
@@ -224,7 +255,7 @@ void layer_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& mean, c
     const auto visitor = [&] {
       return [&, to = RunWriter<E>(out, n)](NormRun<T, E>& r, int64_t i) mutable {
         r.weight = data_or_null<T>(w), r.out = to.at(i * n);
-        set_gradient_means(r);
+        set_gradient_means(r, true);
         NormLoops<T, E>::gradient(r);
         to.done(i * n);
       };

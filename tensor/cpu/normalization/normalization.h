@@ -54,11 +54,12 @@ void set_center(NormRun<T, E>& r, double mean, double rest, double rstd, int64_t
 // of a large mean is part of it.
 inline constexpr DType kStatistics = DType::Float64;
 
-// The same from element i of tensors of that dtype.
+// The same from element i of tensors of that dtype; an undefined mean is 0.
 template <class T, class E>
 void set_center(NormRun<T, E>& r, const Tensor& mean, const Tensor& rstd, int64_t i,
                 int64_t count) {
-  set_center(r, mean.elements<double>()[i], 0, rstd.elements<double>()[i], count);
+  set_center(r, mean.defined() ? mean.elements<double>()[i] : 0, 0, rstd.elements<double>()[i],
+             count);
 }
 
 // The loops, by whole vectors, for float, double, and bfloat16 computed in float; runs that leave
@@ -214,9 +215,10 @@ bool left_range(double squares, double n, double eps) {
   return !(squares <= std::numeric_limits<T>::max()) || (squares < kLeast * n && eps < kLeast);
 }
 
-// The spread of `count` elements of any size; each(f) calls f(x, n) for the runs they lie in.
+// The spread of `count` elements of any size, from 0 where they are not `centred`; each(f) calls
+// f(x, n) for the runs they lie in.
 template <class T, class E, class Runs>
-[[gnu::noinline]] Spread spread_in_double(double count, Runs&& each) {
+[[gnu::noinline]] Spread spread_in_double(double count, bool centred, Runs&& each) {
   const auto sum_of = [&](auto&& term) {
     double sum = 0;
     each([&](const E* x, int64_t n) {
@@ -230,8 +232,11 @@ template <class T, class E, class Runs>
   int exponent = 0;
   if (most > 0 && std::isfinite(most)) exponent = std::ilogb(most);
   const auto scaled = [&](double v) { return std::ldexp(v, -exponent); };
-  const double mean = sum_of([&](double v, double& all) { all += scaled(v); }) / count;
-  const double rest = sum_of([&](double v, double& all) { all += scaled(v) - mean; }) / count;
+  double mean = 0, rest = 0;
+  if (centred) {
+    mean = sum_of([&](double v, double& all) { all += scaled(v); }) / count;
+    rest = sum_of([&](double v, double& all) { all += scaled(v) - mean; }) / count;
+  }
   const double squares = sum_of([&](double v, double& all) {
     const double distance = scaled(v) - mean - rest;
     all += distance * distance;
@@ -242,20 +247,25 @@ template <class T, class E, class Runs>
 
 // The spread of a run, of which `t` are the statistics.
 template <class T, class E>
-Spread spread_of(const NormRun<T, E>& r, const NormSums& t, double eps) {
+Spread spread_of(const NormRun<T, E>& r, const NormSums& t, double eps, bool centred) {
   const double n = static_cast<double>(r.n);
   if (!left_range<T>(t.second, n, eps)) return {t.first, 0, t.second};
-  return spread_in_double<T, E>(n, [&](auto&& visit) { visit(r.x, r.n); });
+  return spread_in_double<T, E>(n, centred, [&](auto&& visit) { visit(r.x, r.n); });
 }
 template <class T, class E>
 Spread spread_of(const NormRun<T, E>& r, double eps) {
-  return spread_of(r, NormLoops<T, E>::statistics(r), eps);
+  return spread_of(r, NormLoops<T, E>::statistics(r), eps, true);
 }
 
-// Gives a run its mean and the reciprocal of its standard deviation.
+// Gives a run its mean, 0 where it is not `centred`, and the reciprocal of its root mean squared
+// distance from that.
 template <class T, class E>
-void set_statistics(NormRun<T, E>& r, double eps) {
-  const Spread s = spread_of(r, eps);
+void set_statistics(NormRun<T, E>& r, double eps, bool centred) {
+  Spread s;
+  if (centred)
+    s = spread_of(r, eps);
+  else
+    s = spread_of(r, {0, NormLoops<T, E>::moments(r).second}, eps, false);
   set_center(r, s.mean, s.rest, s.rstd(static_cast<double>(r.n), eps), r.n);
 }
 

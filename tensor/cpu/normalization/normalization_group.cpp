@@ -61,7 +61,7 @@ void native_group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight
       RunWriter<E> to(out, n);
       for (int64_t i = begin; i < end; ++i) {
         NormRun<T, E> r{from.at(i * n), nullptr, nullptr, nullptr, to.at(i * n), n};
-        set_statistics(r, eps);
+        set_statistics(r, eps, true);
         each_channel(groups, i, r, data_or_null<T>(w), data_or_null<T>(b), NormLoops<T, E>::apply);
         to.done(i * n);
         m.elements<double>()[i] = r.exact_mean;

@@ -68,7 +68,7 @@ T row_spread(Spreads kind, const T* x, int64_t n, int64_t times, double correcti
     // What rounding leaves of equal numbers is no spread.
     const double rounding = t.first * std::numeric_limits<T>::epsilon();
     const bool may_be_equal = t.second <= rows * rounding * rounding;
-    if (!may_be_equal || !all_equal(x, n)) s = spread_of(run, t, 0);
+    if (!may_be_equal || !all_equal(x, n)) s = spread_of(run, t, 0, true);
   }
   s.squares *= copies;
   return static_cast<T>(kind == Spreads::Variance ? s.variance(divisor) : s.deviation(divisor));

@@ -16,14 +16,12 @@
 #include "tensor/cpu/common/parallel.h"
 #include "tensor/cpu/copy/convert.h"
 #include "tensor/cpu/simd/each_vector-inl.h"
-#include "tensor/cpu/simd/fold_vector-inl.h"
+#include "tensor/cpu/simd/exp_sums-inl.h"
 #include "tensor/cpu/simd/max_of_lanes-inl.h"
 
 #ifndef MOONLET_TENSOR_CPU_SOFTMAX_
 #define MOONLET_TENSOR_CPU_SOFTMAX_
 namespace moonlet::cpu {
-inline constexpr int64_t kSoftmaxTile = thresholds::reduce::kSoftmaxTile;
-
 // The units [begin, end) of a tensor seen as (outer, n, inner), in order: a unit is a row of n, or
 // with inner > 1 a tile of columns. `a` is x, or the gradient; `b` the result in backward passes.
 struct SoftmaxJob {
@@ -39,105 +37,7 @@ HWY_BEFORE_NAMESPACE();
 namespace moonlet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-using cpu::kSoftmaxTile;
 using cpu::SoftmaxJob;
-
-// exp that keeps NaN, for arguments not above 0.
-template <class D, class V>
-HWY_INLINE V exp_below(D d, V x) {
-  return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(d, x));
-}
-
-// A sum of whole vectors and of the single elements at the end, in double after kMost additions, so
-// that long sums stay exact.
-template <class T>
-struct Sum {
-  static constexpr int kMost = thresholds::reduce::kSoftmaxSum;
-  hn::Vec<hn::ScalableTag<T>> wide;
-  int added;
-  double rest;
-  // Written out, because an implicit one is compiled for the baseline target.
-  HWY_INLINE Sum() : wide(hn::Zero(hn::ScalableTag<T>())), added(0), rest(0) {}
-  template <class D, class V>
-  HWY_INLINE void add(D d, V v) {
-    if constexpr (std::is_same_v<D, hn::ScalableTag<T>> &&
-                  !std::is_same_v<D, hn::CappedTag<T, 1>>) {
-      wide = hn::Add(wide, v);
-      if (++added < kMost) return;
-      rest += hn::GetLane(hn::SumOfLanes(d, wide));
-      wide = hn::Zero(d);
-      added = 0;
-    } else {
-      rest += hn::GetLane(v), (void)d;
-    }
-  }
-  HWY_INLINE T total() const {
-    const hn::ScalableTag<T> d;
-    return static_cast<T>(hn::GetLane(hn::SumOfLanes(d, wide)) + rest);
-  }
-};
-
-// The larger of two; which, when one is NaN, does not matter here.
-struct Greatest {
-  template <class D, class V>
-  static HWY_INLINE V join(D, V a, V b) {
-    return hn::Max(a, b);
-  }
-  template <class D, class V>
-  static HWY_INLINE V merge(D, V a, V b) {
-    return hn::Max(a, b);
-  }
-  template <class T>
-  static T start() {
-    return -std::numeric_limits<T>::infinity();
-  }
-};
-
-template <class T>
-T row_max(const T* x, int64_t n) {
-  T best = -std::numeric_limits<T>::infinity();
-  cpu::serial_for(n, 1, [&](int64_t begin, int64_t end) HWY_ATTR {
-    best = std::max(best, fold_vector<Greatest>(x + begin, end - begin));
-  });
-  return best;
-}
-
-// Calls row(i) for the rows [begin, n) of a tile of columns; looks at the stop flag now and then.
-template <class Row>
-HWY_INLINE void each_tile_row(int64_t begin, int64_t n, Row&& row) {
-  constexpr int64_t kRows = kStopBlock / kSoftmaxTile;
-  for (int64_t i = begin; i < n; ++i) {
-    if (i % kRows == kRows - 1) stop_if_requested();
-    row(i);
-  }
-}
-
-// Fewer elements than a vector has, and `fill` behind them.
-template <class T>
-HWY_INLINE hn::Vec<hn::ScalableTag<T>> load_part(const T* x, int64_t n, T fill) {
-  const hn::ScalableTag<T> d;
-#if HWY_TARGET <= HWY_AVX2
-  // Lanes outside the mask touch no memory.
-  const auto mask = hn::FirstN(d, static_cast<size_t>(n));
-  return hn::IfThenElse(mask, hn::MaskedLoad(mask, d, x), hn::Set(d, fill));
-#else
-  HWY_ALIGN T padded[hn::MaxLanes(d)];
-  hn::Store(hn::Set(d, fill), d, padded);
-  std::copy_n(x, n, padded);
-  return hn::Load(d, padded);
-#endif
-}
-template <class T>
-HWY_INLINE void store_part(hn::Vec<hn::ScalableTag<T>> v, T* y, int64_t n) {
-  const hn::ScalableTag<T> d;
-#if HWY_TARGET <= HWY_AVX2
-  hn::BlendedStore(v, hn::FirstN(d, static_cast<size_t>(n)), d, y);
-#else
-  HWY_ALIGN T padded[hn::MaxLanes(d)];
-  hn::Store(v, d, padded);
-  std::copy_n(padded, n, y);
-#endif
-}
 
 // A row that fits a vector.
 template <class T>
@@ -270,21 +170,11 @@ void backward_tile(const T* g, const T* y, T* out, int64_t n, int64_t inner, int
   });
 }
 
-// Calls body(offset, width) for each unit of the job: a whole row, or a tile of columns.
-template <class Body>
-HWY_INLINE void each_unit(const SoftmaxJob& job, Body&& body) {
-  const int64_t tiles = (job.inner + kSoftmaxTile - 1) / kSoftmaxTile;
-  for (int64_t u = job.begin; u < job.end; ++u) {
-    const int64_t column = u % tiles * kSoftmaxTile;
-    body(u / tiles * job.n * job.inner + column, std::min(kSoftmaxTile, job.inner - column));
-  }
-}
-
 template <class T>
 void forward_units(const SoftmaxJob& job) {
   const T* x = static_cast<const T*>(job.a);
   T* y = static_cast<T*>(job.out);
-  each_unit(job, [&](int64_t at, int64_t width) HWY_ATTR {
+  each_unit(job, [&](int64_t at, int64_t, int64_t width) HWY_ATTR {
     if (job.inner == 1)
       softmax_row(x + at, y + at, job.n, job.log);
     else
@@ -296,7 +186,7 @@ template <class T>
 void backward_units(const SoftmaxJob& job) {
   const T *g = static_cast<const T*>(job.a), *y = static_cast<const T*>(job.b);
   T* out = static_cast<T*>(job.out);
-  each_unit(job, [&](int64_t at, int64_t width) HWY_ATTR {
+  each_unit(job, [&](int64_t at, int64_t, int64_t width) HWY_ATTR {
     if (job.inner == 1)
       backward_row(g + at, y + at, out + at, job.n, job.log);
     else
@@ -312,7 +202,7 @@ void backward_f64(const SoftmaxJob& job) { backward_units<double>(job); }
 void backward_bf16(const SoftmaxJob& job) {
   const auto *g = static_cast<const bfloat16*>(job.a), *y = static_cast<const bfloat16*>(job.b);
   auto* out = static_cast<bfloat16*>(job.out);
-  each_unit(job, [&](int64_t at, int64_t)
+  each_unit(job, [&](int64_t at, int64_t, int64_t)
                      HWY_ATTR { backward_row(g + at, y + at, out + at, job.n, job.log); });
 }
 
@@ -378,9 +268,10 @@ void slices(const Tensor& a, const Tensor& b, int64_t dim_given, bool log, Tenso
     return half_rows(converted(a, y.dtype()), converted(b, y.dtype()), n, log, y);
   const Tensor first = converted(a, compute), second = converted(b, compute);
   Tensor out = workspace(y, compute);
-  const int64_t tiles = (inner + kSoftmaxTile - 1) / kSoftmaxTile;
+  const int64_t tiles =
+      (inner + thresholds::reduce::kSoftmaxTile - 1) / thresholds::reduce::kSoftmaxTile;
   const int64_t units = y.numel() / (n * inner) * tiles;
-  parallel_for(units, grain_for(n * std::min(inner, kSoftmaxTile) * 4),
+  parallel_for(units, grain_for(n * std::min(inner, thresholds::reduce::kSoftmaxTile) * 4),
                [&](int64_t begin, int64_t end) {
                  run(b.defined(), compute == DType::Float64,
                      {first.raw(), b.defined() ? second.raw() : nullptr, out.raw(), n, inner, begin,

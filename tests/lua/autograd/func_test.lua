@@ -535,4 +535,39 @@ test("replace_all_batch_norm_modules_", function()
   expect.error(function() ml.func.replace_all_batch_norm_modules_(5) end, "root")
 end)
 
+-- What a function gives for each sample.
+local function one_by_one(called, arguments)
+  local out = {}
+  for i = 1, #arguments[1] do
+    local own = {}
+    for k, argument in ipairs(arguments) do own[k] = argument[i] end
+    out[i] = called(table.unpack(own))
+  end
+  return ml.stack(out)
+end
+
+test("cross_entropy, its gradient and that of its gradient, of each sample", function()
+  ml.manual_seed(12)
+  for _, shape in ipairs { { 3, 4 }, { 3, 5, 4 }, { 3, 2, 4, 6 } } do
+    local classes = shape[3] or shape[2]
+    local scores, weight = ml.randn(shape), ml.rand(3, classes) + 0.1
+    local target = ml.randint(1, classes, shape[3] and { 3, shape[2], table.unpack(shape, 4) } or { 3 })
+    for i, reduction in ipairs { "none", "sum", "mean" } do
+      for _, weights in ipairs { "own", "shared", "no" } do
+        local function loss(v, to, own)
+          if weights ~= "own" then own = weights == "shared" and weight[1] or nil end
+          return ml.cross_entropy(v, to, own, reduction, 2, i % 2 * 0.2)
+        end
+        local gradient = func.grad(function(...) return loss(...):sum() end)
+        local second = func.grad(function(...) return gradient(...):square():sum() end)
+        for _, called in ipairs { loss, gradient, second } do
+          local want = one_by_one(called, { scores, target, weight })
+          local what = ("%s of %s with %s weights"):format(reduction, scores.shape, weights)
+          expect.truthy(ml.allclose(func.vmap(called)(scores, target, weight), want, 1e-9, 1e-11, true), what)
+        end
+      end
+    end
+  end
+end)
+
 harness.run()

@@ -496,7 +496,7 @@ test("gradients through the gradients of each sample", function()
   ml.manual_seed(11)
   local shapes = { { 4, 6, 2 }, { 6, 2 }, { 6, 2 } }
   for _, f in ipairs {
-    function(x, w, b) return ml.layer_norm(x, { 6, 2 }, w, b):tanh() end,
+    function(x, w, b) return (ml.layer_norm(x, { 6, 2 }, w, b) + ml.rms_norm(x, { 6, 2 }, w)):tanh() end,
     function(x, w, b) return ml.batch_norm(x, nil, nil, w:sum(2), b:sum(2), true):tanh() end,
     function(x, w, b) return ml.group_norm(x, 3, w:sum(2), b:sum(2)):tanh() end,
     function(x, w, b) return ml.scaled_dot_product_attention(x, x * w, x + b):tanh() end,

@@ -250,6 +250,64 @@ on_device("nll_loss of rows and of images", function()
   expect.error(function() F.nll_loss(x, ml.tensor({ 1, 2, 4, 3 }):cuda()):item() end, "nll_loss: .*4")
 end)
 
+-- The sizes of logits: one vector, rows that a lane, a warp and a block hold, longer ones, and classes
+-- across memory, in whole packs or not.
+local LOGITS = { { 9 }, { 7, 5 }, { 300, 16 }, { 4, 1000 }, { 3, 9001 }, { 2, 6, 5, 7 }, { 40, 3, 33 }, { 2, 21, 64 } }
+
+on_device("cross_entropy of rows and of images", function()
+  local tolerances = { float16 = 2e-2, bfloat16 = 8e-2, float32 = 1e-4 }
+  for _, dtype in ipairs(FLOATS) do
+    for _, shape in ipairs(LOGITS) do
+      local classes = shape[2] or shape[1]
+      local x = (ml.randn(shape) * 2 + 3):to(dtype)
+      local target = ml.randint(1, classes, #shape == 1 and {} or { shape[1], table.unpack(shape, 3) })
+      local weight = (ml.rand(classes) + 0.5):to(dtype)
+      for i, reduction in ipairs { "none", "sum", "mean" } do
+        for _, smoothing in ipairs { 0, 0.2 } do
+          local weighted = (i + #shape) % 2 == 0
+          local function loss(t, w)
+            return F.cross_entropy(t, target:to(t.device), { weight = weighted and w:detach() or nil,
+              ignore_index = 2, reduction = reduction, label_smoothing = smoothing })
+          end
+          local what = ("%s of %s %s, %s, %g"):format(reduction, dtype, x.shape, weighted, smoothing)
+          local options = { tolerance = tolerances[dtype], lay = smoothing > 0 and shifted or nil }
+          agree(what, loss, { x, weight }, options)
+        end
+      end
+    end
+  end
+  local x = ml.randn(4, 3):cuda():requires_grad_()
+  expect.error(function() F.cross_entropy(x, ml.tensor({ 1, 2, 4, 3 }):cuda()):item() end, "cross_entropy: .*4")
+  for _, value in ipairs { -math.huge, math.huge } do
+    local edge = ml.randn(3, 40)
+    edge[{ 2, 7 }] = value
+    agree("beside " .. value, function(t)
+      return F.cross_entropy(t, ml.tensor({ 1, 2, 40 }):to(t.device), { reduction = "none" })
+    end, { edge })
+  end
+  expect.equal(F.cross_entropy(ml.zeros(0, 3):cuda(), ml.zeros(0):long():cuda(), { reduction = "sum" }):item(), 0)
+end)
+
+on_device("second derivatives of cross_entropy", function()
+  for _, shape in ipairs { { 5, 4 }, { 2, 3, 4 } } do
+    local x = ml.randn(shape, { dtype = "float64" })
+    local target = ml.randint(1, shape[2], { shape[1], table.unpack(shape, 3) })
+    local weight = ml.rand(shape[2], { dtype = "float64" }) + 0.5
+    for _, reduction in ipairs { "none", "sum", "mean" } do
+      for _, w in ipairs { false, weight } do
+        local function second(device)
+          local t = x:to(device):requires_grad_()
+          local y = F.cross_entropy(t, target:to(device), { weight = w and w:to(device) or nil, ignore_index = 1,
+            label_smoothing = 0.1, reduction = reduction })
+          local g = ml.grad(y:square():sum(), t, { create_graph = true })
+          return ml.grad(g:pow(3):sum(), t)
+        end
+        same(("second derivative of %s, %s"):format(reduction, x.shape), second "cuda", second "cpu", 1e-9)
+      end
+    end
+  end
+end)
+
 on_device("embedding and sums at positions that come often and seldom", function()
   for _, dtype in ipairs(FLOATS) do
     for _, case in ipairs { { 50, 64 }, { 9, 7 }, { 3, 8 }, { 400, 1 }, { 1, 20 } } do

@@ -40,6 +40,11 @@ local function row_results(x, g, w, b, mean, rstd)
     ["layer_norm's gradient"] = ops.layer_norm_grad_x(g, x, mean, rstd, w, 1, 1e-5),
     ["its gradient without weights"] = ops.layer_norm_grad_x(g, x, mean, rstd, nil, 1, 1e-5),
     ["its weight's gradient"] = ops.layer_norm_grad_weight(g, x, mean, rstd, 1, 1e-5),
+    rms_norm = (ops.native_rms_norm(x, size, w, 1e-5)),
+    ["its root"] = select(2, ops.native_rms_norm(x, size, nil, 1e-5)),
+    ["rms_norm's gradient"] = ops.rms_norm_grad_x(g, x, rstd, w, 1, 1e-5),
+    ["rms_norm's gradient without weights"] = ops.rms_norm_grad_x(g, x, rstd, nil, 1, 1e-5),
+    ["the gradient of rms_norm's weight"] = ops.rms_norm_grad_weight(g, x, rstd, 1, 1e-5),
   }
 end
 
@@ -92,6 +97,8 @@ on_device("constant rows far from 0 and rows without range", function()
         local x = ml.full({ 3, size }, value, { dtype = dtype })
         local on = x:to "cuda"
         checks.same(("layer_norm of %g"):format(value), ml.layer_norm(on, { size }), ml.layer_norm(x, { size }))
+        checks.same(("rms_norm of %g"):format(value), ml.nn.functional.rms_norm(on, { size }, nil, 1e-60),
+          ml.nn.functional.rms_norm(x, { size }, nil, 1e-60))
         checks.same(("softmax of %g"):format(value), on:softmax(2), x:softmax(2))
         local _, mean, rstd = ops.native_layer_norm(x, { size })
         local g = draw({ 3, size }, dtype)
@@ -107,10 +114,72 @@ on_device("constant rows far from 0 and rows without range", function()
   end
 end)
 
+-- The gradient of a norm's sum, times `up`, by x and by each of its weights.
+local function norm_gradients(f, x, up, weights)
+  local given = { x:detach():requires_grad_() }
+  for i, w in ipairs(weights) do given[i + 1] = w:detach():requires_grad_() end
+  local y = f(table.unpack(given))
+  return y:detach(), ml.grad((y * up):sum(), given)
+end
+
+on_device("norms of 16-bit rows by weights of float32", function()
+  local F = ml.nn.functional
+  for _, dtype in ipairs { "float16", "bfloat16" } do
+    for _, size in ipairs { 8, 37, 1024, 9001 } do
+      local x, up = draw({ 3, size }, dtype), draw({ 3, size }, dtype)
+      local w, b = draw({ size }, "float32"), draw({ size }, "float32")
+      for name, f in pairs {
+        layer_norm = function(v, weight, bias) return F.layer_norm(v, { size }, weight, bias) end,
+        ["layer_norm with a bias of 16 bits"] = function(v, weight, bias)
+          return F.layer_norm(v, { size }, weight, bias:to(dtype))
+        end,
+        rms_norm = function(v, weight) return F.rms_norm(v, { size }, weight) end,
+      } do
+        local weights = name == "rms_norm" and { w } or { w, b }
+        local want = { norm_gradients(f, x, up, weights) }
+        for i, t in ipairs(weights) do weights[i] = shifted(t, size % 2) end
+        local got = { norm_gradients(f, shifted(x, size % 3), up:to "cuda", weights) }
+        for i in ipairs(want) do
+          checks.same(("%s of %s, %d, result %d"):format(name, dtype, size, i), got[i], want[i],
+            i > 2 and 3e-2 or nil)
+        end
+      end
+      -- A gradient of another dtype than x.
+      local _, mean, rstd = ops.native_layer_norm(x, { size }, w, b)
+      for _, weight in ipairs { false, w, w:to(dtype) } do
+        checks.agree("a wide gradient of " .. dtype, function(g, v, m, r, factor)
+          factor = factor or nil
+          return ops.layer_norm_grad_x(g, v, m, r, factor, 1, 1e-5), ops.layer_norm_grad_weight(g, v, m, r, 1, 1e-5),
+            ops.rms_norm_grad_x(g, v, r, factor, 1, 1e-5)
+        end, up:float(), x, mean, rstd, weight)
+      end
+    end
+  end
+end)
+
+on_device("second derivatives of rms_norm", function()
+  local F = ml.nn.functional
+  local function second(device, weighted)
+    ml.manual_seed(3)
+    local x = ml.randn(3, 2, 5, { dtype = "float64" }):to(device):requires_grad_()
+    local w = weighted and ml.randn(2, 5, { dtype = "float64" }):to(device):requires_grad_() or nil
+    local y = F.rms_norm(x, { 2, 5 }, w, 0.1)
+    local of_x, of_w = ml.grad(y:pow(3):sum(), { x, w }, { create_graph = true })
+    local loss = of_x:pow(2):sum()
+    if w then loss = loss + of_w:sin():sum() end
+    return ml.grad(loss, { x, w })
+  end
+  for _, weighted in ipairs { false, true } do
+    local want, got = { second("cpu", weighted) }, { second("cuda", weighted) }
+    for i in ipairs(want) do checks.same("second derivative " .. i, got[i], want[i]) end
+  end
+end)
+
 on_device("empty rows", function()
   for _, shape in ipairs { { 0, 5 }, { 5, 0 } } do
     local x = ml.zeros(shape, { device = "cuda" })
     expect.equal(x:softmax(2):numel() + x:log_softmax(1):numel() + ml.layer_norm(x, { shape[2] }):numel(), 0)
+    expect.equal(ml.rms_norm(x, { shape[2] }):numel(), 0)
   end
 end)
 

@@ -53,7 +53,7 @@ local FAULTY = {
   { function() return matrix():take(positions(13)) end, "position 13 is out of range for size 12" },
   { function() return ml.one_hot(positions(3), 2) end, "position 3 is out of range for size 2" },
   { function() return ml.cross_entropy(matrix(), positions(1, 2, 4, 3)) end,
-    "nll_loss: target 4 is no class of 1 to 3" },
+    "cross_entropy: target 4 is no class of 1 to 3" },
   { function()
     return ml.ctc_loss(matrix():view(4, 1, 3):log_softmax(3), positions(2, 5):view(1, 2), { 4 }, { 2 })
   end, "ctc_loss: target 5 is no class of 1 to 3" },
