@@ -18,55 +18,6 @@ libdnnl-dev libasmjit-dev libedit-dev nlohmann-json3-dev zlib1g-dev libstb-dev l
 libsndfile1-dev libpcre2-dev libcairo2-dev libonnx-dev libprotobuf-dev fonts-dejavu-core catch2'
 tools='g++-aarch64-linux-gnu qemu-user qemu-user-binfmt'
 
-# Runs apt-get on a record of packages of its own: fetch_packages FOLDER ARCHITECTURE STATUS NAME...
-# leaves the packages of that name, and those they depend on that STATUS has not, in FOLDER/cache.
-fetch_packages() {
-  folder=$1 architecture=$2 status=$3
-  shift 3
-  mkdir -p "$folder/lists/partial" "$folder/cache/archives/partial" "$folder/etc/apt.conf.d" \
-    "$folder/etc/preferences.d" "$folder/etc/sources.list.d"
-  cat >"$folder/etc/sources.list" <<EOF
-deb [$debian_key] $debian_mirror/debian bookworm main
-deb [$debian_key] $debian_mirror/debian bookworm-updates main
-deb [$debian_key] $debian_mirror/debian-security bookworm-security main
-EOF
-  cat >"$folder/apt.conf" <<EOF
-APT::Architecture "$architecture";
-APT::Architectures { "$architecture"; };
-APT::Install-Recommends "0";
-APT::Sandbox::User "";
-Acquire::Languages "none";
-Dir::State "$folder";
-Dir::State::lists "$folder/lists";
-Dir::State::status "$status";
-Dir::Cache "$folder/cache";
-Dir::Etc "$folder/etc";
-Dir::Log "$folder";
-Debug::NoLocking "1";
-EOF
-  # shellcheck disable=SC2086
-  { APT_CONFIG=$folder/apt.conf apt-get -qq update &&
-    APT_CONFIG=$folder/apt.conf apt-get -qq -y --download-only install "$@"
-  } >"$folder/log" 2>&1 || {
-    cat "$folder/log" >&2
-    echo 'apt-get failed; its output is above.' >&2
-    exit 1
-  }
-}
-
-# unpack FOLDER TO: all packages that were fetched to FOLDER. Links to absolute paths, which name the
-# same file of the machine, are made relative.
-unpack() {
-  mkdir -p "$2/usr/bin" "$2/usr/sbin" "$2/usr/lib"
-  for name in bin sbin lib; do [ -e "$2/$name" ] || ln -s "usr/$name" "$2/$name"; done
-  for package in "$1"/cache/archives/*.deb; do
-    dpkg-deb --fsys-tarfile "$package" | tar -x -C "$2" --keep-directory-symlink --no-same-owner
-  done
-  find "$2" -type l -lname '/*' | while read -r link; do
-    ln -sfn "$(realpath -m --relative-to="$(dirname "$link")" "$2$(readlink "$link")")" "$link"
-  done
-}
-
 have_tools() { command -v $triplet-g++ >/dev/null 2>&1 && command -v qemu-aarch64 >/dev/null 2>&1; }
 
 get_tools() {
