@@ -9,7 +9,7 @@ build=${1:-build}
 target=${2:-gpu-bundle}
 most=$((60 * 1024 * 1024))
 plugin=$build/cuda/moonlet-cuda.so
-for file in "$build/moonlet" "$plugin" "$build/tests/op_cases.lua"; do
+for file in "$build/moonlet" "$plugin" "$build/tests/op_cases.lua" "$build/tests/cublas_direct"; do
   [ -f "$file" ] && continue
   echo "gpu_bundle: no $file: build it first (meson setup $build -Dcuda=enabled; ninja -C $build)" >&2
   exit 1
@@ -20,6 +20,7 @@ trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/bin" "$work/carried" "$work/check" "$work/tests/lua/cuda" "$work/tests/lua/ops"
 strip -o "$work/bin/moonlet" "$build/moonlet"
 strip -o "$work/bin/moonlet-cuda.so" "$plugin"
+strip -o "$work/bin/cublas_direct" "$build/tests/cublas_direct"
 for emulated in "$build"/cuda/emulated/libmoonlet-*-emulated.so; do
   [ ! -f "$emulated" ] || strip -o "$work/bin/$(basename "$emulated")" "$emulated"
 done
@@ -50,7 +51,10 @@ for file in "$work"/bin/* "$work"/carried/*; do
 done
 echo "2.$newest" >"$work/glibc"
 
-cp scripts/gpu_check/*.lua scripts/gpu_check/*.py "$work/check/"
+cp scripts/gpu_check/*.lua scripts/gpu_check/*.py scripts/gpu_check/*.sh scripts/gpu_check/*.txt "$work/check/"
+# The networks of the benchmarks, ours and PyTorch's.
+cp tests/bench/models.lua "$work/check/bench_models.lua"
+cp tests/bench/peer_torch.py "$work/check/bench_models_torch.py"
 for test in cuda cuda_kernels cuda_rows cuda_sorted cuda_graph cuda_graphed cuda_layers cuda_linalg cuda_fft \
   cuda_conv cuda_attention cuda_loops; do
   cp "tests/lua/cuda/${test}_test.lua" "$work/tests/lua/cuda/"

@@ -51,4 +51,18 @@ function common.seconds(f, count)
   return best
 end
 
+--- The products that are measured, as products.txt has them: a dtype and the sizes m, n and k,
+--- small ones on the emulation.
+---@return table[]
+function common.products()
+  local out = {}
+  for line in io.lines((arg[0]:match "^(.*)/" or ".") .. "/products.txt") do
+    local dtype, m, n, k = line:match "^(%w+) (%d+) (%d+) (%d+)$"
+    local most = common.emulated and 64 or math.maxinteger
+    out[#out + 1] = { dtype = dtype, m = math.min(math.tointeger(m), most),
+      n = math.min(math.tointeger(n), most), k = math.min(math.tointeger(k), most) }
+  end
+  return out
+end
+
 return common

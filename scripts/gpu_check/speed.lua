@@ -1,16 +1,16 @@
 -- scripts/gpu_check/speed.lua: the speed of kernels as a share of that of a copy, of products, of
--- small ops from Lua, and of a step of training. speed_torch.py measures the same with PyTorch.
+-- convolution, attention and small ops from Lua. speed_torch.py measures the same with PyTorch,
+-- cublas.lua the products by cuBLAS itself.
 
 package.path = (arg[0]:match "^(.*)/" or ".") .. "/?.lua;" .. package.path
 local ml = require "moonlet"
 local common = require "common"
-local nn = ml.nn
 local seconds, result = common.seconds, common.result
 
 collectgarbage "stop"
 local GiB = common.emulated and 1 << 16 or 1 << 30
 local free = ml.cuda.mem_get_info()
-while 4 * GiB > free do GiB = GiB // 2 end
+while 10 * GiB > free do GiB = GiB // 2 end
 
 -- The rate of a copy, read and written, is 100 %.
 local from = ml.ones(GiB, { dtype = "uint8", device = "cuda" })
@@ -22,6 +22,34 @@ to:free()
 
 local function share(name, moved, f)
   result(name, 100 * moved / seconds(f) / copy, "% of the copy")
+end
+
+-- What networks spend their time with, beside products; `g` is a gradient.
+local CLASSES = common.emulated and 1000 or 50257
+local function layers(dtype, x, g, bytes)
+  share(dtype .. " gelu", 2 * bytes, function() ml.gelu(x):free() end)
+  share(dtype .. " dropout", 2 * bytes + x:numel(), function() ml.dropout(x, 0.5, true):free() end)
+  local tokens = x:numel() // CLASSES
+  local scores = x:narrow(1, 1, tokens * CLASSES):view(tokens, CLASSES)
+  local moved = bytes // x:numel() * scores:numel()
+  share(dtype .. " softmax of 50257", 2 * moved, function() scores:softmax(2):free() end)
+  local classes = ml.randint(1, CLASSES, { tokens }):to "cuda"
+  share(dtype .. " cross entropy of 50257", moved, function()
+    ml.cross_entropy(scores, classes):free()
+  end)
+  local inputs = { x:view(-1, 1024):detach(), x:new_ones(1024), x:new_zeros(1024) }
+  for _, input in ipairs(inputs) do input:requires_grad_() end
+  local out = ml.layer_norm(inputs[1], { 1024 }, inputs[2], inputs[3])
+  local options = { grad_outputs = g:view(-1, 1024), retain_graph = true }
+  share(dtype .. " layer norm, backward", 3 * bytes, function()
+    for _, one in ipairs { ml.grad(out, inputs, options) } do one:free() end
+  end)
+  out:free()
+  local p = ml.nn.Parameter(x:clone())
+  p.grad = g
+  local adam = ml.optim.Adam({ p }, { capturable = true })
+  share(dtype .. " Adam", 7 * bytes, function() adam:step() end)
+  collectgarbage()
 end
 
 for _, dtype in ipairs { "float32", "bfloat16" } do
@@ -40,17 +68,19 @@ for _, dtype in ipairs { "float32", "bfloat16" } do
   share(dtype .. " softmax", 2 * bytes, function() rows:softmax(2):free() end)
   share(dtype .. " layer norm", 2 * bytes, function() ml.layer_norm(rows, { 1024 }):free() end)
   share(dtype .. " transposed copy", 2 * bytes, function() rows:t():contiguous():free() end)
+  layers(dtype, x, y, bytes)
   x:free()
   y:free()
   out:free()
 end
 
-local side = common.emulated and 64 or 8192
-for _, dtype in ipairs { "float32", "float64", "float16", "bfloat16" } do
-  local a = ml.ones(side, side, { dtype = dtype, device = "cuda" })
-  local rate = 2 * side ^ 3 / seconds(function() a:mm(a):free() end)
-  result(("product of %d^2, %s"):format(side, dtype), rate / 1e12, "TFLOP/s")
+for _, p in ipairs(common.products()) do
+  local a = ml.ones(p.m, p.k, { dtype = p.dtype, device = "cuda" })
+  local b = ml.ones(p.k, p.n, { dtype = p.dtype, device = "cuda" })
+  local rate = 2 * p.m * p.n * p.k / seconds(function() a:mm(b):free() end)
+  result(("product %dx%dx%d, %s"):format(p.m, p.n, p.k, p.dtype), rate / 1e12, "TFLOP/s")
   a:free()
+  b:free()
 end
 
 local images, channels, width = 32, 64, 56
@@ -70,22 +100,3 @@ end
 
 local small = ml.ones(10, { device = "cuda" })
 result("add of 10 elements from Lua", 1e6 * seconds(function() small:add_(1) end, 1000), "us")
-
-local function training_step(net, x, y)
-  local step = ml.optim.Adam(net:parameters())
-  return function()
-    step:zero_grad()
-    local loss = nn.functional.cross_entropy(net(x), y)
-    loss:backward()
-    step:step()
-    loss:free()
-    collectgarbage "step"
-  end
-end
-collectgarbage "restart"
-local batch, size = common.emulated and 4 or 256, common.emulated and 16 or 1024
-local net = nn.Sequential(nn.Linear(size, size), nn.ReLU(), nn.Linear(size, size), nn.ReLU(),
-  nn.Linear(size, 10)):to "cuda"
-local x = ml.randn(batch, size, { device = "cuda" })
-local y = ml.randint(1, 10, { batch }):to "cuda"
-result("training step of three linear layers", 1e6 * seconds(training_step(net, x, y), 20), "us")

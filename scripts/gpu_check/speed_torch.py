@@ -1,4 +1,5 @@
 # scripts/gpu_check/speed_torch.py: what speed.lua measures, with PyTorch, by the same names.
+import os
 import sys
 import time
 
@@ -29,68 +30,85 @@ def result(name, value, unit):
     print(f"result\t{name}\t{value:.6g}\t{unit}")
 
 
-gib = 1 << 30
-while 4 * gib > torch.cuda.mem_get_info()[0]:
-    gib //= 2
-a = torch.ones(gib, dtype=torch.uint8, device="cuda")
-b = torch.empty_like(a)
-copy = 2 * gib / seconds(lambda: b.copy_(a))
-result("copy", copy / 1e9, "GB/s")
-del a, b
+def layers(share, name, x, g, moved):
+    functional = torch.nn.functional
+    share(name + " gelu", 2 * moved, lambda: functional.gelu(x))
+    share(name + " dropout", 2 * moved + x.numel(), lambda: functional.dropout(x, 0.5, True))
+    tokens = x.numel() // 50257
+    scores = x[:tokens * 50257].view(tokens, 50257)
+    part = moved // x.numel() * scores.numel()
+    share(name + " softmax of 50257", 2 * part, lambda: scores.softmax(1))
+    classes = torch.randint(50257, (tokens,), device="cuda")
+    share(name + " cross entropy of 50257", part, lambda: functional.cross_entropy(scores, classes))
+    rows = x.view(-1, 1024).detach().requires_grad_()
+    w = torch.ones(1024, dtype=x.dtype, device="cuda", requires_grad=True)
+    b = torch.zeros(1024, dtype=x.dtype, device="cuda", requires_grad=True)
+    out = functional.layer_norm(rows, (1024,), w, b)
+    share(name + " layer norm, backward", 3 * moved,
+          lambda: torch.autograd.grad(out, (rows, w, b), g.view(-1, 1024), retain_graph=True))
+    p = torch.nn.Parameter(x.clone())
+    p.grad = g
+    adam = torch.optim.Adam([p], fused=True, capturable=True)
+    share(name + " Adam", 7 * moved, adam.step)
 
 
-def share(name, moved, f):
-    result(name, 100 * moved / seconds(f) / copy, "% of the copy")
+def main():
+    gib = 1 << 30
+    while 10 * gib > torch.cuda.mem_get_info()[0]:
+        gib //= 2
+    a = torch.ones(gib, dtype=torch.uint8, device="cuda")
+    b = torch.empty_like(a)
+    copy = 2 * gib / seconds(lambda: b.copy_(a))
+    result("copy", copy / 1e9, "GB/s")
+    del a, b
+
+    def share(name, moved, f):
+        result(name, 100 * moved / seconds(f) / copy, "% of the copy")
+
+    for name, dtype, size in (("float32", torch.float32, 4), ("bfloat16", torch.bfloat16, 2)):
+        n = gib // size // 1024 * 1024
+        x, y = (torch.ones(n, dtype=dtype, device="cuda") for _ in range(2))
+        out, moved = torch.empty_like(x), n * size
+        rows = x.view(-1, 1024)
+        share(name + " add", 3 * moved, lambda: torch.add(x, y, out=out))
+        share(name + " exp", 2 * moved, lambda: torch.exp(x, out=out))
+        share(name + " mul by a number", 2 * moved, lambda: x.mul_(1))
+        share(name + " sum", moved, lambda: x.sum())
+        share(name + " sum of columns", moved, lambda: rows.sum(0))
+        share(name + " sum of rows", moved, lambda: rows.sum(1))
+        share(name + " softmax", 2 * moved, lambda: rows.softmax(1))
+        share(name + " layer norm", 2 * moved,
+              lambda: torch.nn.functional.layer_norm(rows, (1024,)))
+        share(name + " transposed copy", 2 * moved, lambda: rows.t().contiguous())
+        layers(share, name, x, y, moved)
+        del x, y, out, rows
+
+    products = os.path.join(os.path.dirname(os.path.abspath(__file__)), "products.txt")
+    for line in open(products):
+        name, *sizes = line.split()
+        m, n, k = map(int, sizes)
+        a = torch.ones(m, k, dtype=getattr(torch, name), device="cuda")
+        b = torch.ones(k, n, dtype=getattr(torch, name), device="cuda")
+        rate = 2 * m * n * k / seconds(lambda: a @ b)
+        result(f"product {m}x{n}x{k}, {name}", rate / 1e12, "TFLOP/s")
+        del a, b
+
+    functional = torch.nn.functional
+    for name in ("float32", "bfloat16"):
+        dtype = getattr(torch, name)
+        x = torch.ones(32, 64, 56, 56, dtype=dtype, device="cuda")
+        w = torch.ones(64, 64, 3, 3, dtype=dtype, device="cuda")
+        work = 2 * 9 * 32 * 64**2 * 56**2
+        rate = work / seconds(lambda: functional.conv2d(x, w, padding=1))
+        result("convolution, " + name, rate / 1e12, "TFLOP/s")
+        q = torch.ones(8, 16, 1024, 64, dtype=dtype, device="cuda")
+        work = 4 * 8 * 16 * 1024**2 * 64
+        rate = work / seconds(lambda: functional.scaled_dot_product_attention(q, q, q))
+        result("attention, " + name, rate / 1e12, "TFLOP/s")
+
+    small = torch.ones(10, device="cuda")
+    result("add of 10 elements from Lua", 1e6 * seconds(lambda: small.add_(1), 1000), "us")
 
 
-for name, dtype, size in (("float32", torch.float32, 4), ("bfloat16", torch.bfloat16, 2)):
-    n = gib // size // 1024 * 1024
-    x, y = (torch.ones(n, dtype=dtype, device="cuda") for _ in range(2))
-    out, moved = torch.empty_like(x), n * size
-    rows = x.view(-1, 1024)
-    share(name + " add", 3 * moved, lambda: torch.add(x, y, out=out))
-    share(name + " exp", 2 * moved, lambda: torch.exp(x, out=out))
-    share(name + " mul by a number", 2 * moved, lambda: x.mul_(1))
-    share(name + " sum", moved, lambda: x.sum())
-    share(name + " sum of columns", moved, lambda: rows.sum(0))
-    share(name + " sum of rows", moved, lambda: rows.sum(1))
-    share(name + " softmax", 2 * moved, lambda: rows.softmax(1))
-    share(name + " layer norm", 2 * moved,
-          lambda: torch.nn.functional.layer_norm(rows, (1024,)))
-    share(name + " transposed copy", 2 * moved, lambda: rows.t().contiguous())
-    del x, y, out, rows
-
-for dtype in ("float32", "float64", "float16", "bfloat16"):
-    m = torch.ones(8192, 8192, dtype=getattr(torch, dtype), device="cuda")
-    result(f"product of 8192^2, {dtype}", 2 * 8192**3 / seconds(lambda: m @ m) / 1e12, "TFLOP/s")
-    del m
-
-functional = torch.nn.functional
-for name in ("float32", "bfloat16"):
-    dtype = getattr(torch, name)
-    x = torch.ones(32, 64, 56, 56, dtype=dtype, device="cuda")
-    w = torch.ones(64, 64, 3, 3, dtype=dtype, device="cuda")
-    work = 2 * 9 * 32 * 64**2 * 56**2
-    rate = work / seconds(lambda: functional.conv2d(x, w, padding=1))
-    result("convolution, " + name, rate / 1e12, "TFLOP/s")
-    q = torch.ones(8, 16, 1024, 64, dtype=dtype, device="cuda")
-    work = 4 * 8 * 16 * 1024**2 * 64
-    rate = work / seconds(lambda: functional.scaled_dot_product_attention(q, q, q))
-    result("attention, " + name, rate / 1e12, "TFLOP/s")
-
-small = torch.ones(10, device="cuda")
-result("add of 10 elements from Lua", 1e6 * seconds(lambda: small.add_(1), 1000), "us")
-
-net = torch.nn.Sequential(torch.nn.Linear(1024, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 1024),
-                          torch.nn.ReLU(), torch.nn.Linear(1024, 10)).cuda()
-adam = torch.optim.Adam(net.parameters())
-x, y = torch.randn(256, 1024, device="cuda"), torch.randint(10, (256,), device="cuda")
-
-
-def step():
-    adam.zero_grad()
-    torch.nn.functional.cross_entropy(net(x), y).backward()
-    adam.step()
-
-
-result("training step of three linear layers", 1e6 * seconds(step, 20), "us")
+if __name__ == "__main__":
+    main()

@@ -377,13 +377,14 @@ def memory():
         show_bytes(f"mem.{make.__name__}.peak_bytes", max(live))
 
 
-print("torch", torch.__version__, "threads", torch.get_num_threads())
-if MEMORY:
-    memory()
-else:
-    small_ops()
-    elementwise()
-    matrices()
-    products()
-    training()
-    compiled()
+if __name__ == "__main__":
+    print("torch", torch.__version__, "threads", torch.get_num_threads())
+    if MEMORY:
+        memory()
+    else:
+        small_ops()
+        elementwise()
+        matrices()
+        products()
+        training()
+        compiled()
