@@ -337,7 +337,7 @@ end
 --- Root mean square normalisation: divides by the root mean square over the last dimensions.
 --- > ml.nn.RMSNorm(4)(ml.tensor { { 1.0, 2, 3, 4 } })
 ---   {{0.3651, 0.7303, 1.0954, 1.4606}}
----   Tensor (1, 4) float32 grad_fn=MulBackward
+---   Tensor (1, 4) float32 grad_fn=NativeRmsNormBackward
 ---@param normalized_shape the sizes of the last dimensions: one number, or an array
 ---@param eps what is added to the mean square: the machine epsilon of the dtype unless given
 ---@param elementwise_affine whether elements are scaled by learned parameters

@@ -85,7 +85,8 @@ Result cross_entropy_grad_x(const Tensor& grad, const Tensor& x, const Tensor& t
   check_shape(op, "logsumexp", logsumexp.sizes(), target_sizes(x.sizes()));
   check_shape(op, "total_weight", total_weight.sizes(), {});
   for (const auto& [name, t] :
-       {std::pair{"logsumexp", &logsumexp}, std::pair{"total_weight", &total_weight}})
+       {std::pair{"x", &x}, std::pair{"grad", &grad}, std::pair{"logsumexp", &logsumexp},
+        std::pair{"total_weight", &total_weight}})
     check(is_floating(t->dtype()), op, ": ", name, " is ", t->dtype(),
           ", a floating dtype is expected");
   return like(x);
