@@ -198,6 +198,32 @@ void list_limit_norm(BatchCall& call) {
   }
 }
 
+// `x, found_inf, scale`: what is found is of each sample.
+void list_unscale(BatchCall& call) {
+  call.check_written();
+  const Tensor factors = reciprocal(value_of(call, 2));
+  Tensor found = call.list_front(1)[0];
+  for (Tensor x : call.list_front(0)) {
+    const Tensor rows = x.dim() == 1 ? unsqueeze(x, 1) : flatten(x, 1, -1);
+    copy_(found, where(all(isfinite(rows), {1}), found, 1.0));
+    Tensor each = factors;
+    while (call.batched(2) && each.dim() < x.dim()) each = unsqueeze(each, -1);
+    mul_(x, each);
+  }
+}
+
+// `scale, growth_tracker, found_inf, growth_factor, backoff_factor, growth_interval`
+void update_loss_scale(BatchCall& call) {
+  call.check_written();
+  Tensor scale = call.list_front(0)[0], tracker = call.list_front(1)[0];
+  const Tensor found = ne(value_of(call, 2), 0.0), count = add(tracker, int64_t{1});
+  const Tensor ends = eq(count, std::get<int64_t>(call.arguments[5]));
+  const Tensor wider = mul(scale, std::get<double>(call.arguments[3]));
+  const Tensor grown = where(logical_and(ends, isfinite(wider)), wider, scale);
+  copy_(scale, where(found, mul(scale, std::get<double>(call.arguments[4])), grown));
+  copy_(tracker, where(logical_or(found, ends), int64_t{0}, count));
+}
+
 // Lists with an entry for each parameter: those of all samples are parameters of one call, and what
 // is `given` after them for all parameters is given for each. `found_inf`, the last argument, is
 // for all.

@@ -157,7 +157,7 @@ void native_cross_entropy(BatchCall& call) {
   Tensor y, sums;
   if (e.own) {
     sums = to(logsumexp(e.x, {e.dim}), e.factors.dtype());
-    y = own_losses(e, call.front(2), sums);
+    y = own_losses(e, detach(call.front(2)), sums);
   } else {
     const auto all = moonlet::native_cross_entropy(
         joined(e.x, e.single), joined(e.target, e.single), e.weight, kNone, e.ignored, e.smoothing);
@@ -185,7 +185,7 @@ void cross_entropy_grad_x(BatchCall& call) {
   }
   Tensor y;
   if (e.own) {
-    y = own_gradients(e, call.front(3), sums, grad);
+    y = own_gradients(e, detach(call.front(3)), sums, grad);
   } else {
     const Tensor one = full({}, 1.0, options_of(sums));
     y = moonlet::cross_entropy_grad_x(joined(grad, e.single), joined(e.x, e.single),

@@ -39,14 +39,14 @@ on_list("list_clamp(Tensor[]! x, float min, float max) -> ()", {
   sample = { two .. ", -0.5, 0.5" } })
 
 on_list("list_unscale(Tensor[]! x, Tensor[]! found_inf, Tensor scale) -> ()", {
-  mixed = true, check = { value = "scaler_graph_test has it in every dtype and layout", dtypes = "the scale is a float32" },
+  mixed = true, vmap = "list_unscale", check = { value = "scaler_graph_test has it in every dtype and layout", dtypes = "the scale is a float32" },
   doc = [[Divides all tensors by `scale`, as products with 1 / scale in float32, and sets `found_inf` to 1
 where an element was not finite before. Both are of one float32, `found_inf` in a list.]],
   sample = { two .. ", {zeros({})}, full({}, 4.0)" } })
 
 op { "update_loss_scale(Tensor[]! scale, Tensor[]! growth_tracker, Tensor found_inf, float growth_factor, "
     .. "float backoff_factor, int growth_interval) -> ()",
-  kind = "structured", internal = true, mixed = true, dtypes = "floating",
+  kind = "structured", internal = true, mixed = true, dtypes = "floating", vmap = "update_loss_scale",
   check = { value = "amp_test and scaler_graph_test compare with numbers of Lua", dtypes = "a float32 and an int32" },
   doc = [[Where `found_inf` is not 0, multiplies `scale` by `backoff_factor` and sets `growth_tracker`
 to 0. Else counts in `growth_tracker`, and at `growth_interval` sets it to 0 and multiplies `scale` by

@@ -280,6 +280,20 @@ test("list_unscale divides in every dtype and layout, and finds what is not fini
   end
 end)
 
+test("a batch of gradients and scales finds and changes what is of each sample", function()
+  local x, found = ml.tensor { { 1.0, ml.inf }, { 2.0, 3.0 }, { ml.nan, 1.0 } }, ml.zeros(3)
+  local scale, tracker = ml.tensor { 2.0, 4.0, 8.0 }, ml.tensor({ 0, 1, 1 }, { dtype = ml.int32 })
+  ml.func.vmap(function(each, flag, by, count)
+    ml._internal.list_unscale({ each }, { flag }, by)
+    ml._internal.update_loss_scale({ by }, { count }, flag, 2, 0.25, 2)
+    return each
+  end)(x, found, scale, tracker)
+  expect.equal(found:tolist(), { 1, 0, 1 })
+  expect.equal(x:nan_to_num(-1, -2):tolist(), { { 0.5, -2 }, { 0.5, 0.75 }, { -1, 0.125 } })
+  expect.equal(scale:tolist(), { 0.5, 8, 2 })
+  expect.equal(tracker:tolist(), { 0, 0, 0 })
+end)
+
 test("update_loss_scale counts, grows and backs off as PyTorch's", function()
   for _, device in ipairs(DEVICES) do
     local on = { device = device }
