@@ -10,6 +10,7 @@
 //   absent TEXT   fails when the output so far holds TEXT behind the last match
 //   press COUNT   so often types a short command and, at some time within 4 ms, Ctrl-C; the program
 //                 must be there after it
+//   pause COUNT   waits so many seconds, for what is not to be seen
 //   kill SIGNAL   sends the program the signal of that number
 //   exit CODE     waits for the end of the program
 #include <algorithm>
@@ -77,6 +78,10 @@ class Dialogue {
     if (verb == "prompt") return prompt() && editor_reads();
     if (verb == "absent") return output_.find(text, matched_) == output_.npos;
     if (verb == "press") return press(std::stoi(text));
+    if (verb == "pause") {
+      std::this_thread::sleep_for(std::chrono::seconds(std::stoi(text)));
+      return true;
+    }
     if (verb == "kill") return kill(pid_, std::stoi(text)) == 0;
     if (verb == "exit") return ends(std::stoi(text));
     return verb.empty() || verb[0] == '#';
