@@ -2,8 +2,10 @@
 // one which is too short or shared by mistake shows.
 #include "cusolverDn.h"
 
+#include <cstdint>
 #include <cstring>
 #include <new>
+#include <vector>
 
 #include "checks.h"
 #include "lapack_calls.h"
@@ -13,6 +15,7 @@ struct cusolverDnContext {
   cudaStream_t stream = nullptr;
 };
 struct cusolverDnParams {};
+struct gesvdjInfo {};
 
 using namespace moonlet::emulated;
 
@@ -122,6 +125,56 @@ cusolverStatus_t potrf_batched(const char* call, cusolverDnHandle_t handle, cubl
     for (int i = 0; i < count; ++i) {
       if (!on_device(a[i], span(n, n, lda) * sizeof(T))) return void(illegal_address());
       info[i] = lapack::potrf(letter(uplo), n, a[i], lda);
+    }
+  });
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+template <class T>
+T conjugated(T x) {
+  return x;
+}
+inline cuComplex conjugated(cuComplex x) { return {x.x, -x.y}; }
+inline cuDoubleComplex conjugated(cuDoubleComplex x) { return {x.x, -x.y}; }
+
+// As the real one: up to 32 rows and columns, all vectors, and V instead of its adjoint.
+cusolverStatus_t gesvdj_sizes(const char* call, cusolverDnHandle_t handle, int m, int n, int* size,
+                              gesvdjInfo_t params, int count) {
+  if (const cusolverStatus_t status = ready(call, handle)) return status;
+  if (m < 1 || n < 1 || m > 32 || n > 32 || count < 1 || !size || !params)
+    return CUSOLVER_STATUS_INVALID_VALUE;
+  *size = m + n + count;
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+template <class T>
+cusolverStatus_t gesvdj(const char* call, cusolverDnHandle_t handle, cusolverEigMode_t mode, int m,
+                        int n, T* a, int lda, lapack::real_t<T>* s, T* u, int ldu, T* v, int ldv,
+                        T* work, int size, int* info, gesvdjInfo_t params, int count) {
+  int least = 0;
+  if (const cusolverStatus_t status = gesvdj_sizes(call, handle, m, n, &least, params, count))
+    return status;
+  if (lda < m || ldu < m || ldv < n || size < least) return CUSOLVER_STATUS_INVALID_VALUE;
+  const auto entries = static_cast<std::size_t>(count);
+  const auto bytes = [&](int rows, int columns) {
+    return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns) * entries * sizeof(T);
+  };
+  const int k = std::min(m, n);
+  if (!on_device(a, bytes(lda, n)) || !on_device(u, bytes(ldu, m)) ||
+      !on_device(v, bytes(ldv, n)) || !on_device(info, entries * sizeof(int)) ||
+      !on_device(s, entries * static_cast<std::size_t>(k) * sizeof(lapack::real_t<T>)) ||
+      !on_device(work, static_cast<std::size_t>(size) * sizeof(T)))
+    return illegal_address();
+  enqueue(handle->stream, [=] {
+    std::memset(static_cast<void*>(work), 0xa5, static_cast<std::size_t>(size) * sizeof(T));
+    std::vector<T> vh(static_cast<std::size_t>(n) * static_cast<std::size_t>(n));
+    for (int i = 0; i < count; ++i) {
+      info[i] = lapack::gesvd(mode == CUSOLVER_EIG_MODE_VECTOR ? 'A' : 'N', m, n, a + i * lda * n,
+                              lda, s + i * k, u + i * ldu * m, ldu, vh.data(), n);
+      if (mode != CUSOLVER_EIG_MODE_VECTOR) continue;
+      for (int row = 0; row < n; ++row)
+        for (int col = 0; col < n; ++col)
+          v[(i * n + col) * ldv + row] = conjugated(vh[static_cast<std::size_t>(row * n + col)]);
     }
   });
   return CUSOLVER_STATUS_SUCCESS;
@@ -337,6 +390,55 @@ cusolverStatus_t cusolverDnXsyevd(cusolverDnHandle_t handle, cusolverDnParams_t 
   return CUSOLVER_STATUS_SUCCESS;
 }
 
+cusolverStatus_t cusolverDnXsyevBatched_bufferSize(
+    cusolverDnHandle_t handle, cusolverDnParams_t params, cusolverEigMode_t, cublasFillMode_t,
+    int64_t n, cudaDataType type, const void*, int64_t lda, cudaDataType real, const void*,
+    cudaDataType compute, std::size_t* device, std::size_t* host, int64_t count) {
+  if (real != real_of(type) || count < 1) return CUSOLVER_STATUS_INVALID_VALUE;
+  return sizes("cusolverDnXsyevBatched_bufferSize", handle, params, n, n, lda, type, compute,
+               device, host);
+}
+
+cusolverStatus_t cusolverDnXsyevBatched(cusolverDnHandle_t handle, cusolverDnParams_t params,
+                                        cusolverEigMode_t mode, cublasFillMode_t uplo, int64_t n,
+                                        cudaDataType type, void* a, int64_t lda, cudaDataType real,
+                                        void* values, cudaDataType compute, void* device,
+                                        std::size_t device_bytes, void* host,
+                                        std::size_t host_bytes, int* info, int64_t count) {
+  const Workspaces workspaces{device, device_bytes, host, host_bytes};
+  if (const cusolverStatus_t status = sound("cusolverDnXsyevBatched", handle, params, n, n, a, lda,
+                                            type, compute, workspaces, info))
+    return status;
+  if (real != real_of(type) || count < 1 || n * lda * count > INT32_MAX)
+    return CUSOLVER_STATUS_INVALID_VALUE;
+  const auto entries = static_cast<std::size_t>(count), rows = static_cast<std::size_t>(n);
+  if (!on_device(a, static_cast<std::size_t>(lda) * rows * entries * width(type)) ||
+      !on_device(values, rows * entries * width(real)) || !on_device(info, entries * sizeof(int)))
+    return illegal_address();
+  enqueue(handle->stream, [=] {
+    workspaces.use();
+    visit(type, [&]<class T>(T*) {
+      for (int64_t i = 0; i < count; ++i)
+        info[i] = lapack::syev(mode == CUSOLVER_EIG_MODE_VECTOR ? 'V' : 'N', letter(uplo),
+                               as_int(n), static_cast<T*>(a) + i * lda * n, as_int(lda),
+                               static_cast<lapack::real_t<T>*>(values) + i * n);
+    });
+  });
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
+cusolverStatus_t cusolverDnCreateGesvdjInfo(gesvdjInfo_t* info) {
+  if (fails("cusolverDnCreateGesvdjInfo")) return injected();
+  if (!info) return CUSOLVER_STATUS_INVALID_VALUE;
+  *info = new (std::nothrow) gesvdjInfo;
+  return *info ? CUSOLVER_STATUS_SUCCESS : CUSOLVER_STATUS_ALLOC_FAILED;
+}
+
+cusolverStatus_t cusolverDnDestroyGesvdjInfo(gesvdjInfo_t info) {
+  delete info;
+  return CUSOLVER_STATUS_SUCCESS;
+}
+
 cusolverStatus_t cusolverDnXgesvd_bufferSize(cusolverDnHandle_t handle, cusolverDnParams_t params,
                                              signed char, signed char, int64_t m, int64_t n,
                                              cudaDataType type, const void*, int64_t lda,
@@ -404,3 +506,23 @@ MOONLET_EMULATED_SOLVER(D, orgqr, double)
 MOONLET_EMULATED_SOLVER(C, ungqr, cuComplex)
 MOONLET_EMULATED_SOLVER(Z, ungqr, cuDoubleComplex)
 #undef MOONLET_EMULATED_SOLVER
+
+#define MOONLET_EMULATED_GESVDJ(letter, type, real)                                               \
+  cusolverStatus_t cusolverDn##letter##gesvdjBatched_bufferSize(                                  \
+      cusolverDnHandle_t handle, cusolverEigMode_t, int m, int n, const type*, int, const real*,  \
+      const type*, int, const type*, int, int* size, gesvdjInfo_t params, int count) {            \
+    return gesvdj_sizes("cusolverDn" #letter "gesvdjBatched_bufferSize", handle, m, n, size,      \
+                        params, count);                                                           \
+  }                                                                                               \
+  cusolverStatus_t cusolverDn##letter##gesvdjBatched(                                             \
+      cusolverDnHandle_t handle, cusolverEigMode_t mode, int m, int n, type* a, int lda, real* s, \
+      type* u, int ldu, type* v, int ldv, type* work, int size, int* info, gesvdjInfo_t params,   \
+      int count) {                                                                                \
+    return gesvdj("cusolverDn" #letter "gesvdjBatched", handle, mode, m, n, a, lda, s, u, ldu, v, \
+                  ldv, work, size, info, params, count);                                          \
+  }
+MOONLET_EMULATED_GESVDJ(S, float, float)
+MOONLET_EMULATED_GESVDJ(D, double, double)
+MOONLET_EMULATED_GESVDJ(C, cuComplex, float)
+MOONLET_EMULATED_GESVDJ(Z, cuDoubleComplex, double)
+#undef MOONLET_EMULATED_GESVDJ

@@ -6,6 +6,8 @@
 
 #include "cuda/kernels/common/faults.cuh"
 #include "cuda/kernels/common/geometry.cuh"
+#include "cuda/kernels/common/rows.cuh"
+#include "cuda/kernels/common/typed.cuh"
 #include "cuda/runtime/device.h"
 #include "cuda/runtime/graph.h"
 #include "tensor/functors/ctc_paths.h"
@@ -31,7 +33,7 @@ struct Batch {
 };
 
 // The classes that are counted, with the first in the place of what is none.
-__global__ void targets_kernel(Batch b, Reporter wrong, int64_t* to) {
+__global__ void __launch_bounds__(kBlock) targets_kernel(Batch b, Reporter wrong, int64_t* to) {
   for (int64_t i = blockIdx.x; i < b.entries; i += gridDim.x)
     for (int64_t k = threadIdx.x; k < b.target_lengths[i]; k += kBlock) {
       const int64_t at = b.starts[i] + k, target = b.targets[at];
@@ -41,8 +43,10 @@ __global__ void targets_kernel(Batch b, Reporter wrong, int64_t* to) {
     }
 }
 
-template <class C>
-__global__ void forward_kernel(Batch b, Array log_probs, C* log_alpha, Array y) {
+template <class T>
+__global__ void __launch_bounds__(kBlock)
+    ctc_forward_kernel(Batch b, Typed<T> log_probs, Computed<T>* log_alpha, Typed<T> y) {
+  using C = Computed<T>;
   for (int64_t i = blockIdx.x; i < b.entries; i += gridDim.x) {
     const ctc::Positions positions = b.positions(i);
     const int64_t steps = b.input_lengths[i];
@@ -56,42 +60,69 @@ __global__ void forward_kernel(Batch b, Array log_probs, C* log_alpha, Array y) 
           *here = (t > 0   ? ctc::into(positions, alpha + (t - 1) * b.width, p)
                    : p < 2 ? C(0)
                            : C(-HUGE_VAL)) +
-                  log_probs.get<C>(b.row(t, i) + positions.at(p));
+                  log_probs.template get<C>(b.row(t, i) + positions.at(p));
       }
       __syncthreads();
     }
     if (threadIdx.x == 0)
-      y.set<C>(i,
-               ctc::loss(positions, static_cast<const C*>(alpha + (steps - 1) * b.width), steps));
+      y.template set<C>(
+          i, ctc::loss(positions, static_cast<const C*>(alpha + (steps - 1) * b.width), steps));
     __syncthreads();
   }
 }
 
-// What the positions of one class add to its gradient is summed by the thread of the first of them.
-template <class C>
-__device__ void add_up(const ctc::Positions& positions, const C* shares, int64_t row, C gradient,
-                       const Array& y) {
-  for (int64_t p = threadIdx.x; p < positions.count(); p += kBlock) {
-    const int64_t at = positions.at(p);
-    bool first = true;
-    for (int64_t q = 0; first && q < p; ++q) first = positions.at(q) != at;
-    if (!first) continue;
-    C sum = C(0);
-    for (int64_t q = p; q < positions.count(); ++q)
-      if (positions.at(q) == at) sum += shares[q];
-    y.set<C>(row + at, -gradient * sum);
+// Of each class of a target the number of its next one of the same class, 0 for the last, which
+// holds for all steps; negative where there is one before.
+__global__ void __launch_bounds__(kBlock) chains_kernel(Batch b, int* chains) {
+  for (int64_t i = blockIdx.x; i < b.entries; i += gridDim.x) {
+    const int64_t* target = b.targets + b.starts[i];
+    const int64_t length = b.target_lengths[i];
+    for (int64_t k = threadIdx.x; k < length; k += kBlock) {
+      bool first = true;
+      for (int64_t q = 0; first && q < k; ++q) first = target[q] != target[k];
+      int64_t next = k + 1;
+      while (next < length && target[next] != target[k]) ++next;
+      const int link = next < length ? static_cast<int>(next) : 0;
+      chains[i * b.width + k] = first ? link : -link - 1;
+    }
+  }
+}
+
+// Sets the gradients of the classes of a step: that of the blank is the block's sum, that of each
+// other class is summed along its chain by the thread of its first.
+template <class C, class Result>
+__device__ void add_up(const ctc::Positions& positions, const int* chain, const C* shares,
+                       int64_t row, C gradient, const Result& y) {
+  C blanks = C(0);
+  for (int64_t p = threadIdx.x; p < positions.count(); p += kBlock)
+    if (positions.at(p) == positions.blank) blanks += shares[p];
+  blanks = combine_block(blanks, AddUp());
+  if (threadIdx.x == 0) y.template set<C>(row + positions.blank, -gradient * blanks);
+  for (int64_t k = threadIdx.x; k < positions.length; k += kBlock) {
+    const int64_t at = positions.target[k] - 1;
+    int link = chain[k];
+    if (link < 0 || at == positions.blank) continue;
+    C sum = shares[2 * k + 1];
+    while (link > 0) {
+      sum += shares[2 * link + 1];
+      link = -chain[link] - 1;
+    }
+    y.template set<C>(row + at, -gradient * sum);
   }
 }
 
 // `scratch` (entries, 3, width): the backward variables of two steps, and the shares of the
 // positions.
-template <class C>
-__global__ void backward_kernel(Batch b, Array log_probs, Array grad, Array result,
-                                const C* log_alpha, C* scratch, Array y) {
+template <class T>
+__global__ void __launch_bounds__(kBlock)
+    ctc_backward_kernel(Batch b, Typed<T> log_probs, Typed<T> grad, Typed<T> result,
+                        const Computed<T>* log_alpha, const int* chains, Computed<T>* scratch,
+                        Typed<T> y) {
+  using C = Computed<T>;
   for (int64_t i = blockIdx.x; i < b.entries; i += gridDim.x) {
     const ctc::Positions positions = b.positions(i);
     const int64_t steps = b.input_lengths[i], count = positions.count();
-    const C gradient = grad.get<C>(i), loss = result.get<C>(i);
+    const C gradient = grad.template get<C>(i), loss = result.template get<C>(i);
     const C* alpha = log_alpha + i * b.steps * b.width;
     C *beta = scratch + i * 3 * b.width, *shares = beta + 2 * b.width;
     // An infinite loss that nobody asks for (zero_infinity) has no gradient.
@@ -102,11 +133,12 @@ __global__ void backward_kernel(Batch b, Array log_probs, Array grad, Array resu
         const C on = t + 1 < steps    ? ctc::onward(positions, after, p)
                      : p + 2 >= count ? C(0)
                                       : C(-HUGE_VAL);
-        here[p] = on + log_probs.get<C>(b.row(t, i) + positions.at(p));
+        here[p] = on + log_probs.template get<C>(b.row(t, i) + positions.at(p));
         shares[p] = fn::vexp(alpha[t * b.width + p] + on + loss);
       }
       __syncthreads();
-      add_up(positions, static_cast<const C*>(shares), b.row(t, i), gradient, y);
+      add_up(positions, chains + i * b.width, static_cast<const C*>(shares), b.row(t, i), gradient,
+             y);
       __syncthreads();
     }
   }
@@ -156,9 +188,10 @@ void native_ctc_loss(const Tensor& log_probs, const Tensor& targets, const Lengt
                       log_alpha.size(2));
   if (b.batch.entries == 0) return;
   const Tensor source = contiguous(log_probs);
-  visit_device_compute<dtypes::floating>(log_probs.dtype(), [&]<class C>() {
-    MOONLET_LAUNCH((forward_kernel<C>), blocks_for(b.batch.entries * kBlock), kBlock, 0,
-                   call.stream(), b.batch, array(source), log_alpha.elements<C>(), array(y));
+  visit_float_types(log_probs.dtype(), [&]<class T>() {
+    MOONLET_LAUNCH(ctc_forward_kernel<T>, blocks_for(b.batch.entries * kBlock), kBlock, 0,
+                   call.stream(), b.batch, typed<T>(source), log_alpha.elements<Computed<T>>(),
+                   typed<T>(y));
   });
   call.done();
 }
@@ -176,10 +209,17 @@ void ctc_loss_grad_log_probs(const Tensor& grad, const Tensor& log_probs, const 
   const Tensor source = contiguous(log_probs), gradients = contiguous(grad),
                losses = contiguous(result), paths = converted(log_alpha, compute);
   const Tensor scratch = call.scratch({b.batch.entries, 3, width}, compute);
-  visit_device_compute<dtypes::floating>(log_probs.dtype(), [&]<class C>() {
-    MOONLET_LAUNCH((backward_kernel<C>), blocks_for(b.batch.entries * kBlock), kBlock, 0,
-                   call.stream(), b.batch, array(source), array(gradients), array(losses),
-                   static_cast<const C*>(paths.elements<C>()), scratch.elements<C>(), array(y));
+  const Tensor chains = call.scratch({b.batch.entries, width}, DType::Int32);
+  MOONLET_LAUNCH(chains_kernel, blocks_for(b.batch.entries * kBlock), kBlock, 0, call.stream(),
+                 b.batch, chains.elements<int>());
+  call.done();
+  visit_float_types(log_probs.dtype(), [&]<class T>() {
+    using C = Computed<T>;
+    MOONLET_LAUNCH(ctc_backward_kernel<T>, blocks_for(b.batch.entries * kBlock), kBlock, 0,
+                   call.stream(), b.batch, typed<T>(source), typed<T>(gradients), typed<T>(losses),
+                   static_cast<const C*>(paths.elements<C>()),
+                   static_cast<const int*>(chains.elements<int>()), scratch.elements<C>(),
+                   typed<T>(y));
   });
   call.done();
 }

@@ -1,7 +1,6 @@
 // cuda/kernels/softmax.cu: softmax, log_softmax and their gradients along one dimension. Rows in
 // memory are held in registers by some lanes or a block; longer ones are read twice, as lines
-// across memory are, whose elements side by side go in packs. Of tensors of two dtypes a thread
-// does a line where they are short or lie side by side, else a block.
+// across memory are, whose elements side by side go in packs.
 #include <cmath>
 
 #include "cuda/kernels/common/columns.cuh"
@@ -16,96 +15,6 @@ namespace moonlet::cuda {
 namespace {
 
 using namespace fn;  // NOLINT(google-build-using-namespace)
-
-// How the values of a line are combined: by one thread, or by the threads of a block.
-struct ThreadReduce {
-  template <class C>
-  __device__ static C sum(C v) {
-    return v;
-  }
-  template <class C>
-  __device__ static C largest(C v) {
-    return v;
-  }
-};
-
-struct BlockReduce {
-  template <class C>
-  __device__ static C sum(C v) {
-    return combine_block(v, AddUp());
-  }
-  template <class C>
-  __device__ static C largest(C v) {
-    return combine_block(v, TakeLargest());
-  }
-};
-
-struct Line {
-  int64_t base, step, size, first, stride;  // element i lies at base + i * step
-};
-
-template <class C, class Team>
-__device__ void softmax_line(const Line& l, bool log, const Array& x, const Array& y) {
-  C largest = C(-HUGE_VAL);
-  for (int64_t i = l.first; i < l.size; i += l.stride) {
-    const C v = x.get<C>(l.base + i * l.step);
-    largest = largest != largest || largest > v ? largest : v;
-  }
-  largest = Team::largest(largest);
-  C sum = C(0);
-  for (int64_t i = l.first; i < l.size; i += l.stride)
-    sum += vexp(x.get<C>(l.base + i * l.step) - largest);
-  sum = Team::sum(sum);
-  const C shift = log ? largest + vlog(sum) : largest;
-  for (int64_t i = l.first; i < l.size; i += l.stride) {
-    const int64_t at = l.base + i * l.step;
-    const C v = x.get<C>(at) - shift;
-    y.set<C>(at, log ? v : vexp(v) / sum);
-  }
-}
-
-// `x` is the result of the forward pass.
-template <class C, class Team>
-__device__ void gradient_line(const Line& l, bool log, const Array& grad, const Array& x,
-                              const Array& y) {
-  C sum = C(0);
-  for (int64_t i = l.first; i < l.size; i += l.stride) {
-    const int64_t at = l.base + i * l.step;
-    sum += log ? grad.get<C>(at) : grad.get<C>(at) * x.get<C>(at);
-  }
-  sum = Team::sum(sum);
-  for (int64_t i = l.first; i < l.size; i += l.stride) {
-    const int64_t at = l.base + i * l.step;
-    const C g = grad.get<C>(at), r = x.get<C>(at);
-    y.set<C>(at, log ? g - vexp(r) * sum : r * (g - sum));
-  }
-}
-
-__device__ inline Line line_of(const DimSplit& s, int64_t line, int64_t first, int64_t stride) {
-  return {line / s.inner * s.size * s.inner + line % s.inner, s.inner, s.size, first, stride};
-}
-
-template <class C>
-__global__ void threads_kernel(DimSplit s, bool log, bool backward, Array grad, Array x, Array y) {
-  for (MOONLET_EACH(line, s.outer * s.inner)) {
-    const Line l = line_of(s, line, 0, 1);
-    if (backward)
-      gradient_line<C, ThreadReduce>(l, log, grad, x, y);
-    else
-      softmax_line<C, ThreadReduce>(l, log, x, y);
-  }
-}
-
-template <class C>
-__global__ void blocks_kernel(DimSplit s, bool log, bool backward, Array grad, Array x, Array y) {
-  for (int64_t line = blockIdx.x; line < s.outer * s.inner; line += gridDim.x) {
-    const Line l = line_of(s, line, threadIdx.x, kBlock);
-    if (backward)
-      gradient_line<C, BlockReduce>(l, log, grad, x, y);
-    else
-      softmax_line<C, BlockReduce>(l, log, x, y);
-  }
-}
 
 // The results of a pack of x.
 template <class T, bool kLog>
@@ -464,27 +373,17 @@ void run_rows(const Call& call, const DimSplit& s, bool log, bool backward, cons
 }
 
 void run(const char* op, const Tensor& grad, const Tensor& input, int64_t dim, bool log,
-         Tensor& y) {
-  if (y.numel() == 0) return;
-  const Call call(y, op);
+         Tensor& result) {
+  if (result.numel() == 0) return;
+  const Call call(result, op);
   const bool backward = grad.defined();
-  const Tensor x = contiguous(input), g = backward ? contiguous(grad) : x;
-  const DimSplit s = split_at(y.sizes(), dim);
-  const int64_t lines = s.outer * s.inner;
-  const bool same = x.dtype() == y.dtype() && g.dtype() == y.dtype() && y.is_contiguous();
-  if (same) {
+  const DType dtype = result.dtype();
+  const Tensor x = converted(input, dtype), g = backward ? converted(grad, dtype) : x;
+  const DimSplit s = split_at(result.sizes(), dim);
+  with_contiguous(result, [&](Tensor& y) {
     (s.inner == 1 ? run_rows : run_columns)(call, s, log, backward, g, x, y);
-    return call.done();
-  }
-  visit_device_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
-    if (s.size <= 32 || (s.inner > 1 && lines >= 4096))
-      MOONLET_LAUNCH((threads_kernel<C>), blocks_for(lines), kBlock, 0, call.stream(), s, log,
-                     backward, array(g), array(x), array(y));
-    else
-      MOONLET_LAUNCH((blocks_kernel<C>), blocks_for(lines * kBlock), kBlock, 0, call.stream(), s,
-                     log, backward, array(g), array(x), array(y));
+    call.done();
   });
-  call.done();
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <cusolverDn.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <vector>
 
@@ -28,39 +29,59 @@ constexpr const char* kFile = MOONLET_SOLVER_FILE(CUSOLVER_VER_MAJOR);
 #endif
 
 // The functions that are used, by their names in the header.
-#define MOONLET_SOLVER_FUNCTIONS(F) \
-  F(cusolverDnCreate)               \
-  F(cusolverDnDestroy)              \
-  F(cusolverDnSetStream)            \
-  F(cusolverDnCreateParams)         \
-  F(cusolverDnDestroyParams)        \
-  F(cusolverDnXpotrf_bufferSize)    \
-  F(cusolverDnXpotrf)               \
-  F(cusolverDnXgetrf_bufferSize)    \
-  F(cusolverDnXgetrf)               \
-  F(cusolverDnXgetrs)               \
-  F(cusolverDnXgeqrf_bufferSize)    \
-  F(cusolverDnXgeqrf)               \
-  F(cusolverDnXsyevd_bufferSize)    \
-  F(cusolverDnXsyevd)               \
-  F(cusolverDnXgesvd_bufferSize)    \
-  F(cusolverDnXgesvd)               \
-  F(cusolverDnSpotrfBatched)        \
-  F(cusolverDnDpotrfBatched)        \
-  F(cusolverDnCpotrfBatched)        \
-  F(cusolverDnZpotrfBatched)        \
-  F(cusolverDnSorgqr_bufferSize)    \
-  F(cusolverDnDorgqr_bufferSize)    \
-  F(cusolverDnCungqr_bufferSize)    \
-  F(cusolverDnZungqr_bufferSize)    \
-  F(cusolverDnSorgqr)               \
-  F(cusolverDnDorgqr)               \
-  F(cusolverDnCungqr)               \
-  F(cusolverDnZungqr)
+#define MOONLET_SOLVER_FUNCTIONS(F)      \
+  F(cusolverDnCreate)                    \
+  F(cusolverDnDestroy)                   \
+  F(cusolverDnSetStream)                 \
+  F(cusolverDnCreateParams)              \
+  F(cusolverDnDestroyParams)             \
+  F(cusolverDnXpotrf_bufferSize)         \
+  F(cusolverDnXpotrf)                    \
+  F(cusolverDnXgetrf_bufferSize)         \
+  F(cusolverDnXgetrf)                    \
+  F(cusolverDnXgetrs)                    \
+  F(cusolverDnXgeqrf_bufferSize)         \
+  F(cusolverDnXgeqrf)                    \
+  F(cusolverDnXsyevd_bufferSize)         \
+  F(cusolverDnXsyevd)                    \
+  F(cusolverDnXgesvd_bufferSize)         \
+  F(cusolverDnXgesvd)                    \
+  F(cusolverDnSpotrfBatched)             \
+  F(cusolverDnDpotrfBatched)             \
+  F(cusolverDnCpotrfBatched)             \
+  F(cusolverDnZpotrfBatched)             \
+  F(cusolverDnSorgqr_bufferSize)         \
+  F(cusolverDnDorgqr_bufferSize)         \
+  F(cusolverDnCungqr_bufferSize)         \
+  F(cusolverDnZungqr_bufferSize)         \
+  F(cusolverDnSorgqr)                    \
+  F(cusolverDnDorgqr)                    \
+  F(cusolverDnCungqr)                    \
+  F(cusolverDnZungqr)                    \
+  F(cusolverDnCreateGesvdjInfo)          \
+  F(cusolverDnDestroyGesvdjInfo)         \
+  F(cusolverDnSgesvdjBatched)            \
+  F(cusolverDnDgesvdjBatched)            \
+  F(cusolverDnCgesvdjBatched)            \
+  F(cusolverDnZgesvdjBatched)            \
+  F(cusolverDnSgesvdjBatched_bufferSize) \
+  F(cusolverDnDgesvdjBatched_bufferSize) \
+  F(cusolverDnCgesvdjBatched_bufferSize) \
+  F(cusolverDnZgesvdjBatched_bufferSize)
+
+// Those that releases before CUDA 12.6 lack.
+#if CUSOLVER_VERSION >= 11701
+#define MOONLET_SOLVER_LATER(F)        \
+  F(cusolverDnXsyevBatched_bufferSize) \
+  F(cusolverDnXsyevBatched)
+#else
+#define MOONLET_SOLVER_LATER(F)
+#endif
 
 struct Functions {
 #define MOONLET_SOLVER_MEMBER(name) decltype(&::name) name = nullptr;
   MOONLET_SOLVER_FUNCTIONS(MOONLET_SOLVER_MEMBER)
+  MOONLET_SOLVER_LATER(MOONLET_SOLVER_MEMBER)
 #undef MOONLET_SOLVER_MEMBER
 
   // False where the library is not there or lacks one.
@@ -70,6 +91,9 @@ struct Functions {
 #define MOONLET_SOLVER_FIND(name) \
   if (!find_in(library, #name, name)) return false;
     MOONLET_SOLVER_FUNCTIONS(MOONLET_SOLVER_FIND)
+#undef MOONLET_SOLVER_FIND
+#define MOONLET_SOLVER_FIND(name) find_in(library, #name, name);
+    MOONLET_SOLVER_LATER(MOONLET_SOLVER_FIND)
 #undef MOONLET_SOLVER_FIND
     return true;
   }
@@ -108,12 +132,14 @@ void ensure(cusolverStatus_t status, const char* op) {
 struct Handle {
   cusolverDnHandle_t solver = nullptr;
   cusolverDnParams_t params = nullptr;
+  gesvdjInfo_t rotations = nullptr;
 };
 
 struct Handles {
   std::vector<Handle> list;
   ~Handles() {
     for (const Handle& handle : list) {
+      if (handle.rotations) functions()->cusolverDnDestroyGesvdjInfo(handle.rotations);
       if (handle.params) functions()->cusolverDnDestroyParams(handle.params);
       if (handle.solver) functions()->cusolverDnDestroy(handle.solver);
     }
@@ -139,6 +165,11 @@ const Handle& handle_of(const Call& call) {
   if (!handle.params) {
     const cusolverStatus_t status = functions()->cusolverDnCreateParams(&handle.params);
     if (status != CUSOLVER_STATUS_SUCCESS) handle.params = nullptr;
+    ensure(status, call.op());
+  }
+  if (!handle.rotations) {
+    const cusolverStatus_t status = functions()->cusolverDnCreateGesvdjInfo(&handle.rotations);
+    if (status != CUSOLVER_STATUS_SUCCESS) handle.rotations = nullptr;
     ensure(status, call.op());
   }
   ensure(functions()->cusolverDnSetStream(handle.solver, call.stream()), call.op());
@@ -198,8 +229,14 @@ class CuSolver : public Solver {
              void* a, void* values, int* info) override;
   void gesvd(const Call& call, DType dtype, char job, int64_t m, int64_t n, int64_t count, void* a,
              void* s, void* u, void* vh, int* info) override;
+  void gesvdj(const Call& call, DType dtype, bool vectors, int64_t m, int64_t n, int64_t count,
+              void* a, void* s, void* u, void* v, int* info) override;
 
  private:
+  // Of all matrices at once; false, with nothing done, where the library cannot.
+  bool syev_batched(const Call& call, DType dtype, bool vectors, bool upper, int64_t n,
+                    int64_t count, void* a, void* values, int* info);
+
   const Functions& f_ = *functions();
 };
 
@@ -315,12 +352,45 @@ void CuSolver::orgqr(const Call& call, DType dtype, int64_t rows, int64_t cols, 
   }
 }
 
-void CuSolver::syevd(const Call& call, DType dtype, bool vectors, bool upper, int64_t n,
-                     int64_t count, void* a, void* values, int* info) {
+cusolverEigMode_t mode_of(bool vectors) {
+  return vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
+}
+
+bool CuSolver::syev_batched(const Call& call, DType dtype, bool vectors, bool upper, int64_t n,
+                            int64_t count, void* a, void* values, int* info) {
+#if CUSOLVER_VERSION >= 11701
+  // It counts elements in 32 bits.
+  const int64_t most = std::min<int64_t>(count, std::numeric_limits<int32_t>::max() / (n * n));
+  if (!f_.cusolverDnXsyevBatched || !f_.cusolverDnXsyevBatched_bufferSize || most < 2) return false;
   const Handle& handle = handle_of(call);
   const DType real = real_of(dtype);
   const cudaDataType type = blas_type(dtype), real_type = blas_type(real);
-  const cusolverEigMode_t mode = vectors ? CUSOLVER_EIG_MODE_VECTOR : CUSOLVER_EIG_MODE_NOVECTOR;
+  Workspace workspace;
+  ensure(f_.cusolverDnXsyevBatched_bufferSize(handle.solver, handle.params, mode_of(vectors),
+                                              triangle(upper), n, type, a, n, real_type, values,
+                                              type, &workspace.on_device, &workspace.on_host, most),
+         call.op());
+  workspace.get(call);
+  for (int64_t i = 0; i < count; i += most)
+    ensure(f_.cusolverDnXsyevBatched(
+               handle.solver, handle.params, mode_of(vectors), triangle(upper), n, type,
+               entry(a, i, n * n, dtype), n, real_type, entry(values, i, n, real), type,
+               workspace.device_bytes(), workspace.on_device, workspace.host.data(),
+               workspace.on_host, info + i, std::min(most, count - i)),
+           call.op());
+  return true;
+#else
+  return false;
+#endif
+}
+
+void CuSolver::syevd(const Call& call, DType dtype, bool vectors, bool upper, int64_t n,
+                     int64_t count, void* a, void* values, int* info) {
+  if (count > 1 && syev_batched(call, dtype, vectors, upper, n, count, a, values, info)) return;
+  const Handle& handle = handle_of(call);
+  const DType real = real_of(dtype);
+  const cudaDataType type = blas_type(dtype), real_type = blas_type(real);
+  const cusolverEigMode_t mode = mode_of(vectors);
   Workspace workspace;
   ensure(f_.cusolverDnXsyevd_bufferSize(handle.solver, handle.params, mode, triangle(upper), n,
                                         type, a, n, real_type, values, type, &workspace.on_device,
@@ -356,6 +426,48 @@ void CuSolver::gesvd(const Call& call, DType dtype, char job, int64_t m, int64_t
                entry(vh, i, rows * n, dtype), n, type, workspace.device_bytes(),
                workspace.on_device, workspace.host.data(), workspace.on_host, info + i),
            call.op());
+  }
+}
+
+void CuSolver::gesvdj(const Call& call, DType dtype, bool vectors, int64_t rows, int64_t cols,
+                      int64_t count, void* a, void* s, void* u, void* v, int* info) {
+  const Handle& handle = handle_of(call);
+  const DType real = real_of(dtype);
+  const int m = static_cast<int>(rows), n = static_cast<int>(cols);
+  const auto run = [&]<class T, class R>(auto size_of_work, auto function, T*, R*) {
+    each_chunk(count, [&](int64_t begin, int64_t part) {
+      const int entries = static_cast<int>(part);
+      auto* const values = static_cast<R*>(entry(s, begin, std::min(m, n), real));
+      auto* const matrices = static_cast<T*>(entry(a, begin, rows * cols, dtype));
+      auto* const first = static_cast<T*>(entry(u, begin, rows * rows, dtype));
+      auto* const second = static_cast<T*>(entry(v, begin, cols * cols, dtype));
+      int size = 0;
+      ensure(size_of_work(handle.solver, mode_of(vectors), m, n, matrices, m, values, first, m,
+                          second, n, &size, handle.rotations, entries),
+             call.op());
+      const Tensor work = call.scratch({std::max(size, 1)}, dtype);
+      ensure(
+          function(handle.solver, mode_of(vectors), m, n, matrices, m, values, first, m, second, n,
+                   reinterpret_cast<T*>(work.raw()), size, info + begin, handle.rotations, entries),
+          call.op());
+    });
+  };
+  float* const single = nullptr;
+  double* const twice = nullptr;
+  switch (dtype) {
+    case DType::Float32:
+      run(f_.cusolverDnSgesvdjBatched_bufferSize, f_.cusolverDnSgesvdjBatched, single, single);
+      break;
+    case DType::Float64:
+      run(f_.cusolverDnDgesvdjBatched_bufferSize, f_.cusolverDnDgesvdjBatched, twice, twice);
+      break;
+    case DType::Complex64:
+      run(f_.cusolverDnCgesvdjBatched_bufferSize, f_.cusolverDnCgesvdjBatched,
+          static_cast<cuComplex*>(nullptr), single);
+      break;
+    default:
+      run(f_.cusolverDnZgesvdjBatched_bufferSize, f_.cusolverDnZgesvdjBatched,
+          static_cast<cuDoubleComplex*>(nullptr), twice);
   }
 }
 

@@ -32,6 +32,13 @@ class Solver {
   // Singular values, m >= n: `job` is 'N' (no vectors), 'S' (n of them) or 'A' (all). a is lost.
   virtual void gesvd(const Call& call, DType dtype, char job, int64_t m, int64_t n, int64_t count,
                      void* a, void* s, void* u, void* vh, int* info) = 0;
+  // The same of all matrices at once, by Jacobi's rotations, where `rotates` says so: with all
+  // vectors, m of U and n of V, not of its adjoint; both have memory without `vectors` too.
+  static bool rotates(int64_t m, int64_t n, int64_t count) {
+    return count > 1 && m <= 32 && n <= 32;
+  }
+  virtual void gesvdj(const Call& call, DType dtype, bool vectors, int64_t m, int64_t n,
+                      int64_t count, void* a, void* s, void* u, void* v, int* info) = 0;
 };
 
 // Null where there is no cuSOLVER.

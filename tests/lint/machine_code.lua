@@ -105,6 +105,7 @@ for _, kernel in ipairs {
   { "11fold_kernel.*Typed", 150, 11 }, { "average_kernel.*Typed", 700, 48 },
   { "10max_kernel.*Typed", 400, 16 }, { "spread_kernel.*Typed", 2600, 170 },
   { "13unpool_kernel", 180, 15 }, { "unpool_channels_kernel", 950, 55 },
+  { "ctc_forward_kernel", 1350, 70 }, { "ctc_backward_kernel", 1750, 70 },
   { "15gradient_kernel.*Typed", 480, 43 }, { "reduce_blocks_kernel.*4LossI.*Typed", 940, 48 },
   { "reduce_threads_kernel.*4LossI.*Typed", 680, 52 },
 } do

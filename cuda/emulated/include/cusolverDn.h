@@ -9,8 +9,11 @@
 
 #include "cublas_api.h"
 
+#define CUSOLVER_VERSION 12000
+
 using cusolverDnHandle_t = struct cusolverDnContext*;
 using cusolverDnParams_t = struct cusolverDnParams*;
+using gesvdjInfo_t = struct gesvdjInfo*;
 
 enum cusolverStatus_t {
   CUSOLVER_STATUS_SUCCESS = 0,
@@ -89,6 +92,34 @@ cusolverStatus_t cusolverDnXgesvd(cusolverDnHandle_t handle, cusolverDnParams_t 
                                   cudaDataType vh_type, void* vh, int64_t ldvh,
                                   cudaDataType compute, void* device, std::size_t device_bytes,
                                   void* host, std::size_t host_bytes, int* info);
+cusolverStatus_t cusolverDnXsyevBatched_bufferSize(
+    cusolverDnHandle_t handle, cusolverDnParams_t params, cusolverEigMode_t mode,
+    cublasFillMode_t uplo, int64_t n, cudaDataType type, const void* a, int64_t lda,
+    cudaDataType real, const void* values, cudaDataType compute, std::size_t* device,
+    std::size_t* host, int64_t count);
+cusolverStatus_t cusolverDnXsyevBatched(cusolverDnHandle_t handle, cusolverDnParams_t params,
+                                        cusolverEigMode_t mode, cublasFillMode_t uplo, int64_t n,
+                                        cudaDataType type, void* a, int64_t lda, cudaDataType real,
+                                        void* values, cudaDataType compute, void* device,
+                                        std::size_t device_bytes, void* host,
+                                        std::size_t host_bytes, int* info, int64_t count);
+cusolverStatus_t cusolverDnCreateGesvdjInfo(gesvdjInfo_t* info);
+cusolverStatus_t cusolverDnDestroyGesvdjInfo(gesvdjInfo_t info);
+
+#define MOONLET_EMULATED_GESVDJ(letter, type, real)                                               \
+  cusolverStatus_t cusolverDn##letter##gesvdjBatched_bufferSize(                                  \
+      cusolverDnHandle_t handle, cusolverEigMode_t mode, int m, int n, const type* a, int lda,    \
+      const real* s, const type* u, int ldu, const type* v, int ldv, int* size,                   \
+      gesvdjInfo_t params, int count);                                                            \
+  cusolverStatus_t cusolverDn##letter##gesvdjBatched(                                             \
+      cusolverDnHandle_t handle, cusolverEigMode_t mode, int m, int n, type* a, int lda, real* s, \
+      type* u, int ldu, type* v, int ldv, type* work, int size, int* info, gesvdjInfo_t params,   \
+      int count);
+MOONLET_EMULATED_GESVDJ(S, float, float)
+MOONLET_EMULATED_GESVDJ(D, double, double)
+MOONLET_EMULATED_GESVDJ(C, cuComplex, float)
+MOONLET_EMULATED_GESVDJ(Z, cuDoubleComplex, double)
+#undef MOONLET_EMULATED_GESVDJ
 
 #define MOONLET_EMULATED_SOLVER(letter, q, type)                                                  \
   cusolverStatus_t cusolverDn##letter##potrfBatched(cusolverDnHandle_t handle,                    \

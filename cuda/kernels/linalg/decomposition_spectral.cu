@@ -122,15 +122,56 @@ Tensor product(const Call& call, const Tensor& a, const Tensor& b, const Dims& s
   return out;
 }
 
+// The singular values of all matrices at once: m >= n, `a` lies by columns. U and V come as vectors
+// by rows, those of V conjugated. False where it cannot be.
+struct Batched {
+  Tensor u, v;
+};
+bool batched_values(const Call& call, Solver& solver, const Tensor& a, int64_t m, int64_t n,
+                    bool vectors, const Tensor& s, Words& words, Batched& out) {
+  const int64_t count = batch_count(a);
+  if (!Solver::rotates(m, n, count)) return false;
+  out.u = call.scratch({count, m, m}, a.dtype());
+  out.v = call.scratch({count, n, n}, a.dtype());
+  solver.gesvdj(call, a.dtype(), vectors, m, n, count, a.raw(), s.raw(), out.u.raw(), out.v.raw(),
+                words.info());
+  words.read();
+  if (!is_complex(a.dtype()) || !vectors) return true;
+  visit_lapack(a.dtype(), [&]<class T>() {
+    MOONLET_LAUNCH((conjugate_kernel<T>), blocks_for(out.v.numel()), kBlock, 0, call.stream(),
+                   out.v.numel(), static_cast<const T*>(out.v.elements<T>()), out.v.elements<T>());
+  });
+  call.done();
+  return true;
+}
+
+// The first of the matrices' vectors, which lie by rows, as rows of y or, `by_columns`, its
+// columns.
+void store_vectors(const Tensor& vectors, bool by_columns, Tensor& y) {
+  const int dim = y.dim();
+  Dims sizes = y.sizes();
+  sizes[dim - 2] = vectors.size(1);
+  sizes[dim - 1] = vectors.size(2);
+  const Tensor all = views::view(vectors, sizes);
+  const Tensor first = views::slice(all, dim - 2, 0, y.size(by_columns ? -1 : -2), 1);
+  copy(y, by_columns ? views::transpose(first, dim - 2, dim - 1) : first);
+}
+
 // Of matrices with at least one row and column.
 void singular_values(const Call& call, Solver& solver, const Tensor& A, char job, Tensor& U,
                      const Tensor& s, Tensor& Vh) {
   const int64_t m = A.size(-2), n = A.size(-1);
   Words words(call, A);
   const bool vectors = job != 'N';
+  Batched batched;
   if (m >= n) {
     const DeviceColumns a = DeviceColumns::of(call, A);
     words.clean(a.held());
+    if (batched_values(call, solver, a.held(), m, n, vectors, s, words, batched)) {
+      if (!vectors) return;
+      store_vectors(batched.u, true, U);
+      return store_vectors(batched.v, false, Vh);
+    }
     const DeviceColumns u(call, A, m, vectors ? U.size(-1) : 0), vh(call, A, vectors ? n : 0, n);
     solver.gesvd(call, a.dtype(), job, m, n, a.count(), a.data(), s.raw(), u.data(), vh.data(),
                  words.info());
@@ -143,6 +184,11 @@ void singular_values(const Call& call, Solver& solver, const Tensor& A, char job
   // its two results are Vh and U.
   const Tensor a = rows_copy(call, A);
   words.clean(a);
+  if (batched_values(call, solver, a, n, m, vectors, s, words, batched)) {
+    if (!vectors) return;
+    store_vectors(batched.u, false, Vh);
+    return store_vectors(batched.v, true, U);
+  }
   const Tensor u = call.scratch(vectors ? U.sizes() : Dims{0}, a.dtype()),
                vh = call.scratch(vectors ? Vh.sizes() : Dims{0}, a.dtype());
   solver.gesvd(call, a.dtype(), job, n, m, batch_count(A), a.raw(), s.raw(), vh.raw(), u.raw(),

@@ -281,4 +281,24 @@ emulated.test("all calls that the runtime's header declares can fail", function(
   end
 end)
 
+-- What a call is, is said where it fails.
+emulated.test("small matrices of a batch are one call of cuSOLVER each, and its failure an error", function()
+  local script = [[
+    local a = ml.eye(3):expand(4, 3, 3):cuda()
+    say(function() ml.linalg.svd(a) end)
+    say(function() ml.linalg.eigh(a) end)
+  ]]
+  local seen = {}
+  for number = 15, 80 do
+    local text = emulated.output(("MOONLET_EMULATED_FAILING_CALL=%d MOONLET_EMULATED_FAILURE=invalid"):format(number),
+      script)
+    local call = text:match "emulated: call %d+, (cusolver%w+Batched), fails"
+    if call then
+      seen[#seen + 1] = call
+      expect.truthy(text:find("cuSOLVER error CUSOLVER_STATUS_INVALID_VALUE", 1, true), text)
+    end
+  end
+  expect.equal(table.concat(seen, " "), "cusolverDnSgesvdjBatched cusolverDnXsyevBatched")
+end)
+
 harness.run()

@@ -210,7 +210,8 @@ on_device("out forms into memory of another order", function()
   near(out, linalg.solve(A, B), 1e-5, "solve")
 end)
 
-local WIDTHS = { { 4, 4 }, { 6, 3 }, { 3, 6 }, { 1, 4 }, { 4, 1 }, { 3, 5, 4 }, { 2, 2, 3, 5 }, { 2, 40, 33 } }
+local WIDTHS = { { 40, 5, 3 }, { 3, 2, 32, 32 }, { 3, 4, 33 }, { 6, 2, 7 }, { 2, 1, 1 }, { 4, 4 },
+  { 6, 3 }, { 3, 6 }, { 1, 4 }, { 4, 1 }, { 3, 5, 4 }, { 2, 2, 3, 5 }, { 2, 40, 33 } }
 
 local function is_unitary(what, Q, tolerance)
   local n = Q:size(-1)

@@ -250,6 +250,26 @@ on_device("nll_loss of rows and of images", function()
   expect.error(function() F.nll_loss(x, ml.tensor({ 1, 2, 4, 3 }):cuda()):item() end, "nll_loss: .*4")
 end)
 
+on_device("ctc_loss of classes that come again, of the blank, and of many", function()
+  for _, dtype in ipairs(FLOATS) do
+    for _, case in ipairs { { 12, 3, 5, 4 }, { 400, 2, 3, 150 }, { 9, 2, 40, 0 }, { 3, 2, 4, 5 } } do
+      local steps, entries, classes, longest = table.unpack(case)
+      local x = ml.randn(steps, entries, classes):to(dtype)
+      local targets = ml.randint(1, classes, { entries, math.max(longest, 1) })
+      local inputs, lengths = {}, {}
+      for i = 1, entries do inputs[i], lengths[i] = steps - i % 2, math.max(longest - i % 3, 0) end
+      for _, blank in ipairs { 1, classes } do
+        for _, reduction in ipairs { "none", "mean" } do
+          agree(("ctc_loss of %s, %d by %d, blank %d"):format(dtype, steps, longest, blank), function(t)
+            return F.ctc_loss(t:log_softmax(3), targets:to(t.device), inputs, lengths, { blank = blank,
+              reduction = reduction, zero_infinity = true })
+          end, { x }, { tolerance = ({ float16 = 2e-2, bfloat16 = 1e-1, float32 = 2e-4 })[dtype] })
+        end
+      end
+    end
+  end
+end)
+
 -- The sizes of logits: one vector, rows that a lane, a warp and a block hold, longer ones, and classes
 -- across memory, in whole packs or not.
 local LOGITS = { { 9 }, { 7, 5 }, { 300, 16 }, { 4, 1000 }, { 3, 9001 }, { 2, 6, 5, 7 }, { 40, 3, 33 }, { 2, 21, 64 } }
