@@ -38,6 +38,20 @@ set_up() {
 
 # --- .deb ----------------------------------------------------------------------------------------
 
+# drop_run_path FILE...: which build of OpenBLAS is loaded is the choice of the system's alternatives, as
+# Debian's policy has it; what lies beside a plugin ($ORIGIN) is still found there.
+drop_run_path() {
+  for file; do
+    run_path=$(patchelf --print-rpath "$file") || exit 1
+    own=$(printf '%s' "$run_path" | tr ':' '\n' | grep '^\$ORIGIN' | paste -sd: || true)
+    if [ -n "$own" ]; then
+      patchelf --set-rpath "$own" "$file"
+    else
+      patchelf --remove-rpath "$file"
+    fi
+  done
+}
+
 # take PACKAGE PATH...: moves what was installed into the folder of a package.
 take() {
   package=$1
@@ -109,6 +123,7 @@ build_plugin() {
 }
 
 make_debs() {
+  command -v patchelf >/dev/null || { echo 'package.sh: patchelf is missing: install it' >&2; exit 1; }
   triplet=$(dpkg-architecture -qDEB_HOST_MULTIARCH)
   arch=$(dpkg-architecture -qDEB_HOST_ARCH)
   maintainer=${DEBFULLNAME:-Moonlet} && maintainer="$maintainer <${DEBEMAIL:-moonlet@example.org}>"
@@ -131,6 +146,8 @@ make_debs() {
   strip --remove-section=.comment --remove-section=.note "$work/all/usr/bin/moonlet"
   find "$work/all/usr/lib" -name '*.so*' -type f -exec strip --strip-unneeded \
     --remove-section=.comment --remove-section=.note {} +
+  find "$work/all/usr/bin" "$work/all/usr/lib" -type f \( -name moonlet -o -name '*.so*' \) >"$work/elf"
+  while read -r file; do drop_run_path "$file"; done <"$work/elf"
   find "$work/all/usr/lib" -name '*.a' -exec strip --strip-debug --enable-deterministic-archives {} +
   take libmoonlet0 "$lib/moonlet/moonlet-onnx.so"
   take moonlet-distributed "$lib/moonlet/moonlet-distributed.so"

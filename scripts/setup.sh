@@ -49,6 +49,7 @@ git:lists the project's files
 make:builds the embedding example
 luajit:a host of the C interface
 iproute2:network namespaces, for ranks on machines of their own
+patchelf:takes run paths out of packages
 abigail-tools:compares the C interface with the recorded one
 g++-aarch64-linux-gnu:compiles some files for 64-bit ARM
 cmake:builds the hosts that find the library by its CMake package"

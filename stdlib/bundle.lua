@@ -2,7 +2,9 @@
 -- that it requires, and the files that it reads.
 
 local bundles = require "moonlet.bundles"
+local options = require "moonlet.options"
 local scan = require "moonlet.bundle.scan"
+local targets = require "moonlet.bundle.targets"
 local system = require "moonlet.system"
 
 local bundle = {}
@@ -16,8 +18,11 @@ read from it under the same paths. FILE is a file, a folder, a name with * and ?
   --module NAME      a module beside those that are required by a literal
   --path TEMPLATES   where modules are looked for before package.path, such as "lib/?.lua"
   --plugin NAME      the plugin moonlet-NAME.so, such as cuda, or its path
-  --executable FILE  the moonlet in front: of another platform, or a static one
-  --library          no executable in front: for a host's Options::bundle
+  --target PLATFORM  for another platform, aarch64 or windows: the moonlet that was built for it
+                     (sh scripts/platforms.sh PLATFORM build), as moonlet-PLATFORM beside this one
+                     or in the folder build-PLATFORM
+  --executable FILE  the moonlet in front, wherever it is: of another platform, or a static one
+  --library          no executable in front: for a host's open_bundle_file
   --source           scripts as text, not as compiled chunks
   --list             shows what is in a bundle
   --check            looks at every byte of a bundle
@@ -35,7 +40,8 @@ local function slashed(path) return on_windows and (path:gsub("\\", "/")) or pat
 -- --- arguments ----------------------------------------------------------------------------------
 
 local TAKES_VALUE = { ["-o"] = "output", ["--output"] = "output", ["--module"] = "modules",
-  ["--path"] = "path", ["--plugin"] = "plugins", ["--executable"] = "executable" }
+  ["--path"] = "path", ["--plugin"] = "plugins", ["--executable"] = "executable",
+  ["--target"] = "target" }
 local FLAGS = { ["--library"] = "library", ["--source"] = "source", ["--list"] = "list",
   ["--check"] = "check", ["--extract"] = "extract", ["--help"] = "help", ["-h"] = "help" }
 local LISTS = { modules = true, plugins = true }
@@ -229,33 +235,33 @@ local function find_plugin(word, executable)
   fail("there is no plugin '%s': expected %s", word, table.concat(tried, " or "))
 end
 
--- Whether an executable names a loader of shared libraries, without which it opens no plugin. Those
--- of other systems than ELF's are taken to do.
-local function opens_plugins(path)
-  local file = assert(io.open(path, "rb"))
-  local head = file:read(64) or ""
-  if #head < 64 or head:sub(1, 5) ~= "\x7FELF\2" then
-    file:close()
-    return true
+-- A bundle is written over none of the files that it is made of.
+local function check_output(output, path)
+  if system.is_same_file(output, path) then
+    fail("'%s' is a part of the bundle, and would be written over: expected another -o FILE",
+      output)
   end
-  local at = string.unpack("<I8", head, 33)
-  local size, count = string.unpack("<I2I2", head, 55)
-  file:seek("set", at)
-  local segments = file:read(size * count) or ""
-  file:close()
-  for i = 0, count - 1 do
-    if string.unpack("<I4", segments, i * size + 1) == 3 then return true end
-  end
-  return false
 end
 
 -- --- commands -----------------------------------------------------------------------------------
 
+-- What comes in front of the bundle: a path, or "" for nothing.
+local function executable_of(given)
+  local chosen = 0
+  for _, key in ipairs { "library", "executable", "target" } do
+    if given[key] then chosen = chosen + 1 end
+  end
+  if chosen > 1 then fail "expected one of --library, --executable and --target" end
+  if given.library then return "" end
+  if not given.target then return given.executable or system.executable() end
+  local path, problem = targets.find(given.target)
+  return path or fail("%s", problem)
+end
+
 local function write(given)
   local script = given.inputs[1] or fail("which script?\n%s", USAGE)
   local output = given.output or fail("where to? expected -o FILE")
-  local executable = not given.library and (given.executable or system.executable()) or ""
-  if given.library and given.executable then fail "expected --library or --executable, not both" end
+  local executable = executable_of(given)
   local folder = script:match "^(.*/)" or "./"
   local beside = folder .. "?.lua;" .. folder .. "?/init.lua;"
   local gathered = setmetatable({ given = given, inputs = {}, by_name = {}, seen = {},
@@ -266,13 +272,15 @@ local function write(given)
   for i = 2, #given.inputs do gathered:add_file(given.inputs[i]) end
   for _, word in ipairs(given.plugins) do
     if given.library then fail "plugins are for bundles with an executable" end
-    if not opens_plugins(executable) then
+    if not targets.opens_plugins(executable) then
       fail("'%s' is linked statically, so it opens no plugins", executable)
     end
     local path, file = find_plugin(word, executable)
     gathered:add { name = file, kind = "plugin", path = path }
   end
+  check_output(output, executable)
   for _, input in ipairs(gathered.inputs) do
+    check_output(output, input.path)
     if input.bytes then input.path = nil end
   end
   bundles.write(output, executable, gathered.inputs)
@@ -306,6 +314,17 @@ local function extract(path, folder)
   end
 end
 
+-- Of a bundle that is there nothing is chosen but the folder that its files go to.
+local function refuse_options(given, words)
+  for _, word in ipairs(words) do
+    local key = TAKES_VALUE[word:match "^(%-%-%a+)=" or word] or FLAGS[word]
+    local is_command = key == "list" or key == "check" or key == "extract"
+    if key and not is_command and not (given.extract and key == "output") then
+      fail("'%s' is for bundles that are written", word)
+    end
+  end
+end
+
 local function run(words)
   local given = read_arguments(words)
   if given.help then
@@ -317,6 +336,7 @@ local function run(words)
   if asked > 1 or #given.inputs ~= 1 then
     fail("expected one of --list, --check and --extract, and one bundle\n%s", USAGE)
   end
+  refuse_options(given, words)
   local path = given.inputs[1]
   if given.list then return list(path) end
   if given.extract then return extract(path, given.output) end
@@ -329,7 +349,7 @@ end
 ---@return boolean succeeded what is wrong is written to the standard error stream
 function bundle.command(arguments)
   local good, message = pcall(run, arguments)
-  if not good then io.stderr:write("moonlet: ", tostring(message), "\n") end
+  if not good then options.report(message) end
   return good
 end
 

@@ -3,6 +3,7 @@
 -- that several ranks have written, as one file.
 
 local ml = require "moonlet"
+local options = require "moonlet.options"
 local system = require "moonlet.system"
 
 local convert = {}
@@ -179,10 +180,7 @@ function convert.command(words)
     ml.save(output, state)
     print(("%s: %d tensors"):format(output, count))
   end)
-  if not ok then
-    problem = tostring(problem):gsub("^[^\n]-:%d+: (convert: )", "%1")
-    io.stderr:write("moonlet: ", problem, "\n")
-  end
+  if not ok then options.report(problem) end
   return ok
 end
 

@@ -22,6 +22,14 @@ end
 
 local fail = options.fail
 
+--- Says on the standard error stream why a command of the command line failed, without the line of
+--- the standard library that found it out.
+---@param problem any what was raised
+function options.report(problem)
+  local message = tostring(problem):gsub("^[^\n]-stdlib/[%w_/]+%.lua:%d+: ", "")
+  io.stderr:write("moonlet: ", message, "\n")
+end
+
 --- Whether a value can be called: a function, a module, or another object with `__call`.
 ---@param value any
 ---@return boolean

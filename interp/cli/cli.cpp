@@ -233,9 +233,11 @@ bool push_recorder(lua_State* L, const char* file) {
   return true;
 }
 
+// Without a script among the arguments: what is on standard input.
 bool run_script(lua_State* L, const Arguments& arguments, int argc, char** argv) {
-  const char* path = argv[arguments.script];
-  const bool from_stdin = std::strcmp(path, "-") == 0 && !arguments.after_dashes;
+  const bool is_named = arguments.script < argc;
+  const char* const path = is_named ? argv[arguments.script] : nullptr;
+  const bool from_stdin = !is_named || (std::strcmp(path, "-") == 0 && !arguments.after_dashes);
   if (!from_stdin) search_beside(L, path);
   int before = 0;  // arguments of the function that runs the script
   if (arguments.record_ops != nullptr) {
@@ -244,7 +246,7 @@ bool run_script(lua_State* L, const Arguments& arguments, int argc, char** argv)
   }
   const int status = load_file(L, from_stdin ? nullptr : path);
   if (status != LUA_OK) return succeeded(L, status);
-  const int count = argc - arguments.script - 1;
+  const int count = is_named ? argc - arguments.script - 1 : 0;
   luaL_checkstack(L, count + 3, "too many arguments to script");
   for (int i = 1; i <= count; ++i) lua_pushstring(L, argv[arguments.script + i]);
   return run_chunk(L, LUA_OK, before + count);
@@ -340,7 +342,7 @@ bool run_arguments(lua_State* L, const Arguments& arguments, int argc, char** ar
     if (platform::is_terminal(0)) {
       run_repl(L, true);
     } else {
-      return run_chunk(L, load_file(L, nullptr));
+      return run_script(L, arguments, argc, argv);
     }
   }
   return true;
@@ -363,6 +365,13 @@ int protected_main(lua_State* L) {
   return 0;
 }
 
+// --record-ops is for one script, a file or what is on standard input.
+bool records_no_script(const Arguments& arguments, int argc) {
+  if (arguments.record_ops == nullptr || arguments.script < argc) return false;
+  return arguments.executes || arguments.interactive || arguments.version ||
+         platform::is_terminal(0);
+}
+
 int refuse(const Arguments& arguments) {
   const bool needs_value = arguments.bad[1] == 'e' || arguments.bad[1] == 'l' ||
                            std::strcmp(arguments.bad, "--record-ops") == 0;
@@ -382,6 +391,11 @@ int run_cli(int argc, char** argv) {
     if (arguments.help) {
       std::fputs(kUsage, stdout);
       return EXIT_SUCCESS;
+    }
+    if (records_no_script(arguments, argc)) {
+      std::fprintf(stderr, "%s: a script is missing behind '--record-ops %s'\n%s", kProgram,
+                   arguments.record_ops, kUsage);
+      return EXIT_FAILURE;
     }
     if (!bundled && wants_prompt(arguments, argc, argv)) keep_prompt_alive();
     InterpreterOptions options;

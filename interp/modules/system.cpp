@@ -73,10 +73,10 @@ std::string_view check_view(lua_State* L, int index) {
   return {text, size};
 }
 
-// The path that is the first argument, for a function that messages call `op`.
-std::string check_path(lua_State* L, const char* op) {
-  std::string path(check_view(L, 1));
-  luaL_argcheck(L, path.find('\0') == path.npos, 1, "a path holds no zero byte");
+// A path among the arguments of a function that messages call `op`.
+std::string check_path(lua_State* L, const char* op, int index = 1) {
+  std::string path(check_view(L, index));
+  luaL_argcheck(L, path.find('\0') == path.npos, index, "a path holds no zero byte");
   check_files_allowed(op, path);
   return path;
 }
@@ -158,6 +158,13 @@ int l_exists(lua_State* L) {
   return 1;
 }
 
+// is_same_file(path, path) -> whether both are there and lead to one file
+int l_is_same_file(lua_State* L) {
+  const std::string first = check_path(L, "is_same_file", 1);
+  lua_pushboolean(L, platform::is_same_file(first, check_path(L, "is_same_file", 2)));
+  return 1;
+}
+
 // list(path) -> the names in a folder, those of folders with a slash at the end; none where it
 // cannot be read
 int l_list(lua_State* L) {
@@ -230,6 +237,7 @@ constexpr luaL_Reg kFunctions[] = {
     {"write_file", guard<l_write_file>},
     {"read_file", guard<l_read_file>},
     {"exists", guard<l_exists>},
+    {"is_same_file", guard<l_is_same_file>},
     {"list", guard<l_list>},
     {"make_folder", guard<l_make_folder>},
     {"split", guard<l_split>},

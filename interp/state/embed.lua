@@ -2,9 +2,12 @@
 -- interp/state/embedded.h. Usage: lua embed.lua [--small] OUTPUT.cpp STDLIB/meson.build FILE.lua...
 -- Names are stored relative to the folder of the second argument; a file from elsewhere, which the
 -- build has generated, goes by its bare name. What is mostly text, long and seldom needed, is
--- compressed; with --small all but the shortest, which takes longer to load.
+-- compressed. With --small all but the shortest files are, as sources, which have 0.6 of a
+-- compressed chunk's bytes and take longer to load.
 
-local strip_locals = dofile((arg[0]:match "^.*/" or "") .. "strip_locals.lua")
+local here = arg[0]:match "^.*/" or ""
+local strip_locals = dofile(here .. "strip_locals.lua")
+local strip_comments = dofile(here .. "strip_comments.lua")
 
 local BYTES_PER_LINE = 24
 
@@ -36,6 +39,15 @@ local function chunk(path, name)
   return strip_locals(string.dump(assert(load(read(path), "@stdlib/" .. name, "t"))))
 end
 
+-- The same instructions and lines as the file itself.
+local function source(path, name)
+  local text = read(path)
+  local short = strip_comments(text)
+  local function compiled(code) return string.dump(assert(load(code, "@stdlib/" .. name, "t"))) end
+  assert(compiled(short) == compiled(text), path .. ": it means another thing without comments")
+  return short
+end
+
 local function emit(out, index, bytes)
   out:write(("const unsigned char kBytes%d[] = {\n"):format(index))
   for from = 1, #bytes, BYTES_PER_LINE do
@@ -50,7 +62,7 @@ local function relative(path, root)
   return path:match("[^/]+$")
 end
 
-local function main(most_plain, output, marker, ...)
+local function main(form, most_plain, output, marker, ...)
   local root = marker:match("^.*/") or ""
   local paths = { ... }
   local out = assert(io.open(output, "wb"))
@@ -59,7 +71,7 @@ local function main(most_plain, output, marker, ...)
   local rows = {}
   for i, path in ipairs(paths) do
     local name = relative(path, root)
-    local plain = chunk(path, name)
+    local plain = form(path, name)
     local packed = #plain > most_plain
     emit(out, i, packed and compressed(plain, output .. ".chunk") or plain)
     rows[i] = ('    {"%s", kBytes%d, sizeof kBytes%d, %d},\n'):format(name, i, i,
@@ -72,7 +84,7 @@ local function main(most_plain, output, marker, ...)
 end
 
 if ... == "--small" then
-  main(MOST_PLAIN_SMALL, select(2, ...))
+  main(source, MOST_PLAIN_SMALL, select(2, ...))
 else
-  main(MOST_PLAIN, ...)
+  main(chunk, MOST_PLAIN, ...)
 end

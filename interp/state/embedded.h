@@ -1,5 +1,6 @@
 // interp/state/embedded.h: the Lua files built into the executable, compiled (see embed.lua): to
-// parse them takes longer than all else that a script needs to begin.
+// parse them takes longer than all else that a script needs to begin. In a build of chosen ops they
+// are sources, which are smaller.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +22,7 @@ extern const size_t kEmbeddedChunkCount;
 
 // The file of that name, or null.
 const EmbeddedChunk* find_embedded(std::string_view name);
-// Its code; `unpacked` holds it where it is compressed.
+// Its code, a chunk or source; `unpacked` holds it where it is compressed.
 std::string_view code_of(const EmbeddedChunk& chunk, std::string& unpacked);
 
 }  // namespace moonlet

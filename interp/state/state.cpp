@@ -66,7 +66,8 @@ bool push_stdlib_chunk(lua_State* L, std::string_view name) {
   } else if (const EmbeddedChunk* chunk = find_embedded(path)) {
     std::string unpacked;
     const std::string_view code = code_of(*chunk, unpacked);
-    if (luaL_loadbufferx(L, code.data(), code.size(), path.c_str(), "b") != LUA_OK) lua_error(L);
+    const std::string source = "@stdlib/" + path;
+    if (luaL_loadbuffer(L, code.data(), code.size(), source.c_str()) != LUA_OK) lua_error(L);
   } else {
     return false;
   }

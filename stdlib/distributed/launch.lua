@@ -2,6 +2,7 @@
 -- of this machine. Their output is shown by lines, the first that fails ends the others.
 
 local engine = require "moonlet.distributed_engine"
+local options = require "moonlet.options"
 local system = require "moonlet.system"
 
 local launch = {}
@@ -170,10 +171,7 @@ local function wait_for_other_machines(given, endpoint, ends)
   endpoint.server:wait_for_ranks(seconds)
 end
 
---- Runs the command with the words behind `moonlet launch`.
----@param words string[]
----@return boolean succeeded
-function launch.command(words)
+local function run(words)
   local given = read_arguments(words)
   if given.help then
     io.write(USAGE)
@@ -195,6 +193,15 @@ function launch.command(words)
     end
   end
   return false
+end
+
+--- Runs the command with the words behind `moonlet launch`.
+---@param words string[]
+---@return boolean succeeded
+function launch.command(words)
+  local good, result = pcall(run, words)
+  if not good then options.report(result) end
+  return good and result
 end
 
 return launch

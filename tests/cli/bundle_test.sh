@@ -116,6 +116,8 @@ check 'extract' 0 '' '' "$moonlet" bundle --extract app -o taken
 count=$((count + 1))
 cmp -s taken/weights.safetensors ../src/weights.safetensors && cmp -s taken/data/notes.txt \
   ../src/data/notes.txt || { failed=$((failed + 1)) && echo 'FAILED: what was taken out differs'; }
+check 'an option that a list has not' 1 '' "moonlet: bundle: '--library' is for bundles that are written" \
+  "$moonlet" bundle --list app --library
 check 'a plain executable has none' 1 '' "*there is no bundle in it*" "$moonlet" bundle --list "$moonlet"
 check 'no bundle of a bundle' 1 '' "*has a bundle already" \
   "$moonlet" bundle ../src/extra.lua --executable app -o again
@@ -188,6 +190,35 @@ check 'a syntax error' 1 '' "*bundle: wrong.lua:1: unexpected symbol near '='" \
 check 'a path above' 1 '' "*'../away/app' is not below this folder: expected PATH=NAME*" \
   "$moonlet" bundle extra.lua ../away/app -o ../away/x
 check 'no such file' 1 '' "*there is no file 'nope'" "$moonlet" bundle extra.lua nope -o ../away/x
+echo 'require "near"' >kept.lua
+ln -s near.lua linked.lua
+for part in kept.lua ./kept.lua "$PWD/kept.lua" linked.lua data/notes.txt; do
+  check "over $part" 1 '' "moonlet: bundle: '$part' is a part of the bundle, and would be written over*" \
+    "$moonlet" bundle kept.lua data -o "$part"
+done
+mkdir "$work/beside" "$work/build-windows"
+cp "$moonlet" "$work/beside/moonlet"
+cp "$moonlet" "$work/beside/moonlet-aarch64"
+check 'an executable of this machine' 1 '' "*moonlet-aarch64' is no executable for aarch64" \
+  "$work/beside/moonlet" bundle extra.lua --target aarch64 -o ../away/x
+printf '\267' | dd of="$work/beside/moonlet-aarch64" bs=1 seek=18 conv=notrunc 2>"$work/dd"
+check 'for another machine' 0 '' '' "$work/beside/moonlet" bundle extra.lua --target aarch64 -o ../away/other
+check 'list of that' 0 '*executable*main*extra.lua*' '' "$moonlet" bundle --list ../away/other
+check 'no executable for it' 1 '' \
+  "*there is no moonlet for windows: expected *moonlet-windows.exe or *build-windows/moonlet.exe*platforms.sh*" \
+  "$work/beside/moonlet" bundle extra.lua --target windows -o ../away/x
+echo MZ >"$work/build-windows/moonlet.exe"
+check 'what is none' 1 '' "*build-windows/moonlet.exe' is no executable for windows" \
+  "$work/beside/moonlet" bundle extra.lua --target windows -o ../away/x
+check 'an unknown platform' 1 '' "*--target must be aarch64 or windows *got 'window'; did you mean 'windows'?" \
+  "$moonlet" bundle extra.lua --target window -o ../away/x
+check 'two executables' 1 '' "*expected one of --library, --executable and --target" \
+  "$moonlet" bundle extra.lua --target windows --library -o ../away/x
+cp "$moonlet" "$work/copy"
+check 'over the executable' 1 '' "*is a part of the bundle*" \
+  "$moonlet" bundle extra.lua --executable "$work/copy" -o "$work/copy"
+check 'a script that is not there' 1 '' "moonlet: bundle: 'none.lua': No such file or directory" \
+  "$moonlet" bundle none.lua -o ../away/x
 check 'no output' 1 '' '*expected -o FILE' "$moonlet" bundle extra.lua
 check 'an unknown option' 1 '' "*unrecognized option '--nope'*" "$moonlet" bundle --nope
 count=$((count + 1))

@@ -133,6 +133,12 @@ check 'the ops of a run that exits' 3 exit '' --record-ops ops ops.lua exit
 check 'the ops of a run that fails' 1 fail '*ops.lua:6: failed*' --record-ops ops2 ops.lua fail
 count=$((count + 1))
 cmp -s ops kept && cmp -s ops2 kept || { failed=$((failed + 1)) && echo 'FAILED: other ops'; }
+echo 'print(require("moonlet").ones(1):item())' >input
+check 'the ops of standard input' 0 1.0 '' --record-ops ops2
+: >input
+count=$((count + 1))
+grep -qx ones ops2 || { failed=$((failed + 1)) && echo 'FAILED: no ops of a script on standard input'; }
+check 'no script for the ops' 1 '' "*a script is missing behind '--record-ops ops.lua'*" --record-ops ops.lua -e 1
 check 'no file for the ops' 1 '' "*a value is missing after '--record-ops'*" --record-ops
 
 cat >system.lua <<'LUA'

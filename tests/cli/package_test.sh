@@ -13,7 +13,7 @@ skip() {
   exit 77
 }
 [ "$(id -u)" = 0 ] || skip 'dpkg installs packages as root alone'
-for tool in dpkg-deb dpkg-shlibdeps dpkg-architecture pkg-config; do
+for tool in dpkg-deb dpkg-shlibdeps dpkg-architecture pkg-config patchelf; do
   command -v "$tool" >/dev/null || skip "$tool is not installed"
 done
 if [ "$1" = --build ]; then

@@ -4,7 +4,8 @@
 // the output is what is to be seen. Lines of the dialogue:
 //   send TEXT     types TEXT; \r, \t, \e, \\ and \xNN are escapes
 //   expect TEXT   waits until the output holds TEXT behind the last match
-//   prompt        expects a new prompt (one drawn again, in a line that is edited, is none) and waits
+//   prompt        expects a new prompt (one drawn again, in a line that is edited, is none) and
+//   waits
 //                 until the editor has the terminal in raw mode
 //   absent TEXT   fails when the output so far holds TEXT behind the last match
 //   press COUNT   so often types a short command and, at some time within 4 ms, Ctrl-C; the program

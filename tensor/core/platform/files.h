@@ -22,6 +22,8 @@ int describe(int file, FileInfo& out) noexcept;
 
 bool exists(const std::string& path);
 bool is_readable(const std::string& path);
+// Whether both are there and lead to one file.
+bool is_same_file(const std::string& first, const std::string& second);
 
 // For reading; -1 with errno. Does not wait for who writes to a pipe.
 int open_to_read(const std::string& path);

@@ -71,6 +71,11 @@ int describe(int file, FileInfo& out) noexcept {
 bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 bool is_readable(const std::string& path) { return ::access(path.c_str(), R_OK) == 0; }
 
+bool is_same_file(const std::string& first, const std::string& second) {
+  std::error_code ignored;
+  return std::filesystem::equivalent(first, second, ignored);
+}
+
 int open_to_read(const std::string& path) {
   return ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 }

@@ -92,6 +92,11 @@ bool exists(const std::string& path) {
 
 bool is_readable(const std::string& path) { return _waccess(wide(path).c_str(), 4) == 0; }
 
+bool is_same_file(const std::string& first, const std::string& second) {
+  std::error_code ignored;
+  return std::filesystem::equivalent(wide(first), wide(second), ignored);
+}
+
 int open_to_read(const std::string& path) {
   if (is_folder(path)) {
     errno = EISDIR;

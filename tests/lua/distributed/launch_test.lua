@@ -158,6 +158,7 @@ test("wrong commands", function()
     local output, status = ranks.launch(options, "")
     expect.equal(status, 1, output)
     expect.truthy(output:find(pattern, 1, true), output)
+    expect.falsy(output:find("traceback", 1, true), output)
   end
   refuses("-n 0", "launch: '-n' must be an integer of at least 1, got '0'")
   refuses("-n two", "got 'two'")
