@@ -1,9 +1,10 @@
 # scripts/platforms/macos.sh: what of macOS can be checked on Debian: the compiler and the C++ library
 # that Apple gives, clang and libc++, which compile the whole tree for Linux here; a part of
 # platforms.sh. What macOS has in another way than Linux is checked by tests/platforms/macos.sh.
-# Debian's packages of clang 19, as new as Xcode 16's, are unpacked into ~/.cache/moonlet/macos (or
-# MOONLET_MACOS_ROOT): installed, its libc++ and OpenMP would take the room of those of another clang.
-# The build goes without OpenBLAS, oneDNN, ONNX, Gloo and MPI, which bring GCC's OpenMP and C++ library.
+# Debian's packages of clang 19, as new as Xcode 16.3's, are unpacked into ~/.cache/moonlet/macos (or
+# MOONLET_MACOS_ROOT): installed, its C++ library and OpenMP would take the room of those of another
+# clang. The build goes without OpenBLAS, oneDNN, ONNX, Gloo and MPI, which bring GCC's OpenMP and C++
+# library.
 # shellcheck shell=sh disable=SC2119,SC2120
 
 # shellcheck source=scripts/platforms/cross_files.sh
