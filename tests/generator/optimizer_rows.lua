@@ -75,7 +75,7 @@ decay = larger(fn::select(is_above(product, 2.0), fn::vsqrt(rest), 0.5), power);
 op = generator_of { good }.capturable_op(good)
 expect(op[1], "toy_capturable_step(Tensor[]! x, Tensor[] gradient, Tensor[]! mean, Tensor?[]! most, "
   .. "Tensor[]! step, Tensor[]! product, Tensor?[] given, float betas1, float power, float lr, "
-  .. "bool nesterov=false, bool maximize=false, bool decoupled=false) -> ()")
+  .. "bool nesterov=false, bool maximize=false, bool decoupled=false, Tensor? found_inf=nil) -> ()")
 
 for numbers, wanted in pairs {
   ["decay = rate"] = "'rate' is no argument, state or local: rate",
