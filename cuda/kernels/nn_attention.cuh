@@ -135,7 +135,7 @@ void visit_tiles(const Call& call, int64_t columns, F&& f) {
     if (chosen == 0 || (chosen < columns && bytes <= limit)) chosen = width;
   };
   (consider(T::kWidth, kBackward ? T::kBackwardBytes : T::kForwardBytes), ...);
-  ((chosen == T::kWidth && (f.template operator()<T>(), true)) || ...);
+  static_cast<void>(((chosen == T::kWidth && (f.template operator()<T>(), true)) || ...));
 }
 
 inline int64_t parts_of(int64_t columns, int width) {

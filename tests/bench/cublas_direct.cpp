@@ -1,7 +1,7 @@
 // tests/bench/cublas_direct.cpp: the speed of matrix products by cuBLAS itself, without anything of
-// Moonlet, for scripts/gpu_check to compare with. A line for each product, as gpu_check's sections print
-// them: result, the name, TFLOP/s, each behind a tab.
-// usage: cublas_direct CALLS ROUNDS (DTYPE M N K)...   (m, k) times (k, n), the best of ROUNDS
+// Moonlet, for scripts/gpu_check to compare with. A line for each product, as gpu_check's sections
+// print them: result, the name, TFLOP/s, each behind a tab. usage: cublas_direct CALLS ROUNDS
+// (DTYPE M N K)...   (m, k) times (k, n), the best of ROUNDS
 #include <cublas_v2.h>
 #include <cuda_runtime.h>
 
@@ -75,8 +75,8 @@ void multiply(cublasHandle_t handle, const Kind& kind, const char* a, const char
   const bool wide = kind.compute == CUBLAS_COMPUTE_64F;
   ensure(cublasGemmEx(handle, CUBLAS_OP_N, CUBLAS_OP_N, n, m, k,
                       wide ? static_cast<const void*>(&one64) : &one32, b, kind.type, n, a,
-                      kind.type, k, wide ? static_cast<const void*>(&zero64) : &zero32, c, kind.type,
-                      n, kind.compute, CUBLAS_GEMM_DEFAULT),
+                      kind.type, k, wide ? static_cast<const void*>(&zero64) : &zero32, c,
+                      kind.type, n, kind.compute, CUBLAS_GEMM_DEFAULT),
          "cublasGemmEx");
 }
 
