@@ -278,6 +278,7 @@ void cross_entropy_grad_x(const Tensor& grad, const Tensor& x, const Tensor& tar
                           const Tensor& weight, const Tensor& logsumexp, const Tensor& total_weight,
                           int64_t reduction, int64_t ignore_index, double label_smoothing,
                           Tensor& y) {
+  if (x.numel() == 0) return;
   const Entries entries(x, target, ignore_index);
   const DType compute = compute_dtype(x.dtype());
   const Tensor source = converted(x, compute), weights = converted(weight, compute),
