@@ -24,6 +24,7 @@
 #include "tensor/core/platform/streams.h"
 #include "tensor/core/platform/threads.h"
 #include "tensor/io/files.h"
+#include "tests/platforms/layer_checks.h"
 
 // The rest of its file wants zlib.
 int moonlet::io::Descriptor::close() {
@@ -35,14 +36,6 @@ namespace {
 
 using namespace moonlet;
 using namespace moonlet::platform;
-
-int failures = 0;
-
-void expect(bool good, const char* what) {
-  if (good) return;
-  std::printf("wrong: %s\n", what);
-  ++failures;
-}
 
 std::string reading(std::string_view text) {
   double value = 7;

@@ -22,6 +22,7 @@
 #include "tensor/core/platform/streams.h"
 #include "tensor/core/platform/threads.h"
 #include "tensor/io/files.h"
+#include "tests/platforms/layer_checks.h"
 
 // The rest of its file wants zlib.
 int moonlet::io::Descriptor::close() {
@@ -33,14 +34,6 @@ namespace {
 
 using namespace moonlet;
 using namespace moonlet::platform;
-
-int failures = 0;
-
-void expect(bool good, const char* what) {
-  if (good) return;
-  std::printf("wrong: %s\n", what);
-  ++failures;
-}
 
 template <class T>
 std::string shortest(T value) {

@@ -19,19 +19,12 @@
 #include "tensor/core/platform/process.h"
 #include "tensor/core/platform/static_mutex.h"
 #include "tensor/core/platform/threads.h"
+#include "tests/platforms/layer_checks.h"
 
 namespace {
 
 using namespace moonlet;
 using namespace moonlet::platform;
-
-int failures = 0;
-
-void expect(bool good, const char* what) {
-  if (good) return;
-  std::printf("wrong: %s\n", what);
-  ++failures;
-}
 
 std::string contents(const std::string& path) {
   const int file = open_to_read(path);
@@ -50,6 +43,10 @@ void test_writing(const std::string& folder) {
              "c",
          "bytes are written and read as they are");
   expect(write_file(path, {"second"}) == 0 && contents(path) == "second", "a file is replaced");
+  std::string other = path;
+  other[folder.size()] = '/';
+  expect(is_same_file(path, other) && !is_same_file(path, folder) && !is_same_file(path, "none"),
+         "a file is the same by another name");
   const std::vector<std::string> names = names_in(folder);
   expect(names.size() == 1 && path.ends_with("\\" + names[0]), "no other file is left");
   expect(write_file(folder, {"x"}) == EISDIR, "a folder is not written to");

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "tensor/core/error.h"
 #include "tensor/core/platform/files.h"

@@ -4,20 +4,13 @@
 package.path = (arg[0]:match "^(.*)/" or ".") .. "/../?.lua;" .. package.path
 local ml = require "moonlet"
 local harness = require "harness"
-local test, expect = harness.test, harness.expect
+local on_device = require "on_device"
+local expect = harness.expect
 local nn, optim = ml.nn, ml.optim
 local F = nn.functional
 
 local CUDA = { device = "cuda" }
 local graphed = ml.cuda.is_available() and ml.cuda.make_graphed_callables
-
-local function on_device(name, body)
-  test(name, function()
-    if not ml.cuda.is_available() then harness.skip "no CUDA device" end
-    body()
-    expect.equal(ml.cuda.is_current_stream_capturing(), false)
-  end)
-end
 
 local function leaf(seed)
   ml.manual_seed(seed)

@@ -6,6 +6,7 @@
 local ml = require "moonlet"
 package.path = (arg[0]:match("^(.*)/") or ".") .. "/../?.lua;" .. package.path
 local harness = require "harness"
+local on_device = require "on_device"
 local case_of = require "optimizer_case"
 local program_case = require "program_case"
 local rows = require "moonlet.optimizers"
@@ -13,14 +14,6 @@ local test, expect = harness.test, harness.expect
 local nn, optim = ml.nn, ml.optim
 local plain = case_of.plain
 local CUDA = { device = "cuda" }
-
-local function on_device(name, body)
-  test(name, function()
-    if not ml.cuda.is_available() then harness.skip "no CUDA device" end
-    body()
-    expect.equal(ml.cuda.is_current_stream_capturing(), false)
-  end)
-end
 
 local CASES = {
   { "Adam", {} }, { "Adam", { amsgrad = true, weight_decay = 0.1 } }, { "Adam", { maximize = true } },

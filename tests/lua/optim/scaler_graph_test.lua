@@ -5,17 +5,10 @@
 local ml = require "moonlet"
 package.path = (arg[0]:match("^(.*)/") or ".") .. "/../?.lua;" .. package.path
 local harness = require "harness"
+local on_device = require "on_device"
 local test, expect = harness.test, harness.expect
 local nn, optim, GradScaler = ml.nn, ml.optim, ml.amp.GradScaler
 local CUDA = { device = "cuda" }
-
-local function on_device(name, body)
-  test(name, function()
-    if not ml.cuda.is_available() then harness.skip "no CUDA device" end
-    body()
-    expect.equal(ml.cuda.is_current_stream_capturing(), false)
-  end)
-end
 
 -- What the losses of some steps are multiplied by: gradients that are finite, and that are not.
 local FACTORS = { 1, 0.5, math.huge, 2, 1, 0 / 0, math.huge, 1, 0.25, 3, 1, -1 }
