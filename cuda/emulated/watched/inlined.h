@@ -1,6 +1,6 @@
-// cuda/emulated/watched/inlined.h: declared ahead of device_functions.h where kernels are watched: fences
-// and atomics become a part of each kernel. Elsewhere the linker would take one copy for all files,
-// that of a file that is not watched, and what orders blocks would not be seen.
+// cuda/emulated/watched/inlined.h: declared ahead of device_functions.h where kernels are watched:
+// fences and atomics become a part of each kernel. Elsewhere the linker would take one copy for all
+// files, that of a file that is not watched, and what orders blocks would not be seen.
 #pragma once
 
 #include <type_traits>
