@@ -59,7 +59,7 @@ for test in cuda cuda_kernels cuda_rows cuda_sorted cuda_graph cuda_graphed cuda
   cuda_conv cuda_attention cuda_loops; do
   cp "tests/lua/cuda/${test}_test.lua" "$work/tests/lua/cuda/"
 done
-cp tests/lua/harness.lua tests/lua/emulated.lua tests/lua/device_checks.lua tests/lua/test_device.lua tests/lua/op_*.lua \
+cp tests/lua/harness.lua tests/lua/emulated.lua tests/lua/on_device.lua tests/lua/device_checks.lua tests/lua/test_device.lua tests/lua/op_*.lua \
   "$work/tests/lua/"
 cp tests/lua/ops/op_test.lua "$work/tests/lua/ops/"
 cp "$build/tests/op_cases.lua" "$work/tests/"
