@@ -4,8 +4,12 @@
 local bundles = require "moonlet.bundles"
 local options = require "moonlet.options"
 local scan = require "moonlet.bundle.scan"
+local separators = require "moonlet.files.separators"
 local targets = require "moonlet.bundle.targets"
 local system = require "moonlet.system"
+
+-- Names in a bundle have / alone between folders.
+local on_windows, slashed = separators.on_windows, separators.slashed
 
 local bundle = {}
 
@@ -31,11 +35,6 @@ read from it under the same paths. FILE is a file, a folder, a name with * and ?
 
 -- What is wrong is told without a position in this file.
 local function fail(format, ...) error(("bundle: " .. format):format(...), 0) end
-
-local on_windows = package.config:sub(1, 1) == "\\"
-
--- With / alone between folders, as names in a bundle have it.
-local function slashed(path) return on_windows and (path:gsub("\\", "/")) or path end
 
 -- --- arguments ----------------------------------------------------------------------------------
 

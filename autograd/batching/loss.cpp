@@ -24,7 +24,14 @@ Dims loss_dims(const Tensor& losses) {
 // The samples' images in one batch; of single vectors the samples are the batch.
 Tensor joined(const Tensor& x, bool single) { return single ? x : flatten(x, 0, 1); }
 
-}  // namespace
+// The gradient of each loss, of the targets' sizes, where `grad` is that of the reduced ones.
+Tensor grad_of_each(Tensor grad, int64_t reduction, const Tensor& total_weight,
+                    const Tensor& target) {
+  if (reduction == kMean) grad = div(grad, total_weight);
+  if (reduction == kNone) return grad;
+  while (grad.dim() < target.dim()) grad = unsqueeze(grad, -1);
+  return moonlet::expand(grad, target.sizes());
+}
 
 // The weight of each target's class, (samples, ...), for the weights of each sample, which are an
 // argument; 0 of those to be ignored. What the targets are taken for then, `safe`, are classes.
@@ -35,6 +42,8 @@ Tensor weights_of_targets(const BatchCall& call, int weight, const Tensor& targe
   const Tensor each = gather(detach(call.front(weight)), 1, reshape(safe, {call.size(), -1}));
   return where(valid, reshape(each, target.sizes()), 0.0);
 }
+
+}  // namespace
 
 // `log_probs, target, weight, reduction, ignore_index`: not reduced for all, then sample by sample.
 void native_nll_loss(BatchCall& call) {
@@ -68,12 +77,8 @@ void nll_loss_grad_log_probs(BatchCall& call) {
   const bool single = size.size() == 1;
   const int64_t reduction = std::get<int64_t>(call.arguments[5]);
   const int64_t ignored = std::get<int64_t>(call.arguments[6]);
-  Tensor grad = call.front(0), target = call.front(1);
-  if (reduction == kMean) grad = div(grad, call.front(3));
-  if (reduction != kNone) {
-    while (grad.dim() < target.dim()) grad = unsqueeze(grad, -1);
-    grad = moonlet::expand(grad, target.sizes());
-  }
+  Tensor target = call.front(1);
+  Tensor grad = grad_of_each(call.front(0), reduction, call.front(3), target);
   if (own) grad = mul(grad, weights_of_targets(call, 2, call.front(1), ignored, target));
   if (single)
     size.insert(0, call.size());
@@ -177,12 +182,7 @@ void native_cross_entropy(BatchCall& call) {
 void cross_entropy_grad_x(BatchCall& call) {
   const Entropy e(call, 1);
   const Tensor sums = call.front(4);
-  Tensor grad = call.front(0);
-  if (e.reduction == kMean) grad = div(grad, call.front(5));
-  if (e.reduction != kNone) {
-    while (grad.dim() < e.target.dim()) grad = unsqueeze(grad, -1);
-    grad = moonlet::expand(grad, e.target.sizes());
-  }
+  const Tensor grad = grad_of_each(call.front(0), e.reduction, call.front(5), e.target);
   Tensor y;
   if (e.own) {
     y = own_gradients(e, detach(call.front(3)), sums, grad);

@@ -2,7 +2,9 @@
 -- declarations
 -- are taken in, and no library can be loaded, which packages test for.
 
-local ffi = { os = package.config:sub(1, 1) == "\\" and "Windows" or "Linux", C = {} }
+local separators = require "moonlet.files.separators"
+
+local ffi = { os = separators.on_windows and "Windows" or "Linux", C = {} }
 
 function ffi.cdef(text)
   if type(text) ~= "string" then error("cdef: declarations are expected as a string", 2) end

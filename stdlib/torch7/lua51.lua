@@ -1,6 +1,7 @@
 -- stdlib/torch7/lua51.lua: what `moonlet --torch7` runs first: names of Lua 5.1 that 5.4 has not,
 -- numbers as it printed them, and the packages of a Torch7 installation.
 
+local separators = require "moonlet.files.separators"
 local torch = require "moonlet.torch7"
 
 local function whole(value)
@@ -170,9 +171,7 @@ end
 
 local home = os.getenv "HOME"
 if home then add_tree(home .. "/torch/install/share/lua/5.1") end
--- Folders of a list have ; between them on Windows, where : is behind the letter of a drive.
-local between = package.config:sub(1, 1) == "\\" and "[^;]+" or "[^:]+"
-for folder in (os.getenv "TORCH7_PATH" or ""):gmatch(between) do add_tree(folder) end
+for folder in separators.each_path "TORCH7_PATH" do add_tree(folder) end
 
 -- These need libraries in C that an installation has for another Lua.
 for _, name in ipairs { "torch", "paths", "sys", "cutorch" } do

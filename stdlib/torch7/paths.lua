@@ -1,14 +1,12 @@
 -- stdlib/torch7/paths.lua: the package `paths` of Torch7: names of files, folders and what is in
 -- them.
 
+local separators = require "moonlet.files.separators"
 local system = require "moonlet.system"
 
 local paths = {}
 
-local on_windows = package.config:sub(1, 1) == "\\"
-
--- With / alone between folders, which Windows takes too.
-local function slashed(path) return on_windows and (path:gsub("\\", "/")) or path end
+local on_windows, slashed = separators.on_windows, separators.slashed
 
 -- "C:", where a path begins so and that is a drive.
 local function drive_of(path) return on_windows and path:match "^%a:" or "" end
@@ -143,7 +141,7 @@ function paths.require(name) return require(name) end
 --- The first of these programs on PATH.
 function paths.findprogram(...)
   for _, name in ipairs { ... } do
-    for folder in (os.getenv "PATH" or ""):gmatch(on_windows and "[^;]+" or "[^:]+") do
+    for folder in separators.each_path "PATH" do
       for _, ending in ipairs { "", on_windows and ".exe" or nil } do
         local path = folder .. "/" .. name .. ending
         if paths.filep(path) then return path end
