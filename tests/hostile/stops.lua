@@ -23,9 +23,9 @@ return {
   interrupted("a sort whose order C gives", [[
     table.sort(setmetatable({}, { __len = function() return (1 << 31) - 2 end }), rawequal) ]]),
   interrupted("a chunk with many labels", [[
-    local t = { "return" }
-    for i = 1, 400000 do t[i + 1] = " ::l" .. i .. "::" end
-    load(table.concat(t)) ]]),
+    local t = {}
+    for i = 1, 30000 do t[i] = "::l" .. i .. ":: a()" end
+    load(("local function f() " .. table.concat(t, " ") .. " end "):rep(190)) ]]),
   interrupted("a chunk with many branches", [[ load("if a then " .. ("elseif a then "):rep(400000) .. "end") ]]),
   interrupted("a chunk with many branches, given by a function", [[
     local given = false
