@@ -27,4 +27,13 @@ struct PartOf<Complex<T>> {
 template <class T>
 using part_t = typename PartOf<T>::type;
 
+template <class T>
+__device__ T conjugate(T x) {
+  return x;
+}
+template <class T>
+__device__ Complex<T> conjugate(Complex<T> x) {
+  return {x.re, -x.im};
+}
+
 }  // namespace moonlet::cuda

@@ -2,6 +2,7 @@
 // matrices on the device, and what is computed from them: the pseudoinverse, the root of a matrix.
 #include "cuda/kernels/gemm.h"
 #include "cuda/kernels/linalg/decomposition_kernels.cuh"
+#include "cuda/kernels/linalg/jacobi.h"
 #include "tensor/kernels_decomposition.h"
 
 namespace moonlet::cuda {
@@ -33,14 +34,6 @@ __global__ void upper_kernel(int64_t total, int64_t rows, int64_t cols, int64_t 
     const int64_t row = e % kept, column = e / kept;  // of all matrices' columns
     r[e] = row <= column % cols ? a[column * rows + row] : T(0);
   }
-}
-template <class T>
-__device__ T conjugate(T x) {
-  return x;
-}
-template <class T>
-__device__ Complex<T> conjugate(Complex<T> x) {
-  return {x.re, -x.im};
 }
 
 // Factors by which columns are multiplied: the inverses of singular values above a tolerance.
@@ -122,19 +115,28 @@ Tensor product(const Call& call, const Tensor& a, const Tensor& b, const Dims& s
   return out;
 }
 
-// The singular values of all matrices at once: m >= n, `a` lies by columns. U and V come as vectors
-// by rows, those of V conjugated. False where it cannot be.
+// The singular values of all matrices at once: m >= n, `a` lies by columns. U, of at least
+// `columns`, and V come as vectors by rows, those of V conjugated. False where it cannot be.
 struct Batched {
   Tensor u, v;
 };
-bool batched_values(const Call& call, Solver& solver, const Tensor& a, int64_t m, int64_t n,
-                    bool vectors, const Tensor& s, Words& words, Batched& out) {
+bool batched_values(const Call& call, Solver* solver, const Tensor& a, int64_t m, int64_t n,
+                    int64_t columns, const Tensor& s, Words& words, Batched& out) {
   const int64_t count = batch_count(a);
-  if (!Solver::rotates(m, n, count)) return false;
+  const bool vectors = columns > 0;
+  if (solver == nullptr || !Solver::rotates(m, n, count)) {
+    if (!jacobi::takes(m, n, columns, count)) return false;
+    out.u = call.scratch(vectors ? Dims{count, columns, m} : Dims{0}, a.dtype());
+    out.v = call.scratch(vectors ? Dims{count, n, n} : Dims{0}, a.dtype());
+    jacobi::svd(call, views::view(a, {count, n, m}), views::view(s, {count, n}), out.u, out.v,
+                words.info());
+    words.read();
+    return true;
+  }
   out.u = call.scratch({count, m, m}, a.dtype());
   out.v = call.scratch({count, n, n}, a.dtype());
-  solver.gesvdj(call, a.dtype(), vectors, m, n, count, a.raw(), s.raw(), out.u.raw(), out.v.raw(),
-                words.info());
+  solver->gesvdj(call, a.dtype(), vectors, m, n, count, a.raw(), s.raw(), out.u.raw(), out.v.raw(),
+                 words.info());
   words.read();
   if (!is_complex(a.dtype()) || !vectors) return true;
   visit_lapack(a.dtype(), [&]<class T>() {
@@ -143,6 +145,19 @@ bool batched_values(const Call& call, Solver& solver, const Tensor& a, int64_t m
   });
   call.done();
   return true;
+}
+
+// How many vectors are wanted of the longer sides of A's matrices.
+int64_t columns_of(const Tensor& A, char job) {
+  if (job == 'N') return 0;
+  return job == 'S' ? std::min(A.size(-2), A.size(-1)) : std::max(A.size(-2), A.size(-1));
+}
+
+// Whether the device computes the singular values of A's matrices.
+bool on_device(const Tensor& A, char job, const Solver* solver) {
+  if (A.numel() == 0) return false;
+  const int64_t m = std::max(A.size(-2), A.size(-1)), n = std::min(A.size(-2), A.size(-1));
+  return solver != nullptr || jacobi::takes(m, n, columns_of(A, job), batch_count(A));
 }
 
 // The first of the matrices' vectors, which lie by rows, as rows of y or, `by_columns`, its
@@ -158,23 +173,24 @@ void store_vectors(const Tensor& vectors, bool by_columns, Tensor& y) {
 }
 
 // Of matrices with at least one row and column.
-void singular_values(const Call& call, Solver& solver, const Tensor& A, char job, Tensor& U,
+void singular_values(const Call& call, Solver* solver, const Tensor& A, char job, Tensor& U,
                      const Tensor& s, Tensor& Vh) {
   const int64_t m = A.size(-2), n = A.size(-1);
   Words words(call, A);
   const bool vectors = job != 'N';
+  const int64_t columns = columns_of(A, job);
   Batched batched;
   if (m >= n) {
     const DeviceColumns a = DeviceColumns::of(call, A);
     words.clean(a.held());
-    if (batched_values(call, solver, a.held(), m, n, vectors, s, words, batched)) {
+    if (batched_values(call, solver, a.held(), m, n, columns, s, words, batched)) {
       if (!vectors) return;
       store_vectors(batched.u, true, U);
       return store_vectors(batched.v, false, Vh);
     }
     const DeviceColumns u(call, A, m, vectors ? U.size(-1) : 0), vh(call, A, vectors ? n : 0, n);
-    solver.gesvd(call, a.dtype(), job, m, n, a.count(), a.data(), s.raw(), u.data(), vh.data(),
-                 words.info());
+    solver->gesvd(call, a.dtype(), job, m, n, a.count(), a.data(), s.raw(), u.data(), vh.data(),
+                  words.info());
     words.read();
     if (!vectors) return;
     u.store(U);
@@ -184,15 +200,15 @@ void singular_values(const Call& call, Solver& solver, const Tensor& A, char job
   // its two results are Vh and U.
   const Tensor a = rows_copy(call, A);
   words.clean(a);
-  if (batched_values(call, solver, a, n, m, vectors, s, words, batched)) {
+  if (batched_values(call, solver, a, n, m, columns, s, words, batched)) {
     if (!vectors) return;
     store_vectors(batched.u, false, Vh);
     return store_vectors(batched.v, true, U);
   }
   const Tensor u = call.scratch(vectors ? U.sizes() : Dims{0}, a.dtype()),
                vh = call.scratch(vectors ? Vh.sizes() : Dims{0}, a.dtype());
-  solver.gesvd(call, a.dtype(), job, n, m, batch_count(A), a.raw(), s.raw(), vh.raw(), u.raw(),
-               words.info());
+  solver->gesvd(call, a.dtype(), job, n, m, batch_count(A), a.raw(), s.raw(), vh.raw(), u.raw(),
+                words.info());
   words.read();
   if (!vectors) return;
   copy(U, u);
@@ -249,10 +265,10 @@ void native_svd(const Tensor& A, bool full_matrices, bool vectors, Tensor& U, Te
                 Tensor& Vh) {
   const Call call(A, "linalg.svd");
   Solver* const solver = solver_for(call);
-  if (solver == nullptr || A.numel() == 0)
-    return host::native_svd(A, full_matrices, vectors, U, S, Vh);
+  const char job = !vectors ? 'N' : full_matrices ? 'A' : 'S';
+  if (!on_device(A, job, solver)) return host::native_svd(A, full_matrices, vectors, U, S, Vh);
   const Tensor s = call.scratch(S.sizes(), real_of(lapack_dtype(A)));
-  singular_values(call, *solver, A, !vectors ? 'N' : full_matrices ? 'A' : 'S', U, s, Vh);
+  singular_values(call, solver, A, job, U, s, Vh);
   copy(S, s);
 }
 
@@ -277,7 +293,7 @@ void native_eigh(const Tensor& A, std::string_view UPLO, bool vectors, Tensor& e
 void native_pinv(const Tensor& A, double atol, double rtol, Tensor& y) {
   const Call call(A, "linalg.pinv");
   Solver* const solver = solver_for(call);
-  if (solver == nullptr || A.numel() == 0) return host::native_pinv(A, atol, rtol, y);
+  if (!on_device(A, 'S', solver)) return host::native_pinv(A, atol, rtol, y);
   const int64_t m = A.size(-2), n = A.size(-1), k = std::min(m, n);
   const DType dtype = lapack_dtype(A);
   Dims u_sizes = A.sizes(), vh_sizes = A.sizes(), s_sizes = A.sizes();
@@ -287,7 +303,7 @@ void native_pinv(const Tensor& A, double atol, double rtol, Tensor& y) {
   s_sizes.back() = k;
   Tensor u = call.scratch(u_sizes, dtype), vh = call.scratch(vh_sizes, dtype);
   const Tensor s = call.scratch(s_sizes, real_of(dtype));
-  singular_values(call, *solver, A, 'S', u, s, vh);
+  singular_values(call, solver, A, 'S', u, s, vh);
   Tensor turned = call.scratch({batch_count(A), n, k}, dtype);
   copy(turned, views::view(views::transpose(vh, A.dim() - 2, A.dim() - 1), turned.sizes()));
   visit_lapack(dtype, [&]<class T>() {

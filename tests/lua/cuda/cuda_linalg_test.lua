@@ -211,7 +211,7 @@ on_device("out forms into memory of another order", function()
 end)
 
 local WIDTHS = { { 40, 5, 3 }, { 3, 2, 32, 32 }, { 3, 4, 33 }, { 6, 2, 7 }, { 2, 1, 1 }, { 4, 4 },
-  { 6, 3 }, { 3, 6 }, { 1, 4 }, { 4, 1 }, { 3, 5, 4 }, { 2, 2, 3, 5 }, { 2, 40, 33 } }
+  { 6, 3 }, { 3, 6 }, { 1, 4 }, { 4, 1 }, { 3, 5, 4 }, { 2, 2, 3, 5 }, { 2, 40, 33 }, { 2, 33, 40 } }
 
 local function is_unitary(what, Q, tolerance)
   local n = Q:size(-1)
@@ -263,6 +263,52 @@ each_dtype("singular values and vectors", function(dtype, tolerance)
     end, A)
     agree("matrix_rank", 0, linalg.matrix_rank, A)
   end
+end)
+
+-- Batches of matrices above 32 x 32 are the work of our own kernel (Jacobi's rotations).
+local function puts_together(what, A, full, tolerance)
+  local m, n = A:size(-2), A:size(-1)
+  local k = math.min(m, n)
+  local U, S, Vh = linalg.svd(A:cuda(), full)
+  near(S, linalg.svdvals(A), tolerance, what .. ": values")
+  near(U:narrow(-1, 1, k):matmul(S:unsqueeze(-1) * Vh:narrow(-2, 1, k)), A, tolerance, what)
+  is_unitary(what .. ": U", U, tolerance)
+  is_unitary(what .. ": Vh", adjoint(Vh), tolerance)
+end
+
+each_dtype("singular values in batches: low ranks, equal values, all sizes of numbers", function(dtype, tolerance)
+  local function random(...) return ml.randn({ ... }, { dtype = dtype }) end
+  local low = random(2, 36, 3):matmul(random(2, 3, 34))
+  for _, full in ipairs { false, true } do
+    puts_together("rank 3", low, full, tolerance)
+    puts_together("rank 3, wide", low:transpose(-2, -1), full, tolerance)
+    puts_together("zeros beside others", ml.stack { ml.zeros(35, 33):to(dtype), random(35, 33) }, full, tolerance)
+  end
+  local Q = linalg.qr(random(2, 34, 34))
+  puts_together("equal values", Q, true, tolerance)
+  puts_together("a column alone", random(3, 70, 1), true, tolerance)
+  puts_together("two of 34 columns", ml.cat({ random(2, 34, 2), ml.zeros(2, 34, 32):to(dtype) }, 3), true, tolerance)
+  -- Squares of the elements would overflow, or vanish.
+  for _, size in ipairs { 1e30, 1e-30 } do
+    local A = random(2, 34, 33)
+    near(linalg.svdvals((A * size):cuda()) / size, linalg.svdvals(A), tolerance, "values times " .. size)
+    local U = linalg.svd((A * size):cuda(), false)
+    is_unitary("vectors times " .. size, U, tolerance)
+  end
+end)
+
+on_device("singular values in batches repeat bit by bit, alone and among others", function()
+  local A = ml.randn(3, 40, 35, CUDA)
+  local _, S = linalg.svd(A, false)
+  local _, again = linalg.svd(A:clone(), false)
+  local _, last = linalg.svd(A:narrow(1, 2, 2):contiguous(), false)
+  expect.equal(S:equal(again), true)
+  expect.equal(S:narrow(1, 2, 2):equal(last), true)
+  -- Small values beside large ones keep their digits: rotations do not mix them.
+  local scales = ml.logspace(0, -12, 33, { dtype = "float64" })
+  local B = linalg.qr(ml.randn(2, 33, 33, { dtype = "float64" })) * scales
+  local values = linalg.svdvals(B:cuda()):cpu()
+  expect.equal(((values - scales):abs() / scales):amax():item() < 1e-9, true)
 end)
 
 each_dtype("eigenvalues and vectors of Hermitian matrices", function(dtype, tolerance)
