@@ -35,7 +35,9 @@ run_one() {
     ops/device_suite) file=tests/lua/$name.lua ;;
     *) file=tests/lua/${name}_test.lua ;;
   esac
-  if MOONLET_BUILD="$root/$build" MOONLET_OP_CASES="$root/$build/tests/op_cases.lua" \
+  # AddressSanitizer opens libraries for others, and not where their run path says.
+  if LD_LIBRARY_PATH="$root/$build/cuda/emulated${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+    MOONLET_BUILD="$root/$build" MOONLET_OP_CASES="$root/$build/tests/op_cases.lua" \
     MOONLET_EMULATED_STREAMS=$seed MOONLET_EMULATED_ORDER=random:$seed \
     timeout 3000 "$build/moonlet" "$file" >"$log" 2>&1; then
     mv "$log" "$log.ok"

@@ -120,6 +120,11 @@ if [ ! -f "$build/build.ninja" ]; then
   [ -z "$missing" ] || install_missing || echo 'They could not be installed; the rest is built without them.'
   rm -f "$log"
   echo "Setting up the build folder $build."
+  # Meson looks for ccache by itself only where no compiler is named.
+  case ${CXX:-} in
+    '' | *ccache*) ;;
+    *) ! command -v ccache >/dev/null || CXX="ccache $CXX" ;;
+  esac
   meson setup "$build" "$@" >"/tmp/moonlet-meson.$$" 2>&1 || {
     cat "/tmp/moonlet-meson.$$" >&2
     rm -f "/tmp/moonlet-meson.$$"

@@ -83,7 +83,8 @@ class Parts {
     static_assert(sizeof(T) % alignof(double) == 0);
     const size_t at = bytes_.size();
     bytes_.resize(at + count * sizeof(T));
-    std::memcpy(bytes_.data() + at, values, count * sizeof(T));
+    const auto* const first = reinterpret_cast<const char*>(values);
+    std::copy_n(first, count * sizeof(T), bytes_.data() + at);
     return at;
   }
   Tensor table(const Call& call) const {

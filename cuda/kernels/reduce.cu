@@ -1,5 +1,6 @@
 // cuda/kernels/reduce.cu: sums, averages, products, extremes, truth and counts over dimensions.
 #include "cuda/kernels/common/reduce_packs.cuh"
+#include "cuda/kernels/complex_math.h"
 #include "tensor/kernels_reduce.h"
 
 namespace moonlet::cuda {
@@ -26,7 +27,7 @@ struct Sum : Values<C> {
     this->y.template set<C>(out, count >= 0 ? total / C(count) : total);
   }
   __device__ C start() const { return C(0); }
-  __device__ C combine(C a, C b) const { return a + b; }
+  __device__ C combine(C a, C b) const { return fn::vadd(a, b); }
 };
 
 // NaN counts as 0.
@@ -41,7 +42,7 @@ struct NumberSum : Sum<C> {
 template <class C>
 struct Prod : Values<C> {
   __device__ C start() const { return C(1); }
-  __device__ C combine(C a, C b) const { return a * b; }
+  __device__ C combine(C a, C b) const { return fn::vmul(a, b); }
 };
 
 // NaN wins; `started` tells that a value was seen.

@@ -13,11 +13,13 @@ namespace moonlet::cuda {
 namespace {
 
 // Complex numbers have their own, beside them.
+using fn::vadd;
 using fn::vexp;
 using fn::vlog;
 using fn::vlog1p;
 using fn::vmax;
 using fn::vmin;
+using fn::vmul;
 
 template <class C, bool kProduct>
 struct Running : ScanByElements {
@@ -25,7 +27,7 @@ struct Running : ScanByElements {
   Running(const Tensor& from, const Tensor& to) : x(array(from)), y(array(to)) {}
   __device__ C start() const { return C(kProduct ? 1 : 0); }
   __device__ C load(int64_t at, int64_t) const { return x.get<C>(at); }
-  __device__ C combine(C a, C b) const { return kProduct ? a * b : a + b; }
+  __device__ C combine(C a, C b) const { return kProduct ? vmul(a, b) : vadd(a, b); }
   __device__ void store(int64_t at, C v) const { y.set<C>(at, v); }
 };
 

@@ -34,7 +34,7 @@ struct Scatter {
 // With kAdd the fold is known to be a sum.
 template <bool kAdd, class C>
 __device__ __forceinline__ C joined(ScatterFold fold, C a, C b) {
-  if (kAdd || fold == ScatterFold::Add || fold == ScatterFold::Mean) return a + b;
+  if (kAdd || fold == ScatterFold::Add || fold == ScatterFold::Mean) return fn::vadd(a, b);
   if constexpr (!is_device_complex<C>) {
     if (fold == ScatterFold::Max) return folded<ScatterFold::Max>(a, b);
     if (fold == ScatterFold::Min) return folded<ScatterFold::Min>(a, b);

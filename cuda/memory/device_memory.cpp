@@ -173,7 +173,8 @@ DeviceMemory::Block* DeviceMemory::allocate(size_t bytes, cudaStream_t stream) {
   counters_.requested_bytes.change(block->small, count(bytes));
   if (block->size >= memory_settings().max_split_size) counters_.oversize_allocations.change(1);
   note("alloc", number(block->data), block->size, stream, position);
-  show(block->data, bytes);
+  // Kernels read the 16 bytes whole in which the last element lies.
+  show(block->data, (bytes + 15) / 16 * 16);
   return block;
 }
 
