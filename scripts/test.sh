@@ -1,7 +1,8 @@
 #!/bin/sh
 # scripts/test.sh: from a fresh clone to a tested one: installs what is missing, builds, and runs
 # every test; then builds with clang, whose warnings are errors, and sanitizers, and runs the
-# fuzzers and the Lua tests there. Closes with a line "N passed, N failed".
+# fuzzers and the Lua tests there, with the kernels of the emulated device. Closes with a line
+# "N passed, N failed".
 # usage: sh scripts/test.sh [ARGUMENT...]; arguments go to `meson test` of the first build, and the
 # other is left out.
 set -eu
@@ -60,11 +61,11 @@ run_tests "$build" "$@"
 if [ $# = 0 ]; then
   # clang and sanitizers in one build: what each compiles twice is most of the time.
   compiler=$(command -v clang++ || command -v g++)
-  CXX=$compiler sh scripts/setup.sh --tests "$build-sanitize" -Dcuda=disabled \
+  CXX=$compiler sh scripts/setup.sh --tests "$build-sanitize" -Dcuda=emulated \
     -Dhtml_docs=disabled -Dbuildtype=debugoptimized -Doptimization=1 -Dwerror=true \
     -Db_sanitize=address,undefined -Db_lundef=false
   if build_only "builds with $(basename "$compiler") and sanitizers without warnings" \
-    "$build-sanitize" lua-tests libraries; then
+    "$build-sanitize" lua-tests emulated-tests libraries; then
     run_tests "$build-sanitize" --timeout-multiplier 3 --suite fuzz --suite lua
   fi
 fi
