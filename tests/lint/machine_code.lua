@@ -81,6 +81,10 @@ for _, kernel in ipairs {
       branches = kernel[3], approximations = kernel[4] }
   end
 end
+-- Of what is whole packs; of many vectors 3 blocks of 128 threads are on a multiprocessor.
+for _, few in ipairs { { "[48]", 168 }, { "[12]", 128 } } do
+  RULES[#RULES + 1] = { name = "skinny_%a*_kernel.*Li" .. few[1] .. "ELb1", loads = true, registers = few[2] }
+end
 for _, draws in ipairs {
   { "6Choice", 400, 15, 0 }, { "12UniformFloat", 450, 10, 0 }, { "11NormalFloat", 960, 60, 15 },
   { "8Integers", 430, 20, 4 },
