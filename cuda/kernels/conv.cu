@@ -4,6 +4,8 @@
 // of a result is added up by one block in order, so results repeat.
 #include <algorithm>
 
+#include "cuda/kernels/common/channels.cuh"
+#include "cuda/kernels/common/conv_last.cuh"
 #include "cuda/kernels/common/conv_shape.cuh"
 #include "cuda/kernels/common/geometry.cuh"
 #include "cuda/kernels/common/mma.cuh"
@@ -124,22 +126,8 @@ struct ByWeight {
   }
 };
 
-constexpr int kWarps = 4, kThreads = kWarps * kWarp;
-// A block's tile of the result, and the depth that is in shared memory at a time.
-constexpr int kRows = 16 * kWarps, kColumns = 64, kDepth = 32;
-
-// The depth is cut in `pieces` of `length`, each with its own results.
-struct Pieces {
-  int64_t count, length, step;
-};
-
-template <class U>
-__device__ __forceinline__ typename U::Element rounded(typename U::Element v) {
-  if constexpr (std::is_same_v<U, Tf32Unit>)
-    return to_tf32(v);
-  else
-    return v;
-}
+constexpr int kThreads = kConvThreads, kRows = kConvRows, kColumns = kConvColumns,
+              kDepth = kConvDepth;
 
 // The tiles of a and b from depth `k` on, zeros beyond `end`.
 template <class U, class Way>
@@ -286,6 +274,54 @@ void fill_channels(const Tensor& bias, Tensor& y) {
 // The switch of cuDNN's is that of all convolutions, as in PyTorch.
 bool tf32_allowed() { return cudnn_settings.allow_tf32; }
 
+// Calls f.template operator()<kPack>(): how many channels of x and of `other` are read at once.
+template <class E, class F>
+void visit_channel_packs(int64_t channels, const Tensor& x, const Tensor& other, F&& f) {
+  if (channels_have_packs<E>(channels, x.raw(), other.raw()))
+    f.template operator()<kPackOf<E>>();
+  else
+    f.template operator()<1>();
+}
+
+// The weight as (groups, columns, taps, channels of the other side), of (rows, columns, taps) of
+// which a group has so many `rows`, which are the columns unless `turned`.
+Tensor weight_last(const Tensor& weight, int64_t groups, bool turned, DType dtype) {
+  Dims sizes, strides;
+  const int first = turned ? 1 : 0, second = 1 - first;
+  const int64_t rows = weight.size(0) / groups;
+  const auto add = [&](int64_t size, int64_t stride) {
+    sizes.push_back(size), strides.push_back(stride);
+  };
+  add(groups, weight.stride(0) * rows);
+  add(first == 0 ? rows : weight.size(1), weight.stride(first));
+  for (int d = 2; d < weight.dim(); ++d) add(weight.size(d), weight.stride(d));
+  add(second == 0 ? rows : weight.size(1), weight.stride(second));
+  return converted(alias(weight, sizes, strides, weight.offset()), dtype);
+}
+
+// Both ways where channels lie side by side. The result lies so, too.
+template <class Way>
+void convolve_last(const Call& call, const ConvShape& s, const Tensor& x, const Tensor& weight,
+                   const Tensor& bias, Tensor& y) {
+  const DType t = y.dtype();
+  const Tensor image = laid_as(call, y, x.dtype() == t ? x : converted(x, t)),
+               filter = weight_last(weight, s.groups, std::is_same_v<Way, LastBack>, t),
+               shift = bias.defined() ? converted(bias, compute_dtype(t)) : Tensor();
+  const Split channels(Way::ins(s), Way::ins(s) * s.kernel.volume < kDividerLimit);
+  visit_units(t, tf32_allowed(), [&]<class U>() {
+    using E = typename U::Element;
+    using C = typename U::Sum;
+    visit_channel_packs<E>(Way::ins(s), image, filter, [&]<int kPack>() {
+      MOONLET_LAUNCH((conv_last_kernel<U, Way, kPack>),
+                     tiles_for(y.numel() / (Way::outs(s) * s.groups), Way::outs(s), s.groups),
+                     kThreads, 0, call.stream(), s, channels, image.elements<E>(),
+                     filter.elements<E>(), shift.defined() ? shift.elements<C>() : nullptr,
+                     y.elements<E>());
+    });
+    call.done();
+  });
+}
+
 // The way forward or the transposed one.
 template <template <class> class Ways>
 void convolve(const Call& call, const ConvShape& s, const Tensor& x, const Tensor& weight,
@@ -319,6 +355,38 @@ Pieces pieces_of(const ConvShape& s, int64_t count) {
   return {(depth + length - 1) / length, length, count};
 }
 
+// The gradient of the weight of images or gradients whose channels lie side by side.
+void grad_weight_last(const Call& call, const ConvShape& s, const Tensor& grad, const Tensor& x,
+                      Tensor& result) {
+  const DType t = result.dtype();
+  const Tensor& like = channels_are_last(x) ? x : grad;
+  const Tensor image = laid_as(call, like, x.dtype() == t ? x : converted(x, t)),
+               gradient = laid_as(call, like, grad.dtype() == t ? grad : converted(grad, t));
+  Tensor y = result;
+  if (!channels_are_last(y))
+    y = empty_strided(y.sizes(), format_strides(last_format(y), y.sizes(), call.op()),
+                      options_of(y), call.op());
+  const int64_t count = y.numel();
+  const Pieces pieces = pieces_of(s, count);
+  const Tensor parts = call.scratch({pieces.count, count}, compute_dtype(t));
+  const Split channels(s.ins, s.taps() < kDividerLimit);
+  visit_units(t, tf32_allowed(), [&]<class U>() {
+    using E = typename U::Element;
+    using C = typename U::Sum;
+    visit_channel_packs<E>(s.ins, image, image, [&]<int kPack>() {
+      MOONLET_LAUNCH((conv_last_weight_kernel<U, kPack>),
+                     tiles_for(s.outs, s.taps(), s.groups * pieces.count), kThreads, 0,
+                     call.stream(), s, channels, pieces, image.elements<E>(),
+                     gradient.elements<E>(), parts.elements<C>());
+    });
+    call.done();
+    MOONLET_LAUNCH((join_kernel<C, E>), blocks_for(count), kBlock, 0, call.stream(), count,
+                   pieces.count, static_cast<const C*>(parts.elements<C>()), y.elements<E>());
+    call.done();
+  });
+  if (!channels_are_last(result)) copy_back(result, y);
+}
+
 }  // namespace
 
 void native_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
@@ -329,6 +397,8 @@ void native_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, cons
   const Call call(result, "conv");
   const ConvShape s =
       shape_of(x.sizes(), weight.sizes(), result.sizes(), stride, padding, dilation, groups);
+  if (!s.is_thin() && channels_are_last(result))
+    return convolve_last<LastAcross>(call, s, x, weight, bias, result);
   convolve<Across>(call, s, x, weight, bias, s.outs, s.batch * s.out.volume, s.taps(), result);
 }
 
@@ -340,6 +410,8 @@ void native_conv_transpose(const Tensor& x, const Tensor& weight, const Tensor& 
   if (x.numel() == 0 || weight.numel() == 0) return fill_channels(bias, result);
   const Call call(result, "conv_transpose");
   const ConvShape s = shape_of(size, weight.sizes(), x.sizes(), stride, padding, dilation, groups);
+  if (!s.is_thin() && channels_are_last(result))
+    return convolve_last<LastBack>(call, s, x, weight, bias, result);
   convolve<Back>(call, s, x, weight, bias, s.ins, s.batch * s.in.volume, s.outs * s.kernel.volume,
                  result);
 }
@@ -352,6 +424,8 @@ void native_conv_grad_weight(const Tensor& grad, const Tensor& x, const Dims& si
   if (cudnn::conv_grad_weight(grad, x, stride, padding, dilation, groups, result)) return;
   const Call call(result, "conv_grad_weight");
   const ConvShape s = shape_of(x.sizes(), size, grad.sizes(), stride, padding, dilation, groups);
+  if (!s.is_thin() && (channels_are_last(x) || channels_are_last(grad)))
+    return grad_weight_last(call, s, grad, x, result);
   const DType t = result.dtype();
   const Tensor image = converted(x, t), gradient = converted(grad, t);
   with_dense(result, [&](Tensor& y) {

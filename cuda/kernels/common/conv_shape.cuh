@@ -69,7 +69,7 @@ struct ConvShape {
   Grid3 in, out, kernel;
   Axes stride, pad, dilation;
   Split step[kAxes];
-  int64_t taps() const { return ins * kernel.volume; }
+  __host__ __device__ int64_t taps() const { return ins * kernel.volume; }
   // Few channels in each of several groups: products would be of zeros mostly.
   bool is_thin() const { return groups > 1 && std::max(ins, outs) <= 4; }
 };
