@@ -4,6 +4,9 @@
 // of a result is added up by one block in order, so results repeat.
 #include <algorithm>
 
+#include "cuda/kernels/common/channels.cuh"
+#include "cuda/kernels/common/conv_last.cuh"
+#include "cuda/kernels/common/conv_shape.cuh"
 #include "cuda/kernels/common/geometry.cuh"
 #include "cuda/kernels/common/mma.cuh"
 #include "cuda/kernels/common/rows.cuh"
@@ -16,123 +19,6 @@
 namespace moonlet::cuda {
 
 namespace {
-
-// The axes are depth, height and width; of images and lines the first ones have size 1.
-constexpr int kAxes = 3;
-struct Axes {
-  int64_t of[kAxes];
-  __host__ __device__ int64_t volume() const { return of[0] * of[1] * of[2]; }
-  // The position of coordinates.
-  __host__ __device__ int64_t position(const Axes& at) const {
-    return (at.of[0] * of[1] + at.of[1]) * of[2] + at.of[2];
-  }
-};
-
-// Division by a number that the host knows; `narrow` says that what is divided is below 2^31.
-struct Split {
-  int64_t by = 1;
-  Divider fast;
-  bool narrow = false;
-  Split() = default;
-  Split(int64_t divisor, bool is_narrow) : by(divisor), narrow(is_narrow) {
-    if (narrow) fast = Divider(by);
-  }
-  __device__ __forceinline__ int64_t operator()(int64_t n, int64_t& rest) const {
-    const int64_t quotient = narrow ? fast.quotient(static_cast<uint32_t>(n)) : n / by;
-    rest = n - quotient * by;
-    return quotient;
-  }
-};
-
-// Positions and their coordinates.
-struct Grid3 {
-  Axes sizes;
-  int64_t volume = 1;
-  Split all, width, height;
-  Grid3(const Axes& a, bool narrow)
-      : sizes(a),
-        volume(a.volume()),
-        all(volume, narrow),
-        width(a.of[2], narrow),
-        height(a.of[1], narrow) {}
-  __device__ __forceinline__ Axes at(int64_t position) const {
-    Axes out;
-    const int64_t rows = width(position, out.of[2]);
-    out.of[0] = height(rows, out.of[1]);
-    return out;
-  }
-};
-
-// The last of `given` from `first` on as axes, with `fill` before them.
-Axes axes_of(const Dims& given, int first, int64_t fill) {
-  Axes out{{fill, fill, fill}};
-  for (int i = first; i < given.size(); ++i) out.of[kAxes - given.size() + i] = given[i];
-  return out;
-}
-
-// `ins` and `outs` are the channels of a group.
-struct ConvShape {
-  int64_t batch, groups, ins, outs;
-  Grid3 in, out, kernel;
-  Axes stride, pad, dilation;
-  Split step[kAxes];
-  int64_t taps() const { return ins * kernel.volume; }
-  // Few channels in each of several groups: products would be of zeros mostly.
-  bool is_thin() const { return groups > 1 && std::max(ins, outs) <= 4; }
-};
-
-ConvShape shape_of(const Dims& x, const Dims& weight, const Dims& y, const Dims& stride,
-                   const Dims& padding, const Dims& dilation, int64_t groups) {
-  const Axes in = axes_of(x, 2, 1), out = axes_of(y, 2, 1), kernel = axes_of(weight, 2, 1),
-             steps = axes_of(stride, 0, 1), pad = axes_of(padding, 0, 0),
-             dilated = axes_of(dilation, 0, 1);
-  int64_t most =
-      std::max({x[0] * in.volume(), x[0] * out.volume(), std::max(x[1], y[1]) * kernel.volume()});
-  for (int d = 0; d < kAxes; ++d)
-    most = std::max({most, steps.of[d], in.of[d] + pad.of[d], kernel.of[d]});
-  const bool narrow = most < kDividerLimit;
-  ConvShape s{x[0],
-              groups,
-              x[1] / groups,
-              y[1] / groups,
-              Grid3(in, narrow),
-              Grid3(out, narrow),
-              Grid3(kernel, narrow),
-              steps,
-              pad,
-              dilated,
-              {}};
-  for (int d = 0; d < kAxes; ++d) s.step[d] = Split(steps.of[d], narrow);
-  return s;
-}
-
-// The position in the image that an output sees through a tap, or -1 outside.
-__device__ __forceinline__ int64_t seen_position(const ConvShape& s, const Axes& out,
-                                                 const Axes& tap) {
-  Axes at;
-  bool inside = true;
-  MOONLET_UNROLL
-  for (int d = 0; d < kAxes; ++d) {
-    at.of[d] = out.of[d] * s.stride.of[d] - s.pad.of[d] + tap.of[d] * s.dilation.of[d];
-    inside = inside && at.of[d] >= 0 && at.of[d] < s.in.sizes.of[d];
-  }
-  return inside ? s.in.sizes.position(at) : -1;
-}
-
-// The position of the output that sees a position of the image through a tap, or -1.
-__device__ __forceinline__ int64_t seeing_position(const ConvShape& s, const Axes& in,
-                                                   const Axes& tap) {
-  Axes at;
-  bool inside = true;
-  MOONLET_UNROLL
-  for (int d = 0; d < kAxes; ++d) {
-    const int64_t from = in.of[d] + s.pad.of[d] - tap.of[d] * s.dilation.of[d];
-    int64_t rest = 0;
-    at.of[d] = s.step[d](from < 0 ? 0 : from, rest);
-    inside = inside && from >= 0 && rest == 0 && at.of[d] < s.out.sizes.of[d];
-  }
-  return inside ? s.out.sizes.position(at) : -1;
-}
 
 // What is multiplied: result (rows, columns) = a (rows, depth) b (depth, columns) for each group.
 // `fix` is told the column, of the weight's gradient the depth, and b the other one.
@@ -240,22 +126,8 @@ struct ByWeight {
   }
 };
 
-constexpr int kWarps = 4, kThreads = kWarps * kWarp;
-// A block's tile of the result, and the depth that is in shared memory at a time.
-constexpr int kRows = 16 * kWarps, kColumns = 64, kDepth = 32;
-
-// The depth is cut in `pieces` of `length`, each with its own results.
-struct Pieces {
-  int64_t count, length, step;
-};
-
-template <class U>
-__device__ __forceinline__ typename U::Element rounded(typename U::Element v) {
-  if constexpr (std::is_same_v<U, Tf32Unit>)
-    return to_tf32(v);
-  else
-    return v;
-}
+constexpr int kThreads = kConvThreads, kRows = kConvRows, kColumns = kConvColumns,
+              kDepth = kConvDepth;
 
 // The tiles of a and b from depth `k` on, zeros beyond `end`.
 template <class U, class Way>
@@ -402,6 +274,54 @@ void fill_channels(const Tensor& bias, Tensor& y) {
 // The switch of cuDNN's is that of all convolutions, as in PyTorch.
 bool tf32_allowed() { return cudnn_settings.allow_tf32; }
 
+// Calls f.template operator()<kPack>(): how many channels of x and of `other` are read at once.
+template <class E, class F>
+void visit_channel_packs(int64_t channels, const Tensor& x, const Tensor& other, F&& f) {
+  if (channels_have_packs<E>(channels, x.raw(), other.raw()))
+    f.template operator()<kPackOf<E>>();
+  else
+    f.template operator()<1>();
+}
+
+// The weight as (groups, columns, taps, channels of the other side), of (rows, columns, taps) of
+// which a group has so many `rows`, which are the columns unless `turned`.
+Tensor weight_last(const Tensor& weight, int64_t groups, bool turned, DType dtype) {
+  Dims sizes, strides;
+  const int first = turned ? 1 : 0, second = 1 - first;
+  const int64_t rows = weight.size(0) / groups;
+  const auto add = [&](int64_t size, int64_t stride) {
+    sizes.push_back(size), strides.push_back(stride);
+  };
+  add(groups, weight.stride(0) * rows);
+  add(first == 0 ? rows : weight.size(1), weight.stride(first));
+  for (int d = 2; d < weight.dim(); ++d) add(weight.size(d), weight.stride(d));
+  add(second == 0 ? rows : weight.size(1), weight.stride(second));
+  return converted(alias(weight, sizes, strides, weight.offset()), dtype);
+}
+
+// Both ways where channels lie side by side. The result lies so, too.
+template <class Way>
+void convolve_last(const Call& call, const ConvShape& s, const Tensor& x, const Tensor& weight,
+                   const Tensor& bias, Tensor& y) {
+  const DType t = y.dtype();
+  const Tensor image = laid_as(call, y, x.dtype() == t ? x : converted(x, t)),
+               filter = weight_last(weight, s.groups, std::is_same_v<Way, LastBack>, t),
+               shift = bias.defined() ? converted(bias, compute_dtype(t)) : Tensor();
+  const Split channels(Way::ins(s), Way::ins(s) * s.kernel.volume < kDividerLimit);
+  visit_units(t, tf32_allowed(), [&]<class U>() {
+    using E = typename U::Element;
+    using C = typename U::Sum;
+    visit_channel_packs<E>(Way::ins(s), image, filter, [&]<int kPack>() {
+      MOONLET_LAUNCH((conv_last_kernel<U, Way, kPack>),
+                     tiles_for(y.numel() / (Way::outs(s) * s.groups), Way::outs(s), s.groups),
+                     kThreads, 0, call.stream(), s, channels, image.elements<E>(),
+                     filter.elements<E>(), shift.defined() ? shift.elements<C>() : nullptr,
+                     y.elements<E>());
+    });
+    call.done();
+  });
+}
+
 // The way forward or the transposed one.
 template <template <class> class Ways>
 void convolve(const Call& call, const ConvShape& s, const Tensor& x, const Tensor& weight,
@@ -435,6 +355,38 @@ Pieces pieces_of(const ConvShape& s, int64_t count) {
   return {(depth + length - 1) / length, length, count};
 }
 
+// The gradient of the weight of images or gradients whose channels lie side by side.
+void grad_weight_last(const Call& call, const ConvShape& s, const Tensor& grad, const Tensor& x,
+                      Tensor& result) {
+  const DType t = result.dtype();
+  const Tensor& like = channels_are_last(x) ? x : grad;
+  const Tensor image = laid_as(call, like, x.dtype() == t ? x : converted(x, t)),
+               gradient = laid_as(call, like, grad.dtype() == t ? grad : converted(grad, t));
+  Tensor y = result;
+  if (!channels_are_last(y))
+    y = empty_strided(y.sizes(), format_strides(last_format(y), y.sizes(), call.op()),
+                      options_of(y), call.op());
+  const int64_t count = y.numel();
+  const Pieces pieces = pieces_of(s, count);
+  const Tensor parts = call.scratch({pieces.count, count}, compute_dtype(t));
+  const Split channels(s.ins, s.taps() < kDividerLimit);
+  visit_units(t, tf32_allowed(), [&]<class U>() {
+    using E = typename U::Element;
+    using C = typename U::Sum;
+    visit_channel_packs<E>(s.ins, image, image, [&]<int kPack>() {
+      MOONLET_LAUNCH((conv_last_weight_kernel<U, kPack>),
+                     tiles_for(s.outs, s.taps(), s.groups * pieces.count), kThreads, 0,
+                     call.stream(), s, channels, pieces, image.elements<E>(),
+                     gradient.elements<E>(), parts.elements<C>());
+    });
+    call.done();
+    MOONLET_LAUNCH((join_kernel<C, E>), blocks_for(count), kBlock, 0, call.stream(), count,
+                   pieces.count, static_cast<const C*>(parts.elements<C>()), y.elements<E>());
+    call.done();
+  });
+  if (!channels_are_last(result)) copy_back(result, y);
+}
+
 }  // namespace
 
 void native_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
@@ -445,6 +397,8 @@ void native_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, cons
   const Call call(result, "conv");
   const ConvShape s =
       shape_of(x.sizes(), weight.sizes(), result.sizes(), stride, padding, dilation, groups);
+  if (!s.is_thin() && channels_are_last(result))
+    return convolve_last<LastAcross>(call, s, x, weight, bias, result);
   convolve<Across>(call, s, x, weight, bias, s.outs, s.batch * s.out.volume, s.taps(), result);
 }
 
@@ -456,6 +410,8 @@ void native_conv_transpose(const Tensor& x, const Tensor& weight, const Tensor& 
   if (x.numel() == 0 || weight.numel() == 0) return fill_channels(bias, result);
   const Call call(result, "conv_transpose");
   const ConvShape s = shape_of(size, weight.sizes(), x.sizes(), stride, padding, dilation, groups);
+  if (!s.is_thin() && channels_are_last(result))
+    return convolve_last<LastBack>(call, s, x, weight, bias, result);
   convolve<Back>(call, s, x, weight, bias, s.ins, s.batch * s.in.volume, s.outs * s.kernel.volume,
                  result);
 }
@@ -468,6 +424,8 @@ void native_conv_grad_weight(const Tensor& grad, const Tensor& x, const Dims& si
   if (cudnn::conv_grad_weight(grad, x, stride, padding, dilation, groups, result)) return;
   const Call call(result, "conv_grad_weight");
   const ConvShape s = shape_of(x.sizes(), size, grad.sizes(), stride, padding, dilation, groups);
+  if (!s.is_thin() && (channels_are_last(x) || channels_are_last(grad)))
+    return grad_weight_last(call, s, grad, x, result);
   const DType t = result.dtype();
   const Tensor image = converted(x, t), gradient = converted(grad, t);
   with_dense(result, [&](Tensor& y) {

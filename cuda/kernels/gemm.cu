@@ -1,5 +1,6 @@
 // cuda/kernels/gemm.cu: products by cuBLAS, which is column-major: it computes the transposed
-// product. Integers, and sizes beyond what cuBLAS counts, go through a plain kernel.
+// product. Those with a few vectors go to linalg/gemm_skinny.cu; integers, and sizes beyond what
+// cuBLAS counts, through a plain kernel.
 #include "cuda/kernels/gemm.h"
 
 #include <algorithm>
@@ -40,18 +41,9 @@ int leading(int64_t stride, int64_t count, int64_t least) {
   return static_cast<int>(std::max<int64_t>({count == 1 ? 1 : stride, least, 1}));
 }
 
-// The matrices of m one after another, each row-major.
 BlasOperand packed(const Call& call, DType dtype, int64_t batch, const Matrix& m) {
   BlasOperand out;
-  const int64_t count = m.step == 0 ? 1 : batch;
-  out.copy = call.scratch({count, m.rows, m.cols}, dtype);
-  const int64_t extent =
-      (count - 1) * m.step + (m.rows - 1) * m.row_stride + (m.cols - 1) * m.col_stride + 1;
-  Storage* storage =
-      Storage::foreign(m.data, static_cast<size_t>(extent) * size_of(dtype), call.device(), {});
-  Tensor from = view_of(*storage, out.copy.sizes(), {m.step, m.row_stride, m.col_stride}, 0, dtype);
-  storage->release();
-  copy_back(out.copy, from);
+  out.copy = row_major(call, dtype, batch, m);
   out.matrix = matrix_of(out.copy);
   if (m.step == 0) out.matrix.step = 0;
   out.op = CUBLAS_OP_T;
@@ -60,6 +52,20 @@ BlasOperand packed(const Call& call, DType dtype, int64_t batch, const Matrix& m
 }
 
 }  // namespace
+
+Tensor row_major(const Call& call, DType dtype, int64_t batch, const Matrix& m) {
+  const int64_t count = m.step == 0 ? 1 : batch;
+  Tensor out = call.scratch({count, m.rows, m.cols}, dtype);
+  const int64_t extent =
+      (count - 1) * m.step + (m.rows - 1) * m.row_stride + (m.cols - 1) * m.col_stride + 1;
+  Storage* storage =
+      Storage::foreign(m.data, static_cast<size_t>(extent) * size_of(dtype), call.device(), {});
+  const Tensor from =
+      view_of(*storage, out.sizes(), {m.step, m.row_stride, m.col_stride}, 0, dtype);
+  storage->release();
+  copy_back(out, from);
+  return out;
+}
 
 cudaDataType blas_type(DType t) {
   switch (t) {
@@ -121,6 +127,7 @@ Matrix transposed(const Matrix& m) {
 void gemm(const Call& call, DType dtype, int64_t batch, const Scalar& alpha, const Matrix& a,
           const Matrix& b, const Scalar& beta, const Matrix& c) {
   if (batch == 0 || c.rows == 0 || c.cols == 0) return;
+  if (gemm_skinny(call, dtype, batch, alpha, a, b, beta, {}, c)) return;
   const bool countable = std::max({c.rows, c.cols, a.cols, batch}) <= kMaxInt;
   const bool in_blas = is_floating(dtype) || is_complex(dtype);
   visit_device_compute<dtypes::real | dtypes::complex>(dtype, [&]<class C>() {

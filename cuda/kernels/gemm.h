@@ -21,10 +21,25 @@ Matrix transposed(const Matrix& m);
 void gemm(const Call& call, DType dtype, int64_t batch, const Scalar& alpha, const Matrix& a,
           const Matrix& b, const Scalar& beta, const Matrix& c);
 
-// c = a b + bias, a row for each of c's, by cuBLASLt, which adds the bias as it writes. `c` is
-// row-major, `bias` as long as its rows. False, with nothing done, where cuBLASLt has no way.
+// c = a b + bias, a row for each of c's, in one kernel: of few rows or columns by gemm_skinny, else
+// by cuBLASLt. `c` is row-major, `bias` as long as its rows. False, with nothing done, where there
+// is no way.
 bool gemm_bias(const Call& call, DType dtype, const Matrix& a, const Matrix& b, const Tensor& bias,
                const Matrix& c);
+
+// A bias that is added to a product: null, or with the strides along c's rows and columns.
+struct SkinnyBias {
+  const char* data = nullptr;
+  int64_t row_stride = 0, col_stride = 0;
+};
+// c = alpha a b + beta c + bias where a has at most 8 rows or b at most 8 columns, their depth is
+// at least 64 and the other matrix is dense along one side: it is read once. False, with nothing
+// done, otherwise. Rounding depends neither on the settings of TF32 nor on where a matrix lies.
+bool gemm_skinny(const Call& call, DType dtype, int64_t batch, const Scalar& alpha, const Matrix& a,
+                 const Matrix& b, const Scalar& beta, const SkinnyBias& bias, const Matrix& c);
+
+// The matrices of m one after another, each row-major; one where all are the same.
+Tensor row_major(const Call& call, DType dtype, int64_t batch, const Matrix& m);
 
 // A matrix as cuBLAS takes it: column-major, or transposed.
 struct BlasOperand {

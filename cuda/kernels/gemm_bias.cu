@@ -137,6 +137,7 @@ bool gemm_bias(const Call& call, DType dtype, const Matrix& a, const Matrix& b, 
   if (!has_type(dtype) || largest > INT32_MAX || c.rows == 0 || c.cols == 0 || a.cols == 0)
     return false;
   if (bias.dim() != 1 || bias.size(0) != c.cols || bias.dtype() != dtype) return false;
+  if (gemm_skinny(call, dtype, 1, 1, a, b, 0, {bias.raw(), 0, bias.stride(0)}, c)) return true;
   const Tensor offsets = contiguous(bias);
   // Row-major c is the column-major product of what is transposed.
   const BlasOperand left = blas_operand(call, dtype, 1, transposed(b)),

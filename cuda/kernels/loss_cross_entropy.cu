@@ -3,6 +3,7 @@
 // by side are rows of teams; across memory, teams take turns along the lines of packs of entries.
 #include "cuda/kernels/common/columns.cuh"
 #include "cuda/kernels/common/geometry.cuh"
+#include "cuda/kernels/common/online_softmax.cuh"
 #include "cuda/kernels/common/reduce.cuh"
 #include "cuda/kernels/common/rows.cuh"
 #include "cuda/kernels/loss_classes.cuh"
@@ -21,17 +22,18 @@ using namespace fn;  // NOLINT(google-build-using-namespace)
 template <class T>
 constexpr int kFlightOf = sizeof(T) == 8 ? 2 : 4;
 
-// Of some logits: the largest, the sum of e^(x - largest), and the weighted sum of x.
+// Of some logits: the sum of e^x, and the weighted sum of x.
 template <class C>
 struct Sums {
-  C largest, sum, weighted;
+  Online<C> online;
+  C weighted;
+  __device__ static Sums none() { return {Online<C>::none(), C(0)}; }
+  __device__ C logsumexp() const { return online.largest + vlog(online.sum); }
 };
 struct JoinSums {
   template <class C>
   __device__ Sums<C> operator()(const Sums<C>& a, const Sums<C>& b) const {
-    const C m = larger(a.largest, b.largest), base = base_of(m);
-    return {m, a.sum * vexp(a.largest - base) + b.sum * vexp(b.largest - base),
-            a.weighted + b.weighted};
+    return {JoinOnline()(a.online, b.online), a.weighted + b.weighted};
   }
 };
 
@@ -51,7 +53,7 @@ __global__ void __launch_bounds__(kBlock, 2)
   for (MOONLET_EACH_ROW(p, row, me)) {
     const char* from = x + row * p.size * sizeof(T);
     const int64_t size = row < p.rows ? p.size : 0, step = int64_t{kCount} << p.team_log;
-    Sums<C> all = {C(-HUGE_VAL), C(0), C(0)};
+    Sums<C> all = Sums<C>::none();
     for (int64_t i = int64_t{me} * kCount; i < size; i += kFlight * step) {
       Floats<T> packs[kFlight];
       MOONLET_UNROLL
@@ -59,18 +61,13 @@ __global__ void __launch_bounds__(kBlock, 2)
         const int64_t at = i + f * step, left = at < size ? size - at : 0;
         packs[f] = pack_at<T>(from + at * sizeof(T), p.whole && left > 0, left, C(-HUGE_VAL));
       }
-      C largest = all.largest, sum = C(0);
-      MOONLET_UNROLL
-      for (int f = 0; f < kFlight; ++f)
-        for (int k = 0; k < kCount; ++k) largest = larger(largest, packs[f].v[k]);
-      const C base = base_of(largest);
-      MOONLET_UNROLL
-      for (int f = 0; f < kFlight; ++f) {
+      take_online<T>(all.online, [&](const auto& take) {
         MOONLET_UNROLL
-        for (int k = 0; k < kCount; ++k) sum += exp_for<T>(packs[f].v[k] - base);
-      }
-      all.sum = all.sum * exp_for<T>(all.largest - base) + sum;
-      all.largest = largest;
+        for (int f = 0; f < kFlight; ++f) {
+          MOONLET_UNROLL
+          for (int k = 0; k < kCount; ++k) take(packs[f].v[k]);
+        }
+      });
       if (!weights.spreads) continue;
       for (int f = 0; f < kFlight; ++f) {
         const int64_t at = i + f * step, left = size - at;
@@ -84,7 +81,7 @@ __global__ void __launch_bounds__(kBlock, 2)
     }
     all = combine_alike(all, p.team, JoinSums());
     if (me != 0 || row >= p.rows) continue;
-    logsumexp[row] = all.largest + vlog(all.sum);
+    logsumexp[row] = all.logsumexp();
     if (weights.spreads) weighted[row] = all.weighted;
   }
 }
@@ -108,7 +105,7 @@ __global__ void __launch_bounds__(kBlock, 2)
     const char* from = x + (position.base + position.team * c.inner) * sizeof(T);
     Sums<C> all[kCount];
     MOONLET_UNROLL
-    for (int k = 0; k < kCount; ++k) all[k] = {C(-HUGE_VAL), C(0), C(0)};
+    for (int k = 0; k < kCount; ++k) all[k] = Sums<C>::none();
     for (int64_t i = position.team; position.valid > 0 && i < c.size;
          i += kFlight * position.teams) {
       Floats<T> packs[kFlight];
@@ -119,16 +116,11 @@ __global__ void __launch_bounds__(kBlock, 2)
         from += step;
       }
       MOONLET_UNROLL
-      for (int k = 0; k < kCount; ++k) {
-        C largest = all[k].largest;
-        MOONLET_UNROLL
-        for (int f = 0; f < kFlight; ++f) largest = larger(largest, packs[f].v[k]);
-        const C base = base_of(largest);
-        C sum = all[k].sum * exp_for<T>(all[k].largest - base);
-        MOONLET_UNROLL
-        for (int f = 0; f < kFlight; ++f) sum += exp_for<T>(packs[f].v[k] - base);
-        all[k].largest = largest, all[k].sum = sum;
-      }
+      for (int k = 0; k < kCount; ++k)
+        take_online<T>(all[k].online, [&](const auto& take) {
+          MOONLET_UNROLL
+          for (int f = 0; f < kFlight; ++f) take(packs[f].v[k]);
+        });
       for (int f = 0; weights.spreads && f < kFlight; ++f) {
         const int64_t at = i + int64_t{f} * position.teams;
         if (at >= c.size) break;
@@ -141,7 +133,7 @@ __global__ void __launch_bounds__(kBlock, 2)
     MOONLET_UNROLL
     for (int k = 0; k < kCount; ++k) {
       if (position.team != 0 || k >= position.valid) continue;
-      logsumexp[position.column + k] = all[k].largest + vlog(all[k].sum);
+      logsumexp[position.column + k] = all[k].logsumexp();
       if (weights.spreads) weighted[position.column + k] = all[k].weighted;
     }
   }

@@ -5,6 +5,7 @@
 
 #include "cuda/kernels/common/columns.cuh"
 #include "cuda/kernels/common/geometry.cuh"
+#include "cuda/kernels/common/online_softmax.cuh"
 #include "cuda/kernels/common/rows.cuh"
 #include "cuda/runtime/device.h"
 #include "tensor/functors/functor_math.h"
@@ -137,19 +138,6 @@ __global__ void __launch_bounds__(kBlock, 2)
   }
 }
 
-// The largest value so far and the sum of e^(x - largest).
-template <class C>
-struct Online {
-  C largest, sum;
-};
-struct JoinOnline {
-  template <class C>
-  __device__ Online<C> operator()(const Online<C>& a, const Online<C>& b) const {
-    const C m = larger(a.largest, b.largest), base = base_of(m);
-    return {m, a.sum * vexp(a.largest - base) + b.sum * vexp(b.largest - base)};
-  }
-};
-
 // Rows too long to hold: a block reads one in pieces that it holds, then reads it again and writes.
 template <class T, bool kLog>
 __global__ void __launch_bounds__(kBlock, 2)
@@ -160,22 +148,15 @@ __global__ void __launch_bounds__(kBlock, 2)
   for (int64_t row = blockIdx.x; row < p.rows; row += gridDim.x) {
     const char* from = x + row * p.size * sizeof(T);
     char* to = y + row * p.size * sizeof(T);
-    Online<C> all = {C(-HUGE_VAL), C(0)};
+    Online<C> all = Online<C>::none();
     for (RowPieces<T> piece(p.size, me); piece.more(); piece.next()) {
       HeldRow<T> held;
       piece.load(held, from, p, C(-HUGE_VAL));
-      C largest = all.largest;
-      each_pack(piece.count, [&](int h) {
-        MOONLET_UNROLL
-        for (int k = 0; k < kCount; ++k) largest = larger(largest, held.packs[h].v[k]);
-      });
-      const C base = base_of(largest);
-      all = {largest, all.sum * exp_for<T>(all.largest - base)};
-      each_pack(piece.count, [&](int h) {
-        C part = C(0);
-        MOONLET_UNROLL
-        for (int k = 0; k < kCount; ++k) part += exp_for<T>(held.packs[h].v[k] - base);
-        all.sum += part;
+      take_online<T>(all, [&](const auto& take) {
+        each_pack(piece.count, [&](int h) {
+          MOONLET_UNROLL
+          for (int k = 0; k < kCount; ++k) take(held.packs[h].v[k]);
+        });
       });
     }
     all = combine_block(all, JoinOnline());
@@ -237,7 +218,7 @@ __global__ void __launch_bounds__(kBlock, 2)
     const int64_t begin = (position.base + position.team * c.inner) * sizeof(T);
     Online<C> all[kCount];
     MOONLET_UNROLL
-    for (int k = 0; k < kCount; ++k) all[k] = {C(-HUGE_VAL), C(0)};
+    for (int k = 0; k < kCount; ++k) all[k] = Online<C>::none();
     const char* from = x + begin;
     for (int64_t i = position.team; position.valid > 0 && i < c.size;
          i += kFlight * position.teams) {
@@ -251,16 +232,11 @@ __global__ void __launch_bounds__(kBlock, 2)
         from += step;
       }
       MOONLET_UNROLL
-      for (int k = 0; k < kCount; ++k) {
-        C largest = all[k].largest;
-        MOONLET_UNROLL
-        for (int f = 0; f < kFlight; ++f) largest = larger(largest, packs[f].v[k]);
-        const C base = base_of(largest);
-        C sum = all[k].sum * exp_for<T>(all[k].largest - base);
-        MOONLET_UNROLL
-        for (int f = 0; f < kFlight; ++f) sum += exp_for<T>(packs[f].v[k] - base);
-        all[k] = {largest, sum};
-      }
+      for (int k = 0; k < kCount; ++k)
+        take_online<T>(all[k], [&](const auto& take) {
+          MOONLET_UNROLL
+          for (int f = 0; f < kFlight; ++f) take(packs[f].v[k]);
+        });
     }
     combine_teams<Online<C>, kCount>(all, memory.get(), c, position, JoinOnline());
     if (position.valid == 0) continue;

@@ -83,6 +83,20 @@ for _, p in ipairs(common.products()) do
   b:free()
 end
 
+-- What makes one token after another: a layer's weight is read for a few rows.
+local outs, ins = 14336, 4096
+if common.emulated then outs, ins = 64, 128 end
+for _, dtype in ipairs { "float32", "bfloat16", "float16" } do
+  local w = ml.ones(outs, ins, { dtype = dtype, device = "cuda" })
+  local bias = ml.ones(outs, { dtype = dtype, device = "cuda" })
+  for _, rows in ipairs { 1, 4, 8 } do
+    local x = ml.ones(rows, ins, { dtype = dtype, device = "cuda" })
+    share(("%s linear of %d rows"):format(dtype, rows), w:numel() * w:element_size(),
+      function() ml.nn.functional.linear(x, w, bias):free() end)
+  end
+  w:free()
+end
+
 local images, channels, width = 32, 64, 56
 local heads, positions = 16, 1024
 if common.emulated then images, channels, width, heads, positions = 1, 4, 8, 1, 16 end

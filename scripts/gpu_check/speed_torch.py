@@ -94,6 +94,16 @@ def main():
         del a, b
 
     functional = torch.nn.functional
+    for name in ("float32", "bfloat16", "float16"):
+        dtype = getattr(torch, name)
+        w = torch.ones(14336, 4096, dtype=dtype, device="cuda")
+        bias = torch.ones(14336, dtype=dtype, device="cuda")
+        for count in (1, 4, 8):
+            x = torch.ones(count, 4096, dtype=dtype, device="cuda")
+            share(f"{name} linear of {count} rows", w.numel() * w.element_size(),
+                  lambda: functional.linear(x, w, bias))
+        del w
+
     for name in ("float32", "bfloat16"):
         dtype = getattr(torch, name)
         x = torch.ones(32, 64, 56, 56, dtype=dtype, device="cuda")

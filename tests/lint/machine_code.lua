@@ -81,6 +81,10 @@ for _, kernel in ipairs {
       branches = kernel[3], approximations = kernel[4] }
   end
 end
+-- Of what is whole packs; of many vectors 3 blocks of 128 threads are on a multiprocessor.
+for _, few in ipairs { { "[48]", 168 }, { "[12]", 128 } } do
+  RULES[#RULES + 1] = { name = "skinny_%a*_kernel.*Li" .. few[1] .. "ELb1", loads = true, registers = few[2] }
+end
 for _, draws in ipairs {
   { "6Choice", 400, 15, 0 }, { "12UniformFloat", 450, 10, 0 }, { "11NormalFloat", 960, 60, 15 },
   { "8Integers", 430, 20, 4 },
@@ -118,12 +122,15 @@ end
 for _, kernel in ipairs {
   { name = "attend_%a*_?kernel", stores = true, copies = true, direct = true, registers = 255 },
   { name = "11conv_kernel", registers = 168 },
+  -- Of packs of channels, and of single ones.
+  { name = "conv_last_%a*_?kernel", tail = ".*Li[248]EEEv", loads = true, registers = 168 },
+  { name = "conv_last_%a*_?kernel", registers = 168 },
 } do
   for _, unit in ipairs {
     { "HalfUnitINS_4half", "HMMA%.16816%.F32 " }, { "HalfUnit", "HMMA%.16816%.F32%.BF16 " },
     { "Tf32Unit", "HMMA%.1688%.F32%.TF32 " }, { "PlainUnitIf", "FFMA" }, { "PlainUnitId", "DFMA" },
   } do
-    RULES[#RULES + 1] = { name = kernel.name .. ".*" .. unit[1], loads = kernel.loads,
+    RULES[#RULES + 1] = { name = kernel.name .. ".*" .. unit[1] .. (kernel.tail or ""), loads = kernel.loads,
       stores = kernel.stores, copies = kernel.copies, direct = kernel.direct,
       registers = kernel.registers, instruction = unit[2] }
   end

@@ -13,12 +13,16 @@ inline bool channels_are_last(const Tensor& x) {
           is_contiguous(x.sizes(), x.strides(), MemoryFormat::ChannelsLast3d));
 }
 
+// The format with the channels last, of images or volumes.
+inline MemoryFormat last_format(const Tensor& t) {
+  return t.dim() == 5 ? MemoryFormat::ChannelsLast3d : MemoryFormat::ChannelsLast;
+}
+
 // t, of any sizes of that rank, with its elements as they lie in `like`, which is contiguous or has
 // its channels last.
 inline Tensor laid_as(const Call& call, const Tensor& like, const Tensor& t) {
   if (like.is_contiguous()) return contiguous(t);
-  const MemoryFormat last =
-      like.dim() == 5 ? MemoryFormat::ChannelsLast3d : MemoryFormat::ChannelsLast;
+  const MemoryFormat last = last_format(like);
   if (is_contiguous(t.sizes(), t.strides(), last)) return t;
   Tensor out = empty_strided(t.sizes(), format_strides(last, t.sizes(), call.op()), options_of(t),
                              call.op());

@@ -134,6 +134,83 @@ on_device("without bias, views, other strides, nothing", function()
   harness.expect.equal(empty:sum():item(), 2 * 3 * 9)
 end)
 
+-- Equal strides on both devices, beside values; f of tensors that lie as the formats of `given` say.
+local function agree_last(what, f, given, formats, gradient_format)
+  local tolerance = TOLERANCE[tostring(given[1].dtype)]
+  local results = {}
+  for _, device in ipairs { "cpu", "cuda", "cuda" } do
+    local leaves = {}
+    for i, x in ipairs(given) do
+      x = x:to(device)
+      if formats[i] then x = x:contiguous { memory_format = formats[i] } end
+      leaves[i] = x:detach():requires_grad_()
+    end
+    local y = f(table.unpack(leaves))
+    local up = ml.linspace(-1, 1, y:numel(), { dtype = "float64" }):sin():view(y.shape):to(y.dtype):to(device)
+    if gradient_format then up = up:contiguous { memory_format = gradient_format } end
+    y:backward(up)
+    local out = { y:detach() }
+    for i, x in ipairs(leaves) do out[i + 1] = x.grad end
+    results[#results + 1] = out
+  end
+  for i, want in ipairs(results[1]) do
+    local got = results[2][i]
+    same(("%s, result %d"):format(what, i), got, want, tolerance)
+    if table.concat(got:stride(), " ") ~= table.concat(want:stride(), " ") then
+      error(("%s, result %d: lies otherwise than the CPU's"):format(what, i), 0)
+    end
+    if not got:equal(results[3][i]) then error(what .. ": does not repeat", 0) end
+  end
+end
+
+local function last_case(dtype, x, outs, kernel, options)
+  local axes, groups = #kernel, options.groups or 1
+  local format = axes == 2 and "channels_last" or "channels_last_3d"
+  local weight, turned = { outs, x[2] // groups }, { x[2], outs // groups }
+  for d = 1, axes do weight[d + 2], turned[d + 2] = kernel[d], kernel[d] end
+  local function draw(shape) return ml.randn(shape):to(dtype) end
+  for way, of in ipairs { FORWARD[axes], TRANSPOSED[axes] } do
+    local what = ("%s %s last, way %d, (%s) to %d by (%s)"):format(dtype, format, way, table.concat(x, " "), outs,
+      table.concat(kernel, " "))
+    local function f(i, w, b)
+      local o = { bias = b }
+      for k, v in pairs(options) do o[k] = v end
+      return of(i, w, o)
+    end
+    local given = { draw(x), draw(way == 1 and weight or turned), draw { outs } }
+    agree_last(what, f, given, { format }, nil)
+    agree_last(what .. ", all", f, given, { format, format }, format)
+    agree_last(what .. ", the weight", f, given, { false, format }, "contiguous_format")
+  end
+end
+
+on_device("channels side by side, in every dtype", function()
+  for _, dtype in ipairs(FLOATS) do
+    last_case(dtype, { 2, 8, 7, 6 }, 5, { 3, 3 }, { padding = 1 })
+    last_case(dtype, { 1, 40, 9, 8 }, 72, { 3, 2 }, { stride = { 2, 1 }, padding = { 1, 0 } })
+    last_case(dtype, { 2, 5, 10, 9 }, 7, { 2, 3 }, { dilation = { 1, 2 }, padding = 2 })
+    last_case(dtype, { 2, 16, 5, 7 }, 24, { 3, 3 }, { groups = 2, padding = 1 })
+    last_case(dtype, { 2, 15, 5, 7 }, 20, { 1, 1 }, { groups = 5 })
+    last_case(dtype, { 1, 130, 4, 4 }, 70, { 1, 1 }, {})
+    last_case(dtype, { 2, 6, 8, 7 }, 6, { 3, 3 }, { groups = 6, padding = 1 })
+    last_case(dtype, { 2, 8, 3, 4, 5 }, 6, { 2, 2, 3 }, { padding = 1, stride = { 1, 2, 1 } })
+    last_case(dtype, { 1, 1, 6, 5 }, 9, { 3, 3 }, {})
+  end
+  last_case("float32", { 0, 8, 6, 6 }, 4, { 3, 3 }, {})
+end)
+
+on_device("channels side by side that begin at any element", function()
+  for _, dtype in ipairs(FLOATS) do
+    local x = ml.randn(2, 5, 6, 16):to(dtype)
+    local w = ml.randn(4, 16, 2, 2):to(dtype)
+    local want = F.conv2d(x:permute(1, 4, 2, 3), w)
+    local store = ml.zeros({ x:numel() + 1 }, { dtype = dtype, device = "cuda" })
+    local view = store:narrow(1, 2, x:numel()):view(x.shape)
+    view:copy_(x)
+    same(dtype, F.conv2d(view:permute(1, 4, 2, 3), w:cuda()), want, TOLERANCE[dtype])
+  end
+end)
+
 on_device("TF32 where products may use it", function()
   local x = ml.randn(2, 20, 9, 9, { device = "cuda" })
   local w = ml.randn(20, 20, 3, 3, { device = "cuda" })
@@ -145,19 +222,25 @@ on_device("TF32 where products may use it", function()
   if rounded:equal(exact) then error("TF32 changes nothing", 0) end
 end)
 
-on_device("memory is that of the results: no image is unrolled", function()
+local function check_memory(format)
   for _, dtype in ipairs { "float16", "float32" } do
-    local x = ml.randn(1, 16, 32, 32, { device = "cuda" }):to(dtype)
-    local w = ml.randn(16, 16, 3, 3, { device = "cuda" }):to(dtype)
+    local layout = { memory_format = format }
+    local x = ml.randn(1, 16, 32, 32, { device = "cuda" }):to(dtype):contiguous(layout)
+    local w = ml.randn(16, 16, 3, 3, { device = "cuda" }):to(dtype):contiguous(layout)
     collectgarbage()
     local before = ml.cuda.memory_allocated()
     ml.cuda.reset_peak_memory_stats()
     local y = F.conv2d(x, w, { padding = 1 })
     local more = ml.cuda.max_memory_allocated() - before
     if more > y:numel() * y:element_size() + 4096 then
-      error(("%s: %d bytes more at the peak"):format(dtype, more), 0)
+      error(("%s, %s: %d bytes more at the peak"):format(dtype, format, more), 0)
     end
   end
+end
+
+on_device("memory is that of the results: no image is unrolled, none is laid otherwise", function()
+  check_memory "contiguous_format"
+  check_memory "channels_last"
 end)
 
 harness.run()
