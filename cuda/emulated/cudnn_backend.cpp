@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <new>
 #include <set>
+#include <string_view>
 
 #include "checks.h"
 #include "cudnn_calls.h"
@@ -29,6 +30,8 @@ struct Rule {
   int of = -2;
 };
 
+constexpr int kFirstEngine = 1;  // that anyone uses
+constexpr std::string_view kGradients = "attention's gradients";
 constexpr int kTensor = CUDNN_BACKEND_TENSOR_DESCRIPTOR;
 constexpr std::int64_t kMostDims = 8, kMostOperations = 64, kMostTensors = 64;
 
@@ -89,6 +92,11 @@ constexpr Rule kRules[] = {
     MOONLET_OF(OPERATION_CONVOLUTION_FORWARD, OPERATION_CONVOLUTION_FORWARD_BETA, FLOAT, 1, true),
     MOONLET_REFERS(OPERATIONGRAPH, OPERATIONGRAPH_OPS, kMostOperations, true, -1),
     MOONLET_OF(OPERATIONGRAPH, OPERATIONGRAPH_HANDLE, HANDLE, 1, true),
+    MOONLET_OF(OPERATIONGRAPH, OPERATIONGRAPH_IS_DYNAMIC_SHAPE_ENABLED, BOOLEAN, 1, false),
+    MOONLET_REFERS(KERNEL_CACHE, KERNEL_CACHE_OPERATION_GRAPH, 1, true,
+                   CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR),
+    MOONLET_REFERS(EXECUTION_PLAN, EXECUTION_PLAN_KERNEL_CACHE, 1, false,
+                   CUDNN_BACKEND_KERNEL_CACHE_DESCRIPTOR),
     MOONLET_OF(ENGINEHEUR, ENGINEHEUR_MODE, HEUR_MODE, 1, true),
     MOONLET_REFERS(ENGINEHEUR, ENGINEHEUR_OPERATION_GRAPH, 1, true,
                    CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR),
@@ -187,10 +195,27 @@ bool is_channels_last_conv(const BackendNode& graph) {
   return y->list(CUDNN_ATTR_TENSOR_STRIDES)[1] == 1 && y->list(CUDNN_ATTR_TENSOR_DIMENSIONS)[1] > 1;
 }
 
+bool is_of_any_size(const BackendNode& graph) {
+  return graph.value(CUDNN_ATTR_OPERATIONGRAPH_IS_DYNAMIC_SHAPE_ENABLED, false);
+}
+
+cudnnStatus_t check_plan(const BackendNode& plan) {
+  const NodeRef config = plan.node(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG),
+                graph = config->node(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH),
+                kernels = plan.node(CUDNN_ATTR_EXECUTION_PLAN_KERNEL_CACHE);
+  if (says("unready") && config->engine == kFirstEngine) return CUDNN_STATUS_NOT_SUPPORTED;
+  if ((kernels != nullptr) != is_of_any_size(*graph)) return CUDNN_STATUS_BAD_PARAM;
+  if (says("log") && (!kernels || !kernels->is_compiled))
+    std::fprintf(stderr, "cudnn: compiles %s\n", name_of_graph(*graph));
+  if (kernels) kernels->is_compiled = true;
+  return CUDNN_STATUS_SUCCESS;
+}
+
 cudnnStatus_t check_heuristics(const BackendNode& heuristics) {
   const NodeRef graph = heuristics.node(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
   if (says("log")) std::fprintf(stderr, "cudnn: looks up %s\n", name_of_graph(*graph));
-  return says("unsupported") || (says("rows") && is_channels_last_conv(*graph))
+  const bool has_none = is_of_any_size(*graph) && name_of_graph(*graph) == kGradients;
+  return has_none || says("unsupported") || (says("rows") && is_channels_last_conv(*graph))
              ? CUDNN_STATUS_NOT_SUPPORTED
              : CUDNN_STATUS_SUCCESS;
 }
@@ -206,7 +231,6 @@ const EngineRow kEngines[] = {
     {{CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, 256},
     {{}, 0},
 };
-constexpr int kFirstEngine = 1;  // that anyone uses
 
 const EngineRow& row_of(const BackendNode& config) {
   return kEngines[static_cast<std::size_t>(config.engine)];
@@ -227,11 +251,7 @@ cudnnStatus_t check_final(const BackendNode& node) {
     case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR: return check_graph(node);
     case CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR: return check_heuristics(node);
     case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR: return check_pack(node);
-    case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR:
-      return says("unready") &&
-                     node.node(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)->engine == kFirstEngine
-                 ? CUDNN_STATUS_NOT_SUPPORTED
-                 : CUDNN_STATUS_SUCCESS;
+    case CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR: return check_plan(node);
     default: return CUDNN_STATUS_SUCCESS;
   }
 }
@@ -395,9 +415,7 @@ const char* name_of_graph(const BackendNode& graph) {
   const auto products = std::count_if(ops.begin(), ops.end(), [](const NodeRef& op) {
     return op->type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR;
   });
-  return products == 0   ? "forward with bias"
-         : products == 2 ? "attention"
-                         : "attention's gradients";
+  return products == 0 ? "forward with bias" : products == 2 ? "attention" : kGradients.data();
 }
 
 }  // namespace moonlet::emulated

@@ -25,7 +25,8 @@ struct BackendNode {
   cudnnBackendDescriptorType_t type = CUDNN_BACKEND_TENSOR_DESCRIPTOR;
   bool is_final = false;
   std::map<cudnnBackendAttributeName_t, Attribute> attributes;
-  int engine = -1;  // of configurations and engines: its number
+  int engine = -1;                   // of configurations and engines: its number
+  mutable bool is_compiled = false;  // of a cache of kernels
 
   bool has(cudnnBackendAttributeName_t name) const { return attributes.count(name) != 0; }
   /// A value that is there, or what is given.

@@ -6,7 +6,9 @@
 
 #ifdef MOONLET_HAS_CUDNN
 
+#include <array>
 #include <limits>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -21,7 +23,11 @@ namespace moonlet::cuda::cudnn {
 
 namespace {
 
-constexpr size_t kMostPlans = 1024;      // that a thread keeps
+constexpr size_t kMostPlans = 1024;  // that a thread keeps
+// How often gradients of one shape are asked for before they are planned: their kernels are
+// compiled for their sizes, and half a second for each length of a sequence would never be made up
+// for.
+constexpr int kOften = 16;
 constexpr size_t kLeastVersion = 91600;  // older ones have known faults
 constexpr const char* kOp = "scaled_dot_product_attention";
 
@@ -117,23 +123,39 @@ Key key_of(const Attention& a, int device) {
   return out;
 }
 
-// The plan of a problem, made where it is new; null where there is none, or none yet and the stream
-// is recorded.
+// What is known of a problem.
+struct Known {
+  std::optional<GraphPlan> plan;
+  int asked = 0;  // before it was planned
+  bool is_planned = false;
+};
+
+// The kernels of the way forward, which any numbers of rows and heads share.
+KernelCache& kernels_of(const Attention& a, int device) {
+  static thread_local std::map<std::array<int64_t, 6>, KernelCache> all;
+  return all[{device, static_cast<int64_t>(a.dtype), a.is_causal, a.query.sizes[3],
+              a.value.sizes[3], a.query.sizes[1] / a.key.sizes[1]}];
+}
+
+// The plan of a problem, made when it has been asked for so often; null where there is none, or
+// none yet. While the stream is recorded none is made.
 template <class Describe>
-GraphPlan* plan_of(const Call& call, cudnnHandle_t handle, const Key& key, Describe&& describe) {
-  static thread_local PlanCache<Key, std::optional<GraphPlan>> plans(kMostPlans);
-  std::optional<GraphPlan>* found = plans.find(key);
-  if (found == nullptr) {
-    if (is_captured(call.stream())) return nullptr;
-    std::optional<GraphPlan> made;
+GraphPlan* plan_of(const Call& call, cudnnHandle_t handle, const Key& key, int often,
+                   KernelCache* kernels, Describe&& describe) {
+  static thread_local PlanCache<Key, Known> plans(kMostPlans);
+  Known* known = plans.find(key);
+  if (known == nullptr) known = &plans.keep(key, {});
+  if (!known->is_planned) {
+    if (is_captured(call.stream()) || ++known->asked < often) return nullptr;
     try {
-      made = GraphPlan::of(describe(), handle, {cudnn_settings.deterministic, false});
+      known->plan =
+          GraphPlan::of(describe(), handle, {cudnn_settings.deterministic, false}, kernels);
     } catch (const NoWay&) {
       // Not to be asked for again.
     }
-    found = &plans.keep(key, std::move(made));
+    known->is_planned = true;
   }
-  return *found && !(*found)->is_empty() ? &**found : nullptr;
+  return known->plan && !known->plan->is_empty() ? &*known->plan : nullptr;
 }
 
 }  // namespace
@@ -146,8 +168,9 @@ bool attention(const Tensor& query, const Tensor& key, const Tensor& value, bool
   const Call call(y, kOp);
   cudnnHandle_t handle = handle_of(call);
   if (!handle) return false;
-  GraphPlan* plan =
-      plan_of(call, handle, key_of(*a, y.device().index), [&] { return attention_graph(*a, kOp); });
+  const int device = y.device().index;
+  GraphPlan* plan = plan_of(call, handle, key_of(*a, device), 1, &kernels_of(*a, device),
+                            [&] { return attention_graph(*a, kOp); });
   auto factor = static_cast<float>(scale), hidden = -std::numeric_limits<float>::infinity();
   std::vector<void*> given{query.raw(), key.raw(), value.raw(), y.raw(), logsumexp.raw(), &factor};
   if (is_causal) given.push_back(&hidden);
@@ -179,7 +202,8 @@ bool attention_grads(const Tensor& given_grad, const Tensor& query, const Tensor
   if (!handle) return false;
   Key known = key_of(*a, query.device().index);
   for (const Rows4* x : {&b.grad, &b.grad_query, &b.grad_key, &b.grad_value}) known.add(*x);
-  GraphPlan* plan = plan_of(call, handle, known, [&] { return attention_grads_graph(b, kOp); });
+  GraphPlan* plan =
+      plan_of(call, handle, known, kOften, nullptr, [&] { return attention_grads_graph(b, kOp); });
   if (plan == nullptr) return false;
   const Tensor dots = call.scratch(logsumexp.sizes(), DType::Float32),
                total = call.scratch(query.sizes(), DType::Float32);

@@ -62,6 +62,7 @@ bool GraphPlan::make_ready(Engine& engine, cudnnHandle_t handle) const {
     Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, graph_.op());
     plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, handle);
     plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, engine.config);
+    if (kernels_) plan.set(CUDNN_ATTR_EXECUTION_PLAN_KERNEL_CACHE, *kernels_);
     plan.finalize();
     int64_t bytes = 0;
     plan.get_all(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &bytes);
@@ -74,20 +75,40 @@ bool GraphPlan::make_ready(Engine& engine, cudnnHandle_t handle) const {
   }
 }
 
-GraphPlan GraphPlan::of(Graph graph, cudnnHandle_t handle, const EngineRules& rules) {
-  GraphPlan out(std::move(graph));
-  Descriptor operations = out.graph_.operations();
+void GraphPlan::plan(cudnnHandle_t handle, const EngineRules& rules, KernelCache* kernels) {
+  Descriptor operations = graph_.operations();
   operations.set(CUDNN_ATTR_OPERATIONGRAPH_HANDLE, handle);
+  if (kernels) operations.set(CUDNN_ATTR_OPERATIONGRAPH_IS_DYNAMIC_SHAPE_ENABLED, true);
   operations.finalize();
-  out.operations_ = std::move(operations);
+  operations_ = std::move(operations);
+  if (kernels && !*kernels) {
+    Descriptor made(CUDNN_BACKEND_KERNEL_CACHE_DESCRIPTOR, graph_.op());
+    made.set(CUDNN_ATTR_KERNEL_CACHE_OPERATION_GRAPH, *operations_);
+    made.finalize();
+    *kernels = std::make_shared<const Descriptor>(std::move(made));
+  }
+  kernels_ = kernels ? *kernels : nullptr;
   for (const auto mode : {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK}) {
     try {
-      out.propose(handle, mode, rules);
+      propose(handle, mode, rules);
     } catch (const NoWay&) {
       continue;
     }
-    if (!out.is_empty()) break;
+    if (!is_empty()) break;
   }
+}
+
+GraphPlan GraphPlan::of(Graph graph, cudnnHandle_t handle, const EngineRules& rules,
+                        KernelCache* kernels) {
+  GraphPlan out(std::move(graph));
+  if (kernels) {
+    try {
+      out.plan(handle, rules, kernels);
+    } catch (const NoWay&) {
+      // Some versions and some graphs have kernels for their own sizes alone.
+    }
+  }
+  if (out.is_empty()) out.plan(handle, rules, nullptr);
   return out;
 }
 

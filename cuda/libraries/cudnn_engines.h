@@ -2,6 +2,7 @@
 // of them the ones that may be used, and their execution.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -16,11 +17,17 @@ struct EngineRules {
   bool exact_factors;  // factors are not rounded for tensor cores
 };
 
+// Kernels that graphs of one topology share whatever their sizes are, where engines can: to compile
+// them takes half a second.
+using KernelCache = std::shared_ptr<const Descriptor>;
+
 // How a graph is computed; without engines there is no way.
 class GraphPlan {
  public:
-  // The engine that is proposed first and works is made ready, which may take a second.
-  static GraphPlan of(Graph graph, cudnnHandle_t handle, const EngineRules& rules);
+  // The engine that is proposed first and works is made ready, which may take a second. `kernels`
+  // is for graphs of this topology; what is null at first is made.
+  static GraphPlan of(Graph graph, cudnnHandle_t handle, const EngineRules& rules,
+                      KernelCache* kernels = nullptr);
 
   bool is_empty() const { return engines_.empty(); }
   // `given` points at what the graph says that it is given. False where no engine does it.
@@ -35,6 +42,7 @@ class GraphPlan {
     size_t workspace = 0;
   };
   explicit GraphPlan(Graph graph) : graph_(std::move(graph)) {}
+  void plan(cudnnHandle_t handle, const EngineRules& rules, KernelCache* kernels);
   void propose(cudnnHandle_t handle, cudnnBackendHeurMode_t mode, const EngineRules& rules);
   bool make_ready(Engine& engine, cudnnHandle_t handle) const;
   Outcome attempt(const Call& call, cudnnHandle_t handle, const std::vector<void*>& given,
@@ -42,6 +50,7 @@ class GraphPlan {
 
   Graph graph_;
   std::optional<Descriptor> operations_;
+  KernelCache kernels_;
   std::vector<Engine> engines_;  // the best first
 };
 

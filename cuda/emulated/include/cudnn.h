@@ -120,6 +120,7 @@ enum cudnnBackendAttributeName_t {
   CUDNN_ATTR_EXECUTION_PLAN_HANDLE = 400,
   CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG = 401,
   CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE = 402,
+  CUDNN_ATTR_EXECUTION_PLAN_KERNEL_CACHE = 406,
   CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA = 700,
   CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA = 701,
   CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC = 702,
@@ -133,6 +134,7 @@ enum cudnnBackendAttributeName_t {
   CUDNN_ATTR_OPERATION_POINTWISE_TDESC = 758,
   CUDNN_ATTR_OPERATIONGRAPH_HANDLE = 800,
   CUDNN_ATTR_OPERATIONGRAPH_OPS = 801,
+  CUDNN_ATTR_OPERATIONGRAPH_IS_DYNAMIC_SHAPE_ENABLED = 803,
   CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT = 900,
   CUDNN_ATTR_TENSOR_DATA_TYPE = 901,
   CUDNN_ATTR_TENSOR_DIMENSIONS = 902,
@@ -156,6 +158,7 @@ enum cudnnBackendAttributeName_t {
   CUDNN_ATTR_OPERATION_REDUCTION_DESC = 1612,
   CUDNN_ATTR_OPERATION_RESHAPE_XDESC = 2200,
   CUDNN_ATTR_OPERATION_RESHAPE_YDESC = 2201,
+  CUDNN_ATTR_KERNEL_CACHE_OPERATION_GRAPH = 2400,
 };
 
 enum cudnnBackendAttributeType_t {
@@ -190,6 +193,7 @@ enum cudnnBackendDescriptorType_t {
   CUDNN_BACKEND_REDUCTION_DESCRIPTOR = 20,
   CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR = 21,
   CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR = 31,
+  CUDNN_BACKEND_KERNEL_CACHE_DESCRIPTOR = 34,
 };
 
 enum cudnnBackendNumericalNote_t {
@@ -205,7 +209,9 @@ extern "C" {
 
 /// The graph interface: descriptors with the attributes above, each of which must have its type and
 /// count and refer to descriptors that are finalized. Every tensor of a graph has a number of its
-/// own; one between operations is computed before it is used.
+/// own; one between operations is computed before it is used. Kernels are compiled, as the log
+/// says, for each plan, but once for those with a cache of kernels, which wants a graph of any
+/// sizes: the gradients of attention have none.
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
                                            cudnnBackendDescriptor_t* descriptor);
 cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor);

@@ -37,7 +37,12 @@ local function derived(case, device, forward, backward)
   backends.cuda.enable_cudnn_sdp(forward)
   local y = attend(leaves[1], leaves[2], leaves[3], case.options)
   backends.cuda.enable_cudnn_sdp(backward)
-  y:backward(case.gradient:to(device))
+  local gradient = case.gradient:to(device)
+  -- Gradients of a shape are planned when they are asked for often.
+  for _ = 1, device == "cuda" and backward and 15 or 0 do
+    ml.autograd.grad(y, leaves, gradient, { retain_graph = true })
+  end
+  y:backward(gradient)
   backends.cuda.enable_cudnn_sdp(true)
   return { y:detach(), leaves[1].grad, leaves[2].grad, leaves[3].grad }
 end
@@ -123,13 +128,15 @@ end)
 local SCRIPT = [[
   ml.manual_seed(2)
   local attend = ml.nn.functional.scaled_dot_product_attention
-  local sizes, dtype, options = { 2, 2, 12, 16 }, "float16", nil
+  local sizes, dtype, options, often = { 2, 2, 12, 16 }, "float16", nil, 16
   local function compute(device)
     ml.manual_seed(4)
     local leaves = {}
     for i = 1, 3 do leaves[i] = ml.randn(sizes):to(dtype):to(device):requires_grad_() end
     local y = attend(leaves[1], leaves[2], leaves[3], options)
-    y:backward(ml.randn(y.shape):to(dtype):to(device))
+    local gradient = ml.randn(y.shape):to(dtype):to(device)
+    for _ = 2, often do ml.autograd.grad(y, leaves, gradient, { retain_graph = true }) end
+    y:backward(gradient)
     return y, leaves[1].grad, leaves[2].grad, leaves[3].grad
   end
   local function check()
@@ -156,8 +163,13 @@ local function counts(text)
 end
 
 emulated.test("what it takes, planned once for each shape, and what stays ours", function()
-  expect.equal(counts(told("log", "check() check() print(check())")), { 2, 3, 3 })
+  -- The first 15 gradients of a shape are ours, and no more than the way forward is looked up.
+  expect.equal(counts(told("log", "often = 15 print(check())")), { 1, 1, 0 })
+  expect.equal(counts(told("log", "check() check() print(check())")), { 2, 3, 1 + 16 + 16 })
   expect.equal(counts(told("log", "check() options = { is_causal = true } print(check())")), { 4, 2, 2 })
+  -- Kernels of the way forward are compiled once for all lengths, those of gradients for each.
+  local text = told("log", "for n = 5, 9 do sizes[3] = n check() end print(check())")
+  expect.equal({ count(text, "compiles attention\n"), count(text, "compiles attention's") }, { 1, 5 }, text)
   for what, script in pairs {
     ["float32"] = "dtype = 'float32'", ["rows of no 16 bytes"] = "sizes = { 2, 2, 12, 12 }",
     ["a mask"] = "local m = ml.ones(12, 12):half() options = { attn_mask = m } "
@@ -171,19 +183,19 @@ emulated.test("what it takes, planned once for each shape, and what stays ours",
   end
   expect.equal(counts(told("old,log", "print(check())")), { 0, 0, 0 })
   -- Its gradients repeat nowhere for sure.
-  local text = told("log", "ml.backends.cudnn.deterministic = true print(check())")
+  text = told("log", "ml.backends.cudnn.deterministic = true print(check())")
   expect.equal(counts(text), { 1, 1, 0 }, text)
   expect.equal(count(text, "attention by 2"), 1, text)
 end)
 
 emulated.test("where it has no way our own kernels compute, and it is asked once", function()
   local text = told("unsupported,log", "check() print(check())")
-  -- The heuristics and their fallback, forward and backward.
-  expect.equal(counts(text), { 4, 0, 0 }, text)
+  -- The heuristics and their fallback: forward with kernels for all sizes, then for these; backward.
+  expect.equal(counts(text), { 6, 0, 0 }, text)
   expect.equal(counts(told("absent,log", "print(check())")), { 0, 0, 0 })
   for _, words in ipairs { "fussy,log", "unready,log" } do
     text = told(words, "check() print(check())")
-    expect.equal({ count(text, "attention by 2"), count(text, "gradients by 2") }, { 2, 2 }, text)
+    expect.equal({ count(text, "attention by 2"), count(text, "gradients by 2") }, { 2, 1 + 16 }, text)
   end
   local ended
   text, ended = emulated.output("MOONLET_EMULATED_MEMORY=64 MOONLET_EMULATED_CUDNN=greedy,log",
