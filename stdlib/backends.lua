@@ -2,4 +2,5 @@
 
 local options = require "moonlet.options"
 
-return options.namespace("backends", {}, options.late { ["backends.cudnn"] = { "cudnn" } })
+return options.namespace("backends", {}, options.late {
+  ["backends.cuda"] = { "cuda" }, ["backends.cudnn"] = { "cudnn" } })

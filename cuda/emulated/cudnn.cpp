@@ -12,14 +12,10 @@
 #include <string_view>
 #include <vector>
 
+#include "checks.h"
+#include "cudnn_calls.h"
 #include "cudnn_loops.h"
-#include "failures.h"
 #include "queue.h"
-#include "state.h"
-
-struct cudnnContext {
-  cudaStream_t stream = nullptr;
-};
 
 using moonlet::emulated::View;
 
@@ -42,24 +38,6 @@ struct cudnnFilterStruct {
 namespace moonlet::emulated {
 
 namespace {
-
-bool says(std::string_view word) {
-  const char* value = std::getenv("MOONLET_EMULATED_CUDNN");
-  return value != nullptr && std::string_view(value).find(word) != std::string_view::npos;
-}
-
-/// What a call that is to fail by the environment's word returns.
-cudnnStatus_t injected() {
-  switch (failure()) {
-    case cudaErrorMemoryAllocation: return CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED;
-    case cudaErrorInvalidValue: return CUDNN_STATUS_BAD_PARAM;
-    case cudaErrorLaunchFailure: return CUDNN_STATUS_EXECUTION_FAILED_CUDART;
-    default: return CUDNN_STATUS_EXECUTION_FAILED;
-  }
-}
-
-#define MOONLET_MAY_FAIL(name) \
-  if (fails(name)) return injected()
 
 constexpr const char* kKinds[] = {"forward", "backward data", "backward filter"};
 
@@ -150,16 +128,6 @@ cudnnStatus_t propose(Kind kind, const Shape& s, int wanted, int* count,
   return CUDNN_STATUS_SUCCESS;
 }
 
-bool on_device(const void* pointer, std::size_t bytes) {
-  const int device = owner(pointer, bytes);
-  return device >= 0 && may_access(device);
-}
-
-cudnnStatus_t illegal_address() {
-  set_sticky(cudaErrorIllegalAddress, "cuDNN was given memory outside every device allocation");
-  return CUDNN_STATUS_EXECUTION_FAILED_CUDART;
-}
-
 const char* name(cudnnMathType_t math) {
   return math == CUDNN_FMA_MATH ? "fma" : math == CUDNN_DEFAULT_MATH ? "default" : "tensor";
 }
@@ -238,7 +206,7 @@ using namespace moonlet::emulated;
 
 extern "C" {
 
-std::size_t cudnnGetVersion() { return 91900; }
+std::size_t cudnnGetVersion() { return says("old") ? 90500 : 91900; }
 
 const char* cudnnGetErrorString(cudnnStatus_t status) {
   switch (status) {

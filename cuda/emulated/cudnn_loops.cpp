@@ -21,11 +21,14 @@ float as_tf32(float x) {
   return std::bit_cast<float>((bits + 0xfffu + (bits >> 13 & 1)) & ~0x1fffu);
 }
 
+}  // namespace
+
 double load(const void* from, cudnnDataType_t type, std::int64_t at, bool tf32) {
   switch (type) {
     case CUDNN_DATA_DOUBLE: return static_cast<const double*>(from)[at];
     case CUDNN_DATA_HALF: return from_f16(static_cast<const std::uint16_t*>(from)[at]);
     case CUDNN_DATA_BFLOAT16: return from_bf16(static_cast<const std::uint16_t*>(from)[at]);
+    case CUDNN_DATA_INT32: return static_cast<const std::int32_t*>(from)[at];
     default: break;
   }
   const float x = static_cast<const float*>(from)[at];
@@ -41,6 +44,8 @@ void store(double x, void* to, cudnnDataType_t type, std::int64_t at) {
     default: static_cast<float*>(to)[at] = narrow;
   }
 }
+
+namespace {
 
 /// Calls f(position among dense elements, position in memory).
 template <class F>

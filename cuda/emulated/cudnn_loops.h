@@ -52,6 +52,11 @@ struct Data {
   const void *x, *w, *y;  // one of them is written
 };
 
+/// The number at a position of elements of that type, as TF32 holds it where that is said of
+/// float32; and its way back.
+double load(const void* from, cudnnDataType_t type, std::int64_t at, bool tf32);
+void store(double x, void* to, cudnnDataType_t type, std::int64_t at);
+
 /// alpha times what the kind says, plus beta times what is there.
 void compute(Kind kind, const Shape& s, const Data& at, double alpha, double beta);
 

@@ -2,6 +2,7 @@
 // s) scores than a tile is ever held (Dao et al. 2022, arXiv:2205.14135; Dao 2023,
 // arXiv:2307.08691).
 #include "cuda/kernels/nn_attention.cuh"
+#include "cuda/libraries/cudnn_attention.h"
 
 namespace moonlet::cuda {
 
@@ -228,6 +229,8 @@ void flash_attention(const Tensor& query, const Tensor& key, const Tensor& value
                      const Tensor& attn_mask, bool is_causal, double scale, Tensor& y,
                      Tensor& logsumexp) {
   if (logsumexp.numel() == 0) return;
+  if (!attn_mask.defined() && cudnn::attention(query, key, value, is_causal, scale, y, logsumexp))
+    return;
   if (!lies_in_rows(y) || !logsumexp.is_contiguous()) {
     Tensor whole = contiguous(y), sums = contiguous(logsumexp);
     flash_attention(query, key, value, attn_mask, is_causal, scale, whole, sums);

@@ -2,6 +2,7 @@
 // once by tiles of queries and once by tiles of keys, whose sums a block adds up alone and in
 // order, so results repeat (Dao et al. 2022, arXiv:2205.14135).
 #include "cuda/kernels/nn_attention.cuh"
+#include "cuda/libraries/cudnn_attention.h"
 
 namespace moonlet::cuda {
 
@@ -293,6 +294,10 @@ void flash_attention_grads(const Tensor& grad, const Tensor& query, const Tensor
       if (each->numel() > 0) fill(*each, Scalar(0));
     return;
   }
+  if (!attn_mask.defined() &&
+      cudnn::attention_grads(grad, query, key, value, y, logsumexp, is_causal, scale, grad_query,
+                             grad_key, grad_value))
+    return;
   const Call call(query, "scaled_dot_product_attention");
   Tensor work[3];
   for (int i = 0; i < 3; ++i)

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "cuda/libraries/cudnn_conv_bias.h"
 #include "cuda/libraries/cudnn_plan.h"
 #include "tensor/core/layout.h"
 #include "tensor/kernels_copy.h"
@@ -52,8 +53,7 @@ MemoryFormat format_of(const Tensor& a, const Tensor& b) {
 }
 
 bool lies_so(const Tensor& t, MemoryFormat format) {
-  const bool aligned = reinterpret_cast<uintptr_t>(t.raw()) % 16 == 0;
-  return aligned && is_contiguous(t.sizes(), t.strides(), format);
+  return is_aligned(t) && is_contiguous(t.sizes(), t.strides(), format);
 }
 
 Tensor empty_in(const Tensor& like, MemoryFormat format, const char* op) {
@@ -126,6 +126,22 @@ void add_bias(Tensor& y, const Tensor& bias) {
   raw::add_(y, alias(bias, sizes, strides, bias.offset()));
 }
 
+// Computes what the problem's kind says, plus the bias where there is one.
+bool run_with_bias(const Call& call, const Problem& problem, const Operands& at, const Tensor& bias,
+                   Tensor& out) {
+  if (bias.defined() && problem.kind == Kind::Forward) {
+    const Tensor shifts = laid_out(bias, MemoryFormat::Contiguous, call.op());
+    if (run_biased(call, problem, at, shifts)) {
+      call.done();
+      return true;
+    }
+  }
+  if (!run(call, problem, at)) return false;
+  call.done();
+  add_bias(out, bias);
+  return true;
+}
+
 // A convolution as an op says it; the kind says which of the three is the result.
 struct Work {
   Kind kind;
@@ -148,9 +164,7 @@ bool compute_in(MemoryFormat format, const Work& work, const Call& call, const T
     case Kind::Data: at = {out.raw(), b.raw(), a.raw()}; break;
     case Kind::Filter: at = {b.raw(), out.raw(), a.raw()}; break;
   }
-  if (!run(call, *problem, at)) return false;
-  call.done();
-  add_bias(out, work.bias);
+  if (!run_with_bias(call, *problem, at, work.bias, out)) return false;
   if (!direct) copy_back(result, out);
   return true;
 }

@@ -75,6 +75,12 @@ bool went_well(cudnnStatus_t status, const char* op) {
   fail(op, ": cuDNN error ", library()->cudnnGetErrorString(status));
 }
 
+bool is_planned(cudnnStatus_t status, const char* op) {
+  if (status < CUDNN_STATUS_EXECUTION_FAILED || is_memory(status)) return went_well(status, op);
+  cudaGetLastError();  // the next launch would be blamed for it
+  return false;
+}
+
 cudnnHandle_t handle_of(const Call& call) {
   static thread_local Handles handles;
   const auto at = static_cast<size_t>(call.device().index);

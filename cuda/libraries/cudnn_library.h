@@ -15,6 +15,12 @@ namespace moonlet::cuda::cudnn {
   X(cudnnCreate)                                    \
   X(cudnnDestroy)                                   \
   X(cudnnSetStream)                                 \
+  X(cudnnBackendCreateDescriptor)                   \
+  X(cudnnBackendDestroyDescriptor)                  \
+  X(cudnnBackendFinalize)                           \
+  X(cudnnBackendSetAttribute)                       \
+  X(cudnnBackendGetAttribute)                       \
+  X(cudnnBackendExecute)                            \
   X(cudnnCreateTensorDescriptor)                    \
   X(cudnnDestroyTensorDescriptor)                   \
   X(cudnnSetTensorNdDescriptor)                     \
@@ -45,6 +51,9 @@ struct Library {
 // Null where there is none, or one of another version than that of the headers. Thread-safe.
 const Library* library();
 
+// Whether memory lies as everything that the library is given must.
+inline bool is_aligned(const Tensor& x) { return reinterpret_cast<uintptr_t>(x.raw()) % 16 == 0; }
+
 // The handle of this thread and device, set to the stream of the call; null where the library
 // cannot serve the device.
 cudnnHandle_t handle_of(const Call& call);
@@ -52,5 +61,8 @@ cudnnHandle_t handle_of(const Call& call);
 // Whether a call went well. False where the library has no way of doing what it was asked for, so
 // that something else must do it; throws where memory is short or work on the device failed.
 bool went_well(cudnnStatus_t status, const char* op);
+// The same of a call that only describes or plans, where a failure on the device too is no more
+// than another way's turn.
+bool is_planned(cudnnStatus_t status, const char* op);
 
 }  // namespace moonlet::cuda::cudnn

@@ -6,12 +6,12 @@
 
 #include "cuda/libraries/cudnn_plan.h"
 
-#include <algorithm>
-#include <limits>
 #include <memory>
 #include <type_traits>
 #include <vector>
 
+#include "cuda/libraries/cudnn_graph.h"
+#include "cuda/libraries/cudnn_ways.h"
 #include "cuda/libraries/plan_cache.h"
 #include "cuda/runtime/graph.h"
 
@@ -19,9 +19,8 @@ namespace moonlet::cuda::cudnn {
 
 namespace {
 
-constexpr size_t kMostPlans = 4096;                 // that a thread keeps: ten large networks
-constexpr size_t kMostWorkspace = size_t{1} << 30;  // bytes that an algorithm may work in
-constexpr int kMostAlgorithms = 16;                 // that are asked for
+constexpr size_t kMostPlans = 4096;  // that a thread keeps: ten large networks
+constexpr int kMostAlgorithms = 16;  // that are asked for
 
 struct Destroy {
   void operator()(cudnnTensorDescriptor_t d) const { library()->cudnnDestroyTensorDescriptor(d); }
@@ -45,15 +44,6 @@ struct Plan {
   Owned<cudnnConvolutionDescriptor_t> conv;
   std::vector<Algorithm> algorithms;  // the best first; none: cuDNN has no way
 };
-
-cudnnDataType_t type_of(DType t) {
-  switch (t) {
-    case DType::Float64: return CUDNN_DATA_DOUBLE;
-    case DType::Float16: return CUDNN_DATA_HALF;
-    case DType::BFloat16: return CUDNN_DATA_BFLOAT16;
-    default: return CUDNN_DATA_FLOAT;
-  }
-}
 
 // What algorithms may do with the factors; sums are in float or double always.
 cudnnMathType_t math_of(const Problem& p) {
@@ -216,74 +206,21 @@ cudnnStatus_t compute(cudnnHandle_t handle, const Problem& p, const Plan& d, con
       d.weight.get(), at.weight);
 }
 
-enum class Outcome { Done, NoMemory, NoWay };
-
 Outcome attempt(const Call& call, cudnnHandle_t handle, const Problem& p, const Plan& plan,
                 const Algorithm& by, const Operands& at) {
-  try {
-    const Tensor workspace = call.scratch({static_cast<int64_t>(by.workspace)}, DType::UInt8);
-    return went_well(compute(handle, p, plan, by, workspace.raw(), at), call.op()) ? Outcome::Done
-                                                                                   : Outcome::NoWay;
-  } catch (const OutOfMemory&) {
-    // Another one may work in less.
-    return Outcome::NoMemory;
-  }
-}
-
-class Moment {
- public:
-  explicit Moment(const char* op) { ensure(cudaEventCreate(&event_), op); }
-  ~Moment() { cudaEventDestroy(event_); }
-  Moment(const Moment&) = delete;
-  Moment& operator=(const Moment&) = delete;
-  void record(const Call& call) { ensure(cudaEventRecord(event_, call.stream()), call.op()); }
-  float until(const Moment& end, const Call& call) const {
-    float out = 0;
-    ensure(cudaEventElapsedTime(&out, event_, end.event_), call.op());
-    return out;
-  }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
-
-// Sorts the first algorithms by the time that they take; those with no way are dropped.
-void time_algorithms(const Call& call, cudnnHandle_t handle, const Problem& p, Plan& plan,
-                     const Operands& at) {
-  struct Timed {
-    Algorithm algorithm;
-    float time;
-  };
-  std::vector<Timed> timed;
-  Moment start(call.op()), end(call.op());
-  const size_t limit =
-      p.benchmark_limit == 0 ? plan.algorithms.size() : static_cast<size_t>(p.benchmark_limit);
-  for (size_t i = 0; i < plan.algorithms.size(); ++i) {
-    Timed it{plan.algorithms[i], std::numeric_limits<float>::infinity()};
-    if (i < limit) {
-      // Once before it counts: kernels are loaded at their first use.
-      const Outcome first = attempt(call, handle, p, plan, it.algorithm, at);
-      if (first == Outcome::NoWay) continue;
-      start.record(call);
-      const bool again = first == Outcome::Done &&
-                         attempt(call, handle, p, plan, it.algorithm, at) == Outcome::Done;
-      end.record(call);
-      call.wait();
-      if (again) it.time = start.until(end, call);
-    }
-    timed.push_back(it);
-  }
-  std::stable_sort(timed.begin(), timed.end(),
-                   [](const Timed& a, const Timed& b) { return a.time < b.time; });
-  plan.algorithms.clear();
-  for (const Timed& it : timed) plan.algorithms.push_back(it.algorithm);
+  return cudnn::attempt(call, by.workspace, [&](void* workspace) {
+    return compute(handle, p, plan, by, workspace, at);
+  });
 }
 
 Plan& plan_of(const Call& call, cudnnHandle_t handle, const Problem& p, const Operands& at) {
   static thread_local PlanCache<Problem, Plan> plans(kMostPlans);
   if (Plan* known = plans.find(p)) return *known;
   Plan made = make_plan(p, handle, call.op());
-  if (p.benchmark) time_algorithms(call, handle, p, made, at);
+  if (p.benchmark) {
+    sort_by_time(call, made.algorithms, p.benchmark_limit,
+                 [&](const Algorithm& by) { return attempt(call, handle, p, made, by, at); });
+  }
   return plans.keep(p, std::move(made));
 }
 
@@ -306,12 +243,8 @@ bool run(const Call& call, const Problem& wanted, const Operands& at) {
   p.benchmark = p.benchmark && !is_captured(call.stream());
   if (!p.benchmark) p.benchmark_limit = 0;
   Plan& plan = plan_of(call, handle, p, at);
-  for (auto it = plan.algorithms.begin(); it != plan.algorithms.end();) {
-    const Outcome outcome = attempt(call, handle, p, plan, *it, at);
-    if (outcome == Outcome::Done) return true;
-    it = outcome == Outcome::NoWay ? plan.algorithms.erase(it) : std::next(it);
-  }
-  return false;
+  return take_first(plan.algorithms,
+                    [&](const Algorithm& by) { return attempt(call, handle, p, plan, by, at); });
 }
 
 }  // namespace moonlet::cuda::cudnn

@@ -42,7 +42,8 @@ areas.list = {
     pages = { "data", "onnx", "json" } },
   { name = "area-system", title = "The module, devices, plots, C++",
     text = "What is in `ml` itself, CUDA and its libraries, command lines, charts, the C++ interface.",
-    pages = { "moonlet", "cuda", "backends", "backends.cudnn", "plot", "args", "class", "help", "ext", "cpp" } },
+    pages = { "moonlet", "cuda", "backends", "backends.cuda", "backends.cudnn", "plot", "args", "class",
+      "help", "ext", "cpp" } },
 }
 
 --- The areas with the pages that there are, and each page's area by its name.

@@ -112,5 +112,30 @@ for _, dtype in ipairs { "float32", "bfloat16" } do
   result("attention, " .. dtype, rate / 1e12, "TFLOP/s")
 end
 
+-- Attention forward and backward by cuDNN beside our own kernels.
+local sdp = ml.backends.cuda
+for _, head in ipairs { 64, 128 } do
+  local q = ml.ones(8, heads, positions, head, { dtype = "bfloat16", device = "cuda" })
+  local leaf = q:detach():requires_grad_()
+  local work = 4 * 8 * heads * positions ^ 2 * head
+  for _, by_cudnn in ipairs(ml.backends.cudnn.is_available() and { true, false } or { false }) do
+    sdp.enable_cudnn_sdp(by_cudnn)
+    local by = by_cudnn and "cuDNN" or "own kernel"
+    local name = ("attention, bfloat16, head %d, %s"):format(head, by)
+    local forward = seconds(function() ml.scaled_dot_product_attention(q, q, q):free() end)
+    result(name, work / forward / 1e12, "TFLOP/s")
+    local function step()
+      leaf.grad = nil
+      ml.scaled_dot_product_attention(leaf, leaf, leaf):backward(q)
+    end
+    -- cuDNN's gradients are planned when a shape has come often.
+    for _ = 1, 20 do step() end
+    -- The way back has five products for the two of the way forward.
+    local both = seconds(step)
+    result(name .. ", with gradients", 3.5 * work / both / 1e12, "TFLOP/s")
+  end
+  sdp.enable_cudnn_sdp(true)
+end
+
 local small = ml.ones(10, { device = "cuda" })
 result("add of 10 elements from Lua", 1e6 * seconds(function() small:add_(1) end, 1000), "us")

@@ -8,11 +8,12 @@
 namespace moonlet {
 
 struct CudnnSettings {
-  bool enabled = true;           // whether convolutions of CUDA devices may go to cuDNN
+  bool enabled = true;           // whether ops of CUDA devices may go to cuDNN
   bool benchmark = false;        // whether algorithms are timed when a shape is new
   bool deterministic = false;    // whether only those are taken whose results repeat
   bool allow_tf32 = true;        // whether factors of float32 may be rounded to TF32
   int32_t benchmark_limit = 10;  // how many algorithms are timed; 0 for all
+  bool attention = true;         // whether attention may go to cuDNN (enable_cudnn_sdp)
 };
 
 extern constinit thread_local CudnnSettings cudnn_settings;

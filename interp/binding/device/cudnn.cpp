@@ -21,9 +21,19 @@ int l_set(lua_State* L) {
   const int64_t limit = integer_argument(L, 3, "cudnn", "benchmark_limit");
   check(limit >= 0 && limit <= INT32_MAX, "cudnn: 'benchmark_limit' must be 0 or more, got ",
         limit);
-  cudnn_settings = {lua_toboolean(L, 1) != 0, lua_toboolean(L, 2) != 0, lua_toboolean(L, 4) != 0,
-                    lua_toboolean(L, 5) != 0, static_cast<int32_t>(limit)};
+  CudnnSettings& s = cudnn_settings;
+  s.enabled = lua_toboolean(L, 1) != 0;
+  s.benchmark = lua_toboolean(L, 2) != 0;
+  s.benchmark_limit = static_cast<int32_t>(limit);
+  s.deterministic = lua_toboolean(L, 4) != 0;
+  s.allow_tf32 = lua_toboolean(L, 5) != 0;
   return 0;
+}
+
+// -> whether attention may go to it; with an argument, sets that.
+int l_attention(lua_State* L) {
+  if (lua_gettop(L) > 0) cudnn_settings.attention = lua_toboolean(L, 1) != 0;
+  return push_result(L, cudnn_settings.attention);
 }
 
 // The version as one number, or nothing where it is not there.
@@ -38,6 +48,7 @@ int l_version(lua_State* L) {
 void register_cudnn(lua_State* L, DeviceType type) {
   static const luaL_Reg kFunctions[] = {{"_cudnn_settings", guard<l_settings>},
                                         {"_set_cudnn", guard<l_set>},
+                                        {"_cudnn_attention", guard<l_attention>},
                                         {"_cudnn_version", guard<l_version>},
                                         {nullptr, nullptr}};
   set_module_functions(L, type, kFunctions);

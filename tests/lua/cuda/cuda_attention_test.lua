@@ -18,6 +18,8 @@ local function on_device(name, body)
   test(name, function()
     if not ml.cuda.is_available() then harness.skip "no CUDA device" end
     ml.manual_seed(7)
+    -- The subject is our own kernels.
+    ml.backends.cuda.enable_cudnn_sdp(false)
     body()
   end)
 end
