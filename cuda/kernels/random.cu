@@ -138,14 +138,13 @@ struct ExponentialDouble : Doubles {
   }
 };
 
-// One of two values: `below` where draws::unit_f32 is under a limit, that is for bits up to `last`
-// if for any.
+// One of two values: `below` where draws::unit_f32 is under a limit.
 struct Choice : FourFloats {
-  uint32_t last;
-  bool any;
+  draws::Under under;
   float below, above;
+  Choice(double limit, float low, float high) : under(limit), below(low), above(high) {}
   __device__ void operator()(const PhiloxBlock& b, float* out) const {
-    for (int k = 0; k < 4; ++k) out[k] = any && b.v[k] <= last ? below : above;
+    for (int k = 0; k < 4; ++k) out[k] = under(b.v[k]) ? below : above;
   }
 };
 
@@ -264,22 +263,8 @@ void exponential(Tensor& x, double lambda, Philox rng) {
   draw("exponential_", x, rng, make);
 }
 
-namespace {
-Choice choice(double limit, float below, float above) {
-  // The draws are multiples of 2^-24, of the upper 24 bits.
-  const double under = std::ceil(static_cast<double>(static_cast<float>(limit)) * 0x1p24);
-  const auto count = static_cast<uint64_t>(std::clamp(under, 0.0, 0x1p24));
-  Choice make;
-  make.any = count > 0;
-  make.last = static_cast<uint32_t>((count << 8) - 1);
-  make.below = below;
-  make.above = above;
-  return make;
-}
-}  // namespace
-
 void bernoulli_fill(Tensor& x, double p, Philox rng) {
-  draw("bernoulli_", x, rng, choice(p, 1.0f, 0.0f));
+  draw("bernoulli_", x, rng, Choice(p, 1.0f, 0.0f));
 }
 
 void random(Tensor& x, std::optional<int64_t> low, std::optional<int64_t> high, Philox rng) {
@@ -359,7 +344,67 @@ void random_order(const Tensor& keys, Tensor& y) {
 }
 
 void dropout_mask(const Tensor&, double p, Philox rng, Tensor& y) {
-  draw("dropout_mask", y, rng, choice(p, 0.0f, p < 1 ? static_cast<float>(1 / (1 - p)) : 0.0f));
+  draw("dropout_mask", y, rng, Choice(p, 0.0f, static_cast<float>(draws::dropout_scale(p))));
+}
+
+namespace {
+__global__ void states_kernel(int64_t count, uint64_t blocks, DeviceRandom random, int64_t* y) {
+  const Philox rng = random.now();
+  for (MOONLET_EACH(i, count)) {
+    y[2 * i] = static_cast<int64_t>(rng.seed);
+    y[2 * i + 1] = static_cast<int64_t>(rng.offset + static_cast<uint64_t>(i) * blocks);
+  }
+}
+
+// A thread for each block of the rows' columns that are wanted.
+struct RowsOfMask {
+  int64_t first, rows, columns, length;
+};
+template <class T>
+__global__ void dropout_rows_kernel(int64_t count, RowsOfMask r, const int64_t* states,
+                                    draws::Under dropped, Computed<T> kept, T* y) {
+  const int64_t blocks = draws::row_blocks(r.columns);
+  for (MOONLET_EACH(i, count)) {
+    const int64_t row = i / blocks, block = i % blocks, entry = row / r.rows;
+    const Philox rng{static_cast<uint64_t>(states[2 * entry]),
+                     static_cast<uint64_t>(states[2 * entry + 1])};
+    const int64_t start = (r.first + row % r.rows) * draws::row_blocks(r.length);
+    const PhiloxBlock drawn = rng.block(static_cast<uint64_t>(start + block));
+    MOONLET_UNROLL
+    for (int k = 0; k < 4; ++k)
+      if (block * 4 + k < r.columns)
+        y[row * r.columns + block * 4 + k] =
+            convert<T>(dropped(drawn.v[k]) ? Computed<T>(0) : kept);
+  }
+}
+}  // namespace
+
+void random_states(const Tensor& x, int64_t n, Philox rng, Tensor& y) {
+  if (x.numel() == 0) return;
+  const Call call(x, "random_states");
+  with_contiguous(y, [&](Tensor& out) {
+    MOONLET_LAUNCH(states_kernel, blocks_for(x.numel()), kBlock, 0, call.stream(), x.numel(),
+                   static_cast<uint64_t>(draws::row_blocks(n)), device_random(call, rng),
+                   out.elements<int64_t>());
+  });
+  call.done();
+}
+
+void dropout_rows(const Tensor& states, double p, int64_t first, int64_t rows, int64_t columns,
+                  int64_t length, DType, Tensor& y) {
+  if (y.numel() == 0) return;
+  const Call call(states, "dropout_rows");
+  const Tensor from = contiguous(states);
+  with_contiguous(y, [&](Tensor& out) {
+    visit<dtypes::floating>(out.dtype(), [&]<class T>() {
+      const int64_t count = out.numel() / columns * draws::row_blocks(columns);
+      MOONLET_LAUNCH((dropout_rows_kernel<T>), blocks_for(count), kBlock, 0, call.stream(), count,
+                     RowsOfMask{first, rows, columns, length}, from.elements<int64_t>(),
+                     draws::Under(p), static_cast<Computed<T>>(draws::dropout_scale(p)),
+                     out.elements<T>());
+    });
+  });
+  call.done();
 }
 
 }  // namespace moonlet::cuda

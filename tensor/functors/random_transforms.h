@@ -14,6 +14,26 @@ MOONLET_HD float unit_f32(uint32_t bits) { return static_cast<float>(bits >> 8) 
 MOONLET_HD float unit_above_zero_f32(uint32_t bits) {
   return static_cast<float>((bits >> 8) + 1) * 0x1p-24f;
 }
+// Of which bits unit_f32 makes a number under a limit: those up to `last`, if of any.
+struct Under {
+  uint32_t last;
+  bool any;
+
+  explicit Under(double limit) {
+    // The numbers are multiples of 2^-24, of the upper 24 bits.
+    const double count = ::ceil(static_cast<double>(static_cast<float>(limit)) * 0x1p24);
+    any = count > 0;
+    last = any ? (static_cast<uint32_t>(count < 0x1p24 ? count : 0x1p24) << 8) - 1 : 0;
+  }
+  MOONLET_HD bool operator()(uint32_t bits) const { return any && bits <= last; }
+};
+
+// What dropout with probability p multiplies with what stays.
+inline double dropout_scale(double p) { return p < 1 ? 1 / (1 - p) : 0; }
+
+// Dropout of matrices by their rows: column c takes lane c % 4 of block c / 4 of the row's so many.
+MOONLET_HD int64_t row_blocks(int64_t columns) { return (columns + 3) / 4; }
+
 // [0, 1) with 53 bits, and (0, 1].
 MOONLET_HD double unit_f64(uint32_t high, uint32_t low) {
   const uint64_t bits = (static_cast<uint64_t>(high) << 32 | low) >> 11;

@@ -212,6 +212,22 @@ op { "dropout_mask(Tensor x, float p=0.5, Generator? generator=nil) -> Tensor",
 Tensor (4,) float32]],
      sample = { "randn(3, 4), 0.5" }, check = { value = "random" } }
 
+op { "random_states(Tensor x, int n, Generator? generator=nil) -> Tensor",
+     kind = "structured", internal = true, random = true, draws = "x.numel() * n", dtypes = "all",
+     doc = [[Where the `n` random numbers that belong to each element of `x` begin: the seed and the offset of
+Philox, int64 of shape (*, 1, 2). A CUDA graph has others at each replay.]],
+     sample = { "zeros(2, 3), 20" },
+     check = { value = "random" } }
+
+op { [[dropout_rows(Tensor states, float p, int first, int rows, int columns, int length,
+                    DType dtype) -> Tensor]],
+     vmap = "dims", kind = "structured", internal = true, dtypes = "integral",
+     doc = [[Masks of dropout by `random_states`: of matrices whose rows have `length` columns, `rows` rows from the
+0-based `first` on, and of each the first `columns`. Each row begins with a block of random numbers, so that any of
+them can be drawn alone.]],
+     sample = { "tensor({{{1, 2}}, {{3, 400}}}), 0.3, 1, 4, 5, 6, ml.float32" },
+     check = { value = "random", dtypes = "states are of int64" } }
+
 op { "random_order(Tensor keys) -> Tensor",
      vmap = "random_order", kind = "structured", internal = true, dtypes = "integral", steady = "keys",
      doc = [[The indices (from 1) that sort a vector of keys, equal ones as they stand: `argsort`

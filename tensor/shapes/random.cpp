@@ -51,6 +51,13 @@ void check_probability(const char* op, double p) {
   check(p >= 0 && p <= 1, op, ": p = ", p, " is not between 0 and 1");
 }
 
+void check_states(const char* op, const Tensor& states) {
+  check(states.dtype() == DType::Int64 && states.dim() >= 2 && states.size(-2) == 1 &&
+            states.size(-1) == 2,
+        op, ": the states of random numbers are ", states.dtype(), " ", states.sizes(),
+        "; int64 (*, 1, 2) expected");
+}
+
 void uniform(const Tensor& x, double from, double to) { uniform_bounds(x, from, to); }
 
 void normal(const Tensor&, double, double std) {
@@ -116,6 +123,29 @@ double exponential_least(const Tensor& x, double lambda) {
 Result dropout_mask(const Tensor& x, double p) {
   check_probability("dropout_mask", p);
   return like(x);
+}
+
+Result random_states(const Tensor& x, int64_t n) {
+  check(n >= 0, "random_states: n = ", n, "; 0 or more expected");
+  numel_of({x.numel(), n}, "random_states");
+  Dims sizes = x.sizes();
+  sizes.push_back(1);
+  sizes.push_back(2);
+  return {sizes, {DType::Int64, x.device()}};
+}
+
+Result dropout_rows(const Tensor& states, double p, int64_t first, int64_t rows, int64_t columns,
+                    int64_t length, DType dtype) {
+  const char* op = "dropout_rows";
+  check_probability(op, p);
+  check_states(op, states);
+  check(first >= 0 && rows >= 0 && columns >= 0 && columns <= length, op, ": rows from ", first,
+        " on, ", rows, " of them, and ", columns, " of ", length, " columns");
+  check(is_floating(dtype), op, ": dtype ", dtype, "; a floating one expected");
+  Dims sizes = states.sizes();
+  sizes[states.dim() - 2] = rows;
+  sizes[states.dim() - 1] = columns;
+  return {sizes, {dtype, states.device()}};
 }
 
 Result poisson_draw(const Tensor& rate) { return like(rate); }

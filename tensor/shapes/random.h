@@ -9,6 +9,8 @@ namespace moonlet::shapes {
 
 // Throws unless p is a probability.
 void check_probability(const char* op, double p);
+// Throws unless they are what random_states gives.
+void check_states(const char* op, const Tensor& states);
 // The integers that `random_` draws, both ends included: low to high, or 1 to the one that is
 // given, or 0 to the largest of x's dtype.
 struct IntegerRange {

@@ -254,7 +254,7 @@ void standard_gamma(const Tensor& concentration, Philox rng, Tensor& y) {
 
 void dropout_mask(const Tensor& x, double p, Philox rng, Tensor& y) {
   const float limit = static_cast<float>(p);
-  const float kept = p < 1 ? static_cast<float>(1 / (1 - p)) : 0.0f;
+  const float kept = static_cast<float>(draws::dropout_scale(p));
   visit<dtypes::floating>(x.dtype(), [&]<class T>() {
     fill_f32(y.elements<T>(), y.numel(), rng, [=](const Batch& drawn, float(&out)[4][kBatch]) {
       for (int k = 0; k < 4; ++k) {
@@ -262,6 +262,45 @@ void dropout_mask(const Tensor& x, double p, Philox rng, Tensor& y) {
           out[k][i] = draws::unit_f32(drawn.v[k][i]) < limit ? 0.0f : kept;
         }
       }
+    });
+  });
+}
+
+void random_states(const Tensor& x, int64_t n, Philox rng, Tensor& y) {
+  const auto blocks = static_cast<uint64_t>(draws::row_blocks(n));
+  with_contiguous(y, [&](Tensor& out) {
+    int64_t* to = out.elements<int64_t>();
+    for (int64_t i = 0; i < x.numel(); ++i) {
+      to[2 * i] = static_cast<int64_t>(rng.seed);
+      to[2 * i + 1] = static_cast<int64_t>(rng.offset + static_cast<uint64_t>(i) * blocks);
+    }
+  });
+}
+
+void dropout_rows(const Tensor& states, double p, int64_t first, int64_t rows, int64_t columns,
+                  int64_t length, DType, Tensor& y) {
+  if (y.numel() == 0) return;
+  const Tensor from = contiguous(states);
+  const int64_t* of_entries = from.elements<int64_t>();
+  const draws::Under dropped(p);
+  with_contiguous(y, [&](Tensor& out) {
+    visit<dtypes::floating>(out.dtype(), [&]<class T>() {
+      using C = std::conditional_t<std::is_same_v<T, double>, double, float>;
+      const auto kept = static_cast<C>(draws::dropout_scale(p));
+      T* to = out.elements<T>();
+      parallel_for(out.numel() / columns, grain_for(columns), [&](int64_t begin, int64_t end) {
+        C drawn[bits::kMasks];
+        for (int64_t row = begin; row < end; ++row) {
+          const int64_t* state = of_entries + row / rows * 2;
+          const Philox rng{static_cast<uint64_t>(state[0]), static_cast<uint64_t>(state[1])};
+          const int64_t start = (first + row % rows) * draws::row_blocks(length);
+          for (int64_t i = 0; i < columns; i += bits::kMasks) {
+            bits::draw_masks(rng, static_cast<uint64_t>(start + i / 4), dropped, kept, drawn);
+            const int64_t count = std::min<int64_t>(bits::kMasks, columns - i);
+            for (int64_t k = 0; k < count; ++k) to[row * columns + i + k] = T(drawn[k]);
+          }
+        }
+      });
     });
   });
 }

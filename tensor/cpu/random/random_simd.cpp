@@ -5,6 +5,7 @@
 //
 #include "tensor/cpu/pointwise/pointwise_targets.h"
 //
+#include <algorithm>
 #include "hwy/foreach_target.h"
 //
 #include "hwy/highway.h"
@@ -36,7 +37,10 @@ HWY_INLINE void store(V64 v, uint32_t* to) {
   for (size_t i = 0; i < hn::Lanes(D64()); ++i) to[i] = static_cast<uint32_t>(lanes[i]);
 }
 
-void draw_blocks(const Philox& rng, uint64_t first, Batch& out) {
+// Calls f(i, c0, c1, c2, c3) with the numbers of the blocks from first + i on, of a whole vector,
+// in the lower halves of the lanes.
+template <class F>
+HWY_INLINE void each_vector_of_blocks(const Philox& rng, uint64_t first, F&& f) {
   const D64 d;
   const V64 m0 = hn::Set(d, 0xD2511F53u), m1 = hn::Set(d, 0xCD9E8D57u);
   const V64 steps = hn::Iota(d, 0);
@@ -52,11 +56,55 @@ void draw_blocks(const Philox& rng, uint64_t first, Batch& out) {
       c2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(p0), c3), hn::Set(d, k1));
       c3 = p0;
     }
+    f(i, c0, c1, c2, c3);
+  }
+}
+
+void draw_blocks(const Philox& rng, uint64_t first, Batch& out) {
+  each_vector_of_blocks(rng, first, [&](size_t i, V64 c0, V64 c1, V64 c2, V64 c3) HWY_ATTR {
     store(c0, out.v[0] + i);
     store(c1, out.v[1] + i);
     store(c2, out.v[2] + i);
     store(c3, out.v[3] + i);
+  });
+}
+
+// The bits of floats as they lie in memory, as vectors of what masks are of.
+HWY_INLINE auto bits_beside(hn::CappedTag<float, 4 * kBatch>, const uint32_t* from) {
+  return hn::Load(hn::CappedTag<uint32_t, 4 * kBatch>(), from);
+}
+HWY_INLINE auto bits_beside(hn::CappedTag<double, 4 * kBatch> d, const uint32_t* from) {
+  const hn::RebindToUnsigned<decltype(d)> wide;
+  return hn::PromoteTo(wide, hn::Load(hn::Rebind<uint32_t, decltype(wide)>(), from));
+}
+
+template <class T>
+HWY_INLINE void make_masks(const Philox& rng, uint64_t first, const draws::Under& dropped, T kept,
+                           T* out) {
+  HWY_ALIGN uint64_t pairs[2 * kBatch];
+  each_vector_of_blocks(rng, first, [&](size_t i, V64 c0, V64 c1, V64 c2, V64 c3) HWY_ATTR {
+    const D64 d;
+    const V64 low = hn::Set(d, 0xFFFFFFFFu);
+    hn::StoreInterleaved2(hn::Or(hn::And(c0, low), hn::ShiftLeft<32>(c1)),
+                          hn::Or(hn::And(c2, low), hn::ShiftLeft<32>(c3)), d, pairs + 2 * i);
+  });
+  const hn::CappedTag<T, 4 * kBatch> d;
+  const hn::RebindToUnsigned<decltype(d)> of_bits;
+  const auto last = hn::Set(of_bits, dropped.last);
+  const auto stays = hn::Set(d, kept);
+  const auto* bits = reinterpret_cast<const uint32_t*>(pairs);
+  for (size_t i = 0; i < 4 * kBatch; i += hn::Lanes(d)) {
+    const auto above = hn::Gt(bits_beside(d, bits + i), last);
+    hn::StoreU(hn::IfThenElseZero(hn::RebindMask(d, above), stays), d, out + i);
   }
+}
+void masks_f32(const Philox& rng, uint64_t first, const draws::Under& dropped, float kept,
+               float* out) {
+  make_masks(rng, first, dropped, kept, out);
+}
+void masks_f64(const Philox& rng, uint64_t first, const draws::Under& dropped, double kept,
+               double* out) {
+  make_masks(rng, first, dropped, kept, out);
 }
 
 }  // namespace HWY_NAMESPACE
@@ -66,8 +114,20 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace moonlet::cpu::bits {
 HWY_EXPORT(draw_blocks);
+HWY_EXPORT(masks_f32);
+HWY_EXPORT(masks_f64);
 void draw(const Philox& rng, uint64_t first, Batch& out) {
   HWY_DYNAMIC_DISPATCH(draw_blocks)(rng, first, out);
+}
+void draw_masks(const Philox& rng, uint64_t first, const draws::Under& dropped, float kept,
+                float* out) {
+  if (!dropped.any) return static_cast<void>(std::fill_n(out, kMasks, kept));
+  HWY_DYNAMIC_DISPATCH(masks_f32)(rng, first, dropped, kept, out);
+}
+void draw_masks(const Philox& rng, uint64_t first, const draws::Under& dropped, double kept,
+                double* out) {
+  if (!dropped.any) return static_cast<void>(std::fill_n(out, kMasks, kept));
+  HWY_DYNAMIC_DISPATCH(masks_f64)(rng, first, dropped, kept, out);
 }
 }  // namespace moonlet::cpu::bits
 #endif
