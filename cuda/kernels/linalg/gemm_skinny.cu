@@ -376,6 +376,8 @@ bool multiply_vectors(const Call& call, DType dtype, int64_t batch, const Scalar
 bool gemm_skinny(const Call& call, DType dtype, int64_t batch, const Scalar& alpha, const Matrix& a,
                  const Matrix& b, const Scalar& beta, const SkinnyBias& bias, const Matrix& c) {
   if (!is_floating(dtype) || a.cols < kLeastDepth) return false;
+  // Nothing of the factors is read then, not even NaN: cuBLAS knows.
+  if (alpha.to_complex() == complex128(0)) return false;
   const auto by_rows = [&] {
     return multiply_vectors(call, dtype, batch, alpha, a, transposed(b), beta, bias, c);
   };

@@ -139,6 +139,12 @@ on_device("infinities and NaN stay with their rows", function()
   end
 end)
 
+on_device("times 0 the factors do not count", function()
+  local nan = ml.full({ 2, 70 }, 0 / 0, { device = "cuda" })
+  local c = ml.addmm(ml.ones(2, 3):cuda(), nan, ml.ones(70, 3):cuda(), { alpha = 0 })
+  harness.expect.equal(c:sum():item(), 6)
+end)
+
 on_device("TF32 leaves these as exact as they are, others not", function()
   local x, w = ml.randn(4, 512):cuda(), ml.randn(256, 512):cuda()
   local exact = x:matmul(w:t())
