@@ -177,20 +177,27 @@ Tensor attention_weights(const Tensor& query, const Tensor& key, const Tensor& m
 // native_attention: these weights times the values, for some queries at a time.
 Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask,
                  bool is_causal, double scale);
+// The dropout of attention's weights: by masks that the states of random_states give again; none
+// without states.
+struct AttentionDropout {
+  double p = 0;
+  Tensor states;
+};
 // The gradients of attention with respect to (query, key, value), and to a mask that is added, by
 // products and softmax; they may be differentiated again.
 std::tuple<Tensor, Tensor, Tensor> attention_grads(const Tensor& g, const Tensor& query,
                                                    const Tensor& key, const Tensor& value,
-                                                   const Tensor& mask, bool is_causal,
-                                                   double scale);
+                                                   const Tensor& mask, bool is_causal, double scale,
+                                                   const AttentionDropout& dropout = {});
 Tensor attention_grad_mask(const Tensor& g, const Tensor& query, const Tensor& key,
-                           const Tensor& value, const Tensor& mask, bool is_causal, double scale);
+                           const Tensor& value, const Tensor& mask, bool is_causal, double scale,
+                           const AttentionDropout& dropout = {});
 // Those of flash_attention, which gave y and logsumexp, with respect to (query, key, value).
 std::tuple<Tensor, Tensor, Tensor> flash_grads(const Tensor& g, const Tensor& query,
                                                const Tensor& key, const Tensor& value,
                                                const Tensor& mask, const Tensor& y,
                                                const Tensor& logsumexp, bool is_causal,
-                                               double scale);
+                                               double scale, const AttentionDropout& dropout);
 
 // --- normalization -------------------------------------------------------------------------------
 

@@ -69,6 +69,15 @@ bool has_blocks(const Tensor& query, const Tensor& key, const Tensor& value, con
          (!mask.defined() || mask.dtype() == DType::Bool ||
           compute_dtype(mask.dtype()) == compute_dtype(own));
 }
+
+// What dropout draws from for each entry of the batch, in results of those sizes. The tensor that
+// it is drawn like belongs to no vmap, whose randomness says whether samples share the numbers.
+Tensor states_of(const Tensor& query, const Tensor& key, const Dims& sizes) {
+  const Dims batch(sizes.data(), sizes.size() - 2);
+  const int64_t padded = (key.size(-2) + 3) / 4 * 4;
+  return random_states(empty(batch, Options{DType::Bool, query.device().real()}),
+                       numel_of({query.size(-2), padded}, "scaled_dot_product_attention"));
+}
 }  // namespace
 
 Tensor native_attention_composite(const Tensor& query, const Tensor& key, const Tensor& value,
@@ -86,11 +95,16 @@ Tensor scaled_dot_product_attention_composite(const Tensor& query, const Tensor&
   const char* op = "scaled_dot_product_attention";
   if (enable_gqa)
     return grouped_attention(query, key, value, attn_mask, dropout_p, is_causal, scale);
-  shapes::attended(op, query, key, value, attn_mask);
+  const Dims sizes = shapes::attended(op, query, key, value, attn_mask);
   check(!is_causal || !attn_mask.defined(), op, ": is_causal and attn_mask exclude each other");
+  check(dropout_p >= 0 && dropout_p <= 1, op, ": dropout_p is ", dropout_p,
+        ", a probability is expected");
   const double factor = scale ? *scale : 1 / std::sqrt(static_cast<double>(query.size(-1)));
-  if (dropout_p == 0 && has_blocks(query, key, value, attn_mask))
-    return std::get<0>(flash_attention(query, key, value, attn_mask, is_causal, factor));
+  if (has_blocks(query, key, value, attn_mask)) {
+    const Tensor states = dropout_p == 0 ? Tensor() : states_of(query, key, sizes);
+    return std::get<0>(
+        flash_attention(query, key, value, attn_mask, is_causal, factor, dropout_p, states));
+  }
   if (dropout_p == 0) return native_attention(query, key, value, attn_mask, is_causal, factor);
   const Tensor weights = formulas::attention_weights(query, key, attn_mask, is_causal, factor);
   return to(matmul(dropout(weights, dropout_p, true), widened(value)), query.dtype());

@@ -115,16 +115,27 @@ Tensor attention(const Tensor& given_query, const Tensor& given_key, const Tenso
 
 namespace {
 
-// The weights of a chunk, and the gradient of its scores for the gradient `gradient` of its
-// results.
+// What a chunk's weights are multiplied by; undefined without dropout.
+Tensor chunk_dropout(const AttentionDropout& dropout, const Tensor& key, DType dtype,
+                     const Chunk& c) {
+  if (!dropout.states.defined()) return {};
+  return dropout_rows(dropout.states, dropout.p, c.first, c.count, c.keys, key.size(-2), dtype);
+}
+
+// The weights of a chunk, as the values are multiplied by them, and the gradient of its scores for
+// the gradient `gradient` of its results.
 std::tuple<Tensor, Tensor> chunk_grads(const Tensor& gradient, const Tensor& query,
                                        const Tensor& key, const Tensor& value, const Tensor& mask,
-                                       bool is_causal, const Chunk& c) {
+                                       bool is_causal, const AttentionDropout& dropout,
+                                       const Chunk& c) {
   Tensor weights = chunk_weights(query, key, mask, is_causal, c);
-  const Tensor by_weights = matmul(gradient, swapped(rows(value, 0, c.keys)));
+  Tensor by_weights = matmul(gradient, swapped(rows(value, 0, c.keys)));
+  const Tensor stays = chunk_dropout(dropout, key, weights.dtype(), c);
+  if (stays.defined()) by_weights = mul(by_weights, stays);
   // The values may have more entries in their batch than the weights.
   if (!(weights.sizes() == by_weights.sizes())) weights = expand(weights, by_weights.sizes());
-  return {weights, softmax_grad_x(by_weights, weights, weights.dim() - 1)};
+  return {stays.defined() ? mul(weights, stays) : weights,
+          softmax_grad_x(by_weights, weights, weights.dim() - 1)};
 }
 
 Tensor joined(const std::vector<Tensor>& parts) {
@@ -137,7 +148,7 @@ std::tuple<Tensor, Tensor, Tensor> attention_grads(const Tensor& given_g, const 
                                                    const Tensor& given_key,
                                                    const Tensor& given_value,
                                                    const Tensor& given_mask, bool is_causal,
-                                                   double scale) {
+                                                   double scale, const AttentionDropout& dropout) {
   // Each is in two products, which would otherwise copy it twice.
   const Tensor g = contiguous(widened(given_g)),
                query = contiguous(mul(widened(given_query), scale)),
@@ -147,7 +158,8 @@ std::tuple<Tensor, Tensor, Tensor> attention_grads(const Tensor& given_g, const 
   Tensor by_key, by_value;
   for (const Chunk& c : chunks_of(query, key, is_causal)) {
     const Tensor gradient = rows(g, c.first, c.count);
-    const auto [weights, by_scores] = chunk_grads(gradient, query, key, value, mask, is_causal, c);
+    const auto [weights, by_scores] =
+        chunk_grads(gradient, query, key, value, mask, is_causal, dropout, c);
     add_rows(by_value, matmul(swapped(weights), gradient), key.size(-2));
     by_query.push_back(mul(matmul(by_scores, rows(key, 0, c.keys)), scale));
     add_rows(by_key, matmul(swapped(by_scores), rows(query, c.first, c.count)), key.size(-2));
@@ -159,20 +171,23 @@ std::tuple<Tensor, Tensor, Tensor> flash_grads(const Tensor& g, const Tensor& qu
                                                const Tensor& key, const Tensor& value,
                                                const Tensor& mask, const Tensor& y,
                                                const Tensor& logsumexp, bool is_causal,
-                                               double scale) {
-  if (derivatives_wanted()) return attention_grads(g, query, key, value, mask, is_causal, scale);
-  return flash_attention_grads(g, query, key, value, mask, y, logsumexp, is_causal, scale);
+                                               double scale, const AttentionDropout& dropout) {
+  if (derivatives_wanted())
+    return attention_grads(g, query, key, value, mask, is_causal, scale, dropout);
+  return flash_attention_grads(g, query, key, value, mask, y, logsumexp, is_causal, scale,
+                               dropout.p, dropout.states);
 }
 
 Tensor attention_grad_mask(const Tensor& given_g, const Tensor& given_query,
                            const Tensor& given_key, const Tensor& given_value,
-                           const Tensor& given_mask, bool is_causal, double scale) {
+                           const Tensor& given_mask, bool is_causal, double scale,
+                           const AttentionDropout& dropout) {
   const Tensor g = widened(given_g), query = mul(widened(given_query), scale),
                key = widened(given_key), value = widened(given_value), mask = widened(given_mask);
   std::vector<Tensor> by_mask;
   for (const Chunk& c : chunks_of(query, key, is_causal)) {
-    const Tensor part =
-        std::get<1>(chunk_grads(rows(g, c.first, c.count), query, key, value, mask, is_causal, c));
+    const Tensor part = std::get<1>(
+        chunk_grads(rows(g, c.first, c.count), query, key, value, mask, is_causal, dropout, c));
     const int64_t unseen = key.size(-2) - c.keys;
     by_mask.push_back(unseen == 0 ? part : constant_pad(part, {0, unseen}, 0.0));
   }

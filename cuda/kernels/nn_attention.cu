@@ -66,7 +66,7 @@ __device__ __forceinline__ void finish(const Problem<typename T::Sum>& p, const 
   MOONLET_UNROLL
   for (int upper = 0; upper < 2; ++upper) {
     const C sum = combine_row(row.sum[upper], AddUp());
-    factor[upper] = sum == C(0) ? C(0) : C(1) / sum;
+    factor[upper] = sum == C(0) ? C(0) : p.kept / sum;
     const int64_t query = first + row_in_warp() + 8 * upper;
     if (w.part != 0 || threadIdx.x % 4 != 0 || query >= p.queries) continue;
     const C log_sum = sum == C(0) ? C(HUGE_VAL) : row.top[upper] / kUnits<C> + vlog(sum);
@@ -82,7 +82,7 @@ __device__ __forceinline__ void finish(const Problem<typename T::Sum>& p, const 
 
 template <class T>
 __device__ __forceinline__ void attend(const Problem<typename T::Sum>& p, const Work& w,
-                                       typename T::Element* own) {
+                                       typename T::Element* own, uint64_t* state) {
   using C = typename T::Sum;
   auto* pairs = own + T::kOwnSize;
   auto* weights = pairs + 2 * T::kPairSize + warp_rows() * T::kScoreStride;
@@ -102,11 +102,13 @@ __device__ __forceinline__ void attend(const Problem<typename T::Sum>& p, const 
   Part<C, T::kWidth> sums;
   sums.clear();
   __syncthreads();
+  read_state(p, at[kStates], state);
   if (begin < end) {
     if (resident) fetch_tile<T, kOwn>(own, x.own, first, p.queries, 0);
     fetch(pairs, begin);
   }
-  for (int64_t key = begin, turn = 0; key < end; key += kOther, turn ^= 1) {
+  int turn = 0;
+  for (int64_t key = begin; key < end; key += kOther, turn ^= 1) {
     auto *keys = pairs + turn * T::kPairSize, *values = keys + T::kOtherSize;
     wait_copies();
     if (resident && key == begin) round_tile<T, kOwn>(own);
@@ -116,27 +118,40 @@ __device__ __forceinline__ void attend(const Problem<typename T::Sum>& p, const 
     if (key + kOther < end) fetch(pairs + (turn ^ 1) * T::kPairSize, key + kOther);
     // Of few queries some warps have none.
     if (resident && mine >= p.queries) continue;
+    // Before there are scores, as registers are few.
+    const uint32_t dropped = p.states != nullptr ? dropped_scores<false>(p, state, mine, key) : 0;
     Part<C, kOther> scores;
     scores.clear();
     add_products<T>(scores, own, keys, x, first, p.queries, key, end, resident);
     score<false>(p, at[kMask], mine, key, scores);
     weigh<T>(scores, row, sums);
+    // What is dropped counts in the sum of the softmax.
+    if (p.states != nullptr) drop(scores, dropped, C(1));
     add_scored<T>(sums, scores, weights, values);
   }
   finish<T>(p, w, at[kEntry], mine, rows_at<T>(p.rows[kGradient], at[kGradient]), row, sums,
             own + warp_rows() * T::kStride);
 }
 
+// How many blocks a processor is to hold: more than its shared memory has room for would only take
+// registers from each.
 template <class T>
-__global__ void __launch_bounds__(kThreads, T::kWidth > 128 || sizeof(typename T::Sum) == 8 ? 2 : 3)
+constexpr int kBlocks = T::kWidth > 128 || sizeof(typename T::Sum) == 8 ||
+                                3 * T::kForwardBytes > 227 * 1024
+                            ? 2
+                            : 3;
+
+template <class T>
+__global__ void __launch_bounds__(kThreads, kBlocks<T>)
     attend_kernel(MOONLET_GRID_CONSTANT const Problem<typename T::Sum> p) {
   MOONLET_DYNAMIC_SHARED(typename T::Element, memory);
+  __shared__ State state;
   const int64_t tiles = (p.queries + kOwn - 1) / kOwn;
   for (int64_t i = blockIdx.x; i < p.entries * tiles * p.parts * p.splits; i += gridDim.x) {
     Work work(i, tiles, p.parts, p.splits);
     // With is_causal the last tiles see the most keys.
     work.tile = tiles - 1 - work.tile;
-    attend<T>(p, work, memory);
+    attend<T>(p, work, memory, state.get());
   }
 }
 
@@ -225,17 +240,26 @@ void visit_forward_tiles(const Call& call, int64_t columns, F&& f) {
 }  // namespace
 
 void flash_attention(const Tensor& query, const Tensor& key, const Tensor& value,
-                     const Tensor& attn_mask, bool is_causal, double scale, Tensor& y,
-                     Tensor& logsumexp) {
+                     const Tensor& attn_mask, bool is_causal, double scale, double dropout_p,
+                     const Tensor& states, Tensor& y, Tensor& logsumexp) {
   if (logsumexp.numel() == 0) return;
   if (!lies_in_rows(y) || !logsumexp.is_contiguous()) {
     Tensor whole = contiguous(y), sums = contiguous(logsumexp);
-    flash_attention(query, key, value, attn_mask, is_causal, scale, whole, sums);
+    flash_attention(query, key, value, attn_mask, is_causal, scale, dropout_p, states, whole, sums);
     copy_back(y, whole);
     return copy_back(logsumexp, sums);
   }
+  if (const Dims batch = batch_of(y); has_many_dims(batch)) {
+    const auto flat = [&](const Tensor& x) { return in_entries(x, batch); };
+    const Dims rows{numel_of(batch, "attention"), y.size(-2)};
+    Tensor whole = flat(y),
+           sums = alias(logsumexp, rows, contiguous_strides(rows), logsumexp.offset());
+    flash_attention(flat(query), flat(key), flat(value), flat(attn_mask), is_causal, scale,
+                    dropout_p, flat(states), whole, sums);
+    return copy_back(y, alias(whole, y.sizes(), contiguous_strides(y.sizes()), whole.offset()));
+  }
   const Call call(y, "scaled_dot_product_attention");
-  Batch batch(query, key, value, attn_mask, batch_of(y));
+  Batch batch(query, key, value, attn_mask, {dropout_p, states}, batch_of(y));
   batch.set(kGradient, y);
   visit_units(query.dtype(), tf32_allowed(), [&]<class U>() {
     using C = typename U::Sum;

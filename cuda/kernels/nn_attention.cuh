@@ -15,6 +15,27 @@ namespace moonlet::cuda::attention {
 
 inline Dims batch_of(const Tensor& x) { return {x.sizes().data(), x.dim() - 2}; }
 
+// Whether a batch has more dimensions than kernels read.
+inline bool has_many_dims(const Dims& batch) {
+  return std::count_if(batch.begin(), batch.end(), [](int64_t n) { return n > 1; }) > kBatchDims;
+}
+// The sizes of x, a matrix for each entry, once for each entry of a batch.
+inline Dims repeated(const Tensor& x, const Dims& batch) {
+  Dims out = batch;
+  out.push_back(x.dim() < 2 ? 1 : x.size(-2));
+  out.push_back(x.dim() < 1 ? 1 : x.size(-1));
+  return out;
+}
+// x so often, with the entries in a row: what has few dimensions.
+inline Tensor in_entries(const Tensor& x, const Dims& batch) {
+  if (!x.defined()) return x;
+  const Dims whole = repeated(x, batch);
+  const Tensor out =
+      contiguous(alias(x, whole, broadcast_strides(x.sizes(), x.strides(), whole), x.offset()));
+  const Dims sizes{numel_of(batch, "attention"), whole[whole.size() - 2], whole.back()};
+  return alias(out, sizes, contiguous_strides(sizes), out.offset());
+}
+
 // x with the elements of a row side by side.
 inline bool lies_in_rows(const Tensor& x) { return x.size(-1) <= 1 || x.stride(-1) == 1; }
 inline Tensor in_rows(const Tensor& x) { return lies_in_rows(x) ? x : contiguous(x); }
@@ -39,6 +60,12 @@ inline Tensor in_packed_rows(const Tensor& x) {
   return out;
 }
 
+// How the weights are dropped, if there are states.
+struct Dropout {
+  double p;
+  Tensor states;
+};
+
 // Tensors over a batch, each with its strides over the whole of it.
 struct Batch {
   Dims sizes;
@@ -47,9 +74,10 @@ struct Batch {
   Mask mask;
   Tensor kept[kOperands];  // copies that kernels read
   int64_t queries, keys;
+  double dropout_p = 0;
 
   Batch(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& given_mask,
-        const Dims& whole)
+        const Dropout& dropout, const Dims& whole)
       : sizes(whole), queries(query.size(-2)), keys(key.size(-2)) {
     for (Dims& each : strides) each = Dims::filled(sizes.size(), 0);
     read(kQuery, query);
@@ -58,6 +86,10 @@ struct Batch {
     strides[kEntry] = contiguous_strides(sizes);
     for (int d = 0; d < sizes.size(); ++d) strides[kEntry][d] *= queries;
     if (given_mask.defined()) read_mask(given_mask, compute_dtype(query.dtype()));
+    if (!dropout.states.defined()) return;
+    dropout_p = dropout.p;
+    kept[kStates] = contiguous(dropout.states);
+    set(kStates, kept[kStates]);
   }
 
   // The operand is x, whose rows lie in rows.
@@ -84,15 +116,26 @@ struct Batch {
     // Products of no columns are 0, whatever the scale.
     out.scale = rows[kQuery].columns == 0 ? C(0) : static_cast<C>(scale);
     out.causal = causal;
+    out.row_blocks = draws::row_blocks(keys);
+    out.dropped = draws::Under(dropout_p);
+    out.kept = static_cast<C>(draws::dropout_scale(dropout_p));
+    if (out.dropped.any) out.states = kept[kStates].elements<int64_t>();
     return out;
   }
 
  private:
-  Geometry<kOperands> over(const Dims& part) const {
-    return [&]<size_t... kAt>(std::index_sequence<kAt...>) {
+  BatchGeometry over(const Dims& part) const {
+    const auto whole = [&]<size_t... kAt>(std::index_sequence<kAt...>) {
       return geometry(part, strides[kAt]...);
     }
     (std::make_index_sequence<kOperands>());
+    BatchGeometry out;
+    out.rank = whole.rank;
+    for (int d = 0; d < whole.rank; ++d) {
+      out.sizes[d] = whole.sizes[d];
+      for (int t = 0; t < kOperands; ++t) out.strides[t][d] = whole.strides[t][d];
+    }
+    return out;
   }
 
   void read_mask(const Tensor& given, DType compute) {
@@ -132,7 +175,8 @@ void visit_tiles(const Call& call, int64_t columns, F&& f) {
   const int limit = shared_limit(call);
   int chosen = 0;
   const auto consider = [&](int width, int bytes) {
-    if (chosen == 0 || (chosen < columns && bytes <= limit)) chosen = width;
+    if (chosen == 0 || (chosen < columns && bytes + static_cast<int>(sizeof(State)) <= limit))
+      chosen = width;
   };
   (consider(T::kWidth, kBackward ? T::kBackwardBytes : T::kForwardBytes), ...);
   static_cast<void>(((chosen == T::kWidth && (f.template operator()<T>(), true)) || ...));

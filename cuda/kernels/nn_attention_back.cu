@@ -2,6 +2,7 @@
 // once by tiles of queries and once by tiles of keys, whose sums a block adds up alone and in
 // order, so results repeat (Dao et al. 2022, arXiv:2205.14135).
 #include "cuda/kernels/nn_attention.cuh"
+#include "tensor/kernels_reduce.h"
 
 namespace moonlet::cuda {
 
@@ -12,16 +13,18 @@ namespace {
 // Of each query the sum of gradient times result, a warp each.
 template <class C, class Element>
 __global__ void __launch_bounds__(kThreads)
-    dots_kernel(MOONLET_GRID_CONSTANT const Geometry<2> batch, int64_t count, int64_t queries,
-                Rows grad, Rows y, C* dots) {
+    dots_kernel(MOONLET_GRID_CONSTANT const Problem<C> p, C* dots) {
+  const Rows &grad = p.rows[kGradient], &y = p.rows[kFirst];
+  const int64_t count = p.entries * p.queries;
   const int lane = threadIdx.x % kWarp;
   for (int64_t row = static_cast<int64_t>(blockIdx.x) * kWarps + threadIdx.x / kWarp; row < count;
        row += static_cast<int64_t>(gridDim.x) * kWarps) {
-    const Offsets<2> position = offsets(batch, row / queries);
-    const auto& at = position.at;
+    const Offsets<kOperands> position = positions(p.apart, row / p.queries);
+    const int64_t query = row % p.queries;
     const auto* g =
-        reinterpret_cast<const Element*>(grad.data) + at[0] + row % queries * grad.stride;
-    const auto* r = reinterpret_cast<const Element*>(y.data) + at[1] + row % queries * y.stride;
+        reinterpret_cast<const Element*>(grad.data) + position.at[kGradient] + query * grad.stride;
+    const auto* r =
+        reinterpret_cast<const Element*>(y.data) + position.at[kFirst] + query * y.stride;
     C sum = C(0);
     for (int64_t i = lane; i < y.columns; i += kWarp) sum += convert<C>(g[i]) * convert<C>(r[i]);
     sum = combine_lanes(sum, kWarp, AddUp());
@@ -36,10 +39,11 @@ struct Backward {
   using C = typename T::Sum;
   using Element = typename T::Element;
   Element *own[2], *pairs, *scores;
-  C* of_queries;  // the logarithms of sums, and the dots, of the queries of both pairs
+  uint64_t* state;  // of dropout's random numbers
+  C* of_queries;    // the logarithms of sums, and the dots, of the queries of both pairs
   Part<C, T::kSums> sums[2];
 
-  __device__ explicit Backward(Element* memory) {
+  __device__ Backward(Element* memory, uint64_t* of_dropout) : state(of_dropout) {
     own[0] = memory;
     own[1] = own[0] + T::kOwnSize;
     pairs = own[1] + T::kOwnSize;
@@ -56,7 +60,7 @@ struct Backward {
 // Where an entry within an entry has its rows.
 struct Sides {
   Pair x[2];
-  int64_t mask, entry;
+  int64_t mask, entry, states;
 };
 
 template <class T, bool kByKeys>
@@ -65,11 +69,12 @@ __device__ __forceinline__ Sides sides_at(const Problem<typename T::Sum>& p, int
   const auto apart = positions(p.apart, entry), shared = positions(p.shared, within);
   const auto rows = [&](Operand o) { return rows_at<T>(p.rows[o], apart.at[o] + shared.at[o]); };
   const int64_t mask = apart.at[kMask] + shared.at[kMask],
-                first = apart.at[kEntry] + shared.at[kEntry];
+                first = apart.at[kEntry] + shared.at[kEntry],
+                states = apart.at[kStates] + shared.at[kStates];
   if constexpr (kByKeys)
-    return {{{rows(kKey), rows(kQuery)}, {rows(kValue), rows(kGradient)}}, mask, first};
+    return {{{rows(kKey), rows(kQuery)}, {rows(kValue), rows(kGradient)}}, mask, first, states};
   else
-    return {{{rows(kQuery), rows(kKey)}, {rows(kGradient), rows(kValue)}}, mask, first};
+    return {{{rows(kQuery), rows(kKey)}, {rows(kGradient), rows(kValue)}}, mask, first, states};
 }
 
 // The tile of scores that a warp has, of rows from `own` and columns from `other` on: the products
@@ -81,6 +86,11 @@ __device__ __forceinline__ void gradients(const Problem<typename T::Sum>& p, con
                                           Part<typename T::Sum, kOther>& by_weights) {
   using C = typename T::Sum;
   score<kByKeys>(p, s.mask, own, other, weights);
+  uint32_t dropped = 0;
+  if (p.states != nullptr) {
+    dropped = dropped_scores<kByKeys>(p, b.state, own, other);
+    drop(by_weights, dropped, p.kept);
+  }
   C log_sums[2] = {}, dots[2] = {};
   MOONLET_UNROLL
   for (int upper = 0; upper < 2; ++upper) {
@@ -102,6 +112,7 @@ __device__ __forceinline__ void gradients(const Problem<typename T::Sum>& p, con
     weights.v[n][i] = weight;
     by_weights.v[n][i] = gradient;
   }
+  if (kByKeys && p.states != nullptr) drop(weights, dropped, C(1));
 }
 
 // Begins to bring the tiles that pass by from row `other` on, and what belongs to queries.
@@ -170,6 +181,7 @@ __device__ __forceinline__ void pass_all(const Problem<typename T::Sum>& p, Back
                                  : p.keys;
   if (start >= end) return;
   __syncthreads();
+  read_state(p, s.states, b.state);
   if (resident) {
     MOONLET_UNROLL
     for (int i = 0; i < 2; ++i) fetch_tile<T, kOwn>(b.own[i], s.x[i].own, first, end_own, 0);
@@ -194,9 +206,9 @@ __device__ __forceinline__ void pass_all(const Problem<typename T::Sum>& p, Back
 
 template <class T, bool kByKeys>
 __device__ __forceinline__ void attend_back(const Problem<typename T::Sum>& p, const Work& w,
-                                            typename T::Element* memory) {
+                                            typename T::Element* memory, uint64_t* state) {
   using C = typename T::Sum;
-  Backward<T> b(memory);
+  Backward<T> b(memory, state);
   const int64_t first = w.tile * kOwn, from = w.part * T::kSums,
                 end_own = kByKeys ? p.keys : p.queries;
   const bool resident = p.rows[kQuery].columns <= T::kWidth && p.rows[kValue].columns <= T::kWidth;
@@ -212,7 +224,7 @@ __device__ __forceinline__ void attend_back(const Problem<typename T::Sum>& p, c
                   end_own, from, [&](C v, int) { return v * p.scale; });
   if (kByKeys && p.rows[kSecond].data != nullptr)
     store_part<T>(b.sums[1], staging, rows_at<T>(p.rows[kSecond], at[kSecond]), first + warp_rows(),
-                  end_own, from, [](C v, int) { return v; });
+                  end_own, from, [&](C v, int) { return v * p.kept; });
   __syncthreads();
 }
 
@@ -220,9 +232,10 @@ template <class T, bool kByKeys>
 __global__ void __launch_bounds__(kThreads, 2)
     attend_back_kernel(MOONLET_GRID_CONSTANT const Problem<typename T::Sum> p) {
   MOONLET_DYNAMIC_SHARED(typename T::Element, memory);
+  __shared__ State state;
   const int64_t tiles = ((kByKeys ? p.keys : p.queries) + kOwn - 1) / kOwn;
   for (int64_t i = blockIdx.x; i < p.entries * tiles * p.parts; i += gridDim.x)
-    attend_back<T, kByKeys>(p, Work(i, tiles, p.parts), memory);
+    attend_back<T, kByKeys>(p, Work(i, tiles, p.parts), memory, state.get());
 }
 
 // Calls f.template operator()<T>() with the tiles for rows of so many columns.
@@ -253,13 +266,11 @@ struct SharedBatch {
 };
 
 template <class C, class Element>
-void compute_dots(const Call& call, const Batch& batch, const Rows& y, const Dims& y_strides,
-                  Tensor& dots) {
-  const int64_t count = dots.numel();
-  const unsigned blocks = blocks_for((count + kWarps - 1) / kWarps * kBlock);
+void compute_dots(const Call& call, Batch batch, const Tensor& y, Tensor& dots) {
+  batch.set(kFirst, y);
+  const unsigned blocks = blocks_for((dots.numel() + kWarps - 1) / kWarps * kBlock);
   MOONLET_LAUNCH((dots_kernel<C, Element>), blocks, kThreads, 0, call.stream(),
-                 geometry(batch.sizes, batch.strides[kGradient], y_strides), count, batch.queries,
-                 batch.rows[kGradient], y, dots.elements<C>());
+                 batch.problem<C>(batch.sizes, {}, 1, false), dots.elements<C>());
   call.done();
 }
 
@@ -281,16 +292,47 @@ void launch_back(const Call& call, Batch batch, const SharedBatch& shared, const
                   kByKeys ? p.keys : p.queries, p);
 }
 
+// Adds up the gradients of all entries of a batch, which lie in a row, where they share one.
+void add_entries(const Tensor& entries, const Dims& batch, Tensor& y) {
+  const Dims whole = repeated(y, batch);
+  const Tensor x = alias(entries, whole, contiguous_strides(whole), entries.offset());
+  Dims dims, kept = whole;
+  for (int d = 0; d < batch.size(); ++d) {
+    const int own = d - (whole.size() - y.dim());
+    if (own >= 0 && y.size(own) == whole[d]) continue;
+    dims.push_back(d);
+    kept[d] = 1;
+  }
+  if (dims.size() == 0) return copy_back(y, x);
+  Tensor total = empty_plain(kept, {y.dtype(), y.device()}, "attention");
+  sum(x, dims, true, std::nullopt, total);
+  copy_back(y, alias(total, y.sizes(), contiguous_strides(y.sizes()), total.offset()));
+}
+
 }  // namespace
 
 void flash_attention_grads(const Tensor& grad, const Tensor& query, const Tensor& key,
                            const Tensor& value, const Tensor& attn_mask, const Tensor& y,
-                           const Tensor& logsumexp, bool is_causal, double scale,
-                           Tensor& grad_query, Tensor& grad_key, Tensor& grad_value) {
+                           const Tensor& logsumexp, bool is_causal, double scale, double dropout_p,
+                           const Tensor& states, Tensor& grad_query, Tensor& grad_key,
+                           Tensor& grad_value) {
   Tensor* const results[] = {&grad_query, &grad_key, &grad_value};
   if (logsumexp.numel() == 0) {
     for (Tensor* each : results)
       if (each->numel() > 0) fill(*each, Scalar(0));
+    return;
+  }
+  if (const Dims whole = batch_of(y); has_many_dims(whole)) {
+    const auto flat = [&](const Tensor& x) { return in_entries(x, whole); };
+    const Tensor all[] = {flat(query), flat(key), flat(value)};
+    Tensor given[3];
+    for (int i = 0; i < 3; ++i) given[i] = empty_plain(all[i].sizes(), options_of(query));
+    const Dims rows{numel_of(whole, "attention"), y.size(-2)};
+    const Tensor sums = contiguous(logsumexp);
+    flash_attention_grads(flat(grad), all[0], all[1], all[2], flat(attn_mask), flat(y),
+                          alias(sums, rows, contiguous_strides(rows), sums.offset()), is_causal,
+                          scale, dropout_p, flat(states), given[0], given[1], given[2]);
+    for (int i = 0; i < 3; ++i) add_entries(given[i], whole, *results[i]);
     return;
   }
   const Call call(query, "scaled_dot_product_attention");
@@ -299,7 +341,7 @@ void flash_attention_grads(const Tensor& grad, const Tensor& query, const Tensor
     work[i] = lies_in_rows(*results[i]) ? *results[i] : contiguous(*results[i]);
   const DType compute = compute_dtype(query.dtype());
   const Tensor sums = converted(logsumexp, compute), result = in_rows(converted(y, query.dtype()));
-  Batch batch(query, key, value, attn_mask, batch_of(y));
+  Batch batch(query, key, value, attn_mask, {dropout_p, states}, batch_of(y));
   batch.read(kGradient, converted(grad, query.dtype()));
   Tensor dots = call.scratch(sums.sizes(), compute);
   const SharedBatch by_query(batch.sizes, query), by_key(batch.sizes, key),
@@ -307,11 +349,7 @@ void flash_attention_grads(const Tensor& grad, const Tensor& query, const Tensor
   const bool alike = by_key.apart == by_value.apart;
   visit_units(query.dtype(), tf32_allowed(), [&]<class Unit>() {
     using C = typename Unit::Sum;
-    compute_dots<C, typename Unit::Element>(
-        call, batch, rows_of(result),
-        broadcast_strides(batch_of(result), {result.strides().data(), result.dim() - 2},
-                          batch.sizes),
-        dots);
+    compute_dots<C, typename Unit::Element>(call, batch, result, dots);
     visit_backward_tiles<Unit>(call, std::max(key.size(-1), value.size(-1)), [&]<class T>() {
       const auto by_keys = [&](const SharedBatch& shared, const Tensor* first,
                                const Tensor* second) {

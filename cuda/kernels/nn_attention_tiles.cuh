@@ -9,6 +9,7 @@
 #include "cuda/kernels/common/mma.cuh"
 #include "cuda/kernels/common/rows.cuh"
 #include "tensor/functors/functor_math.h"
+#include "tensor/functors/random_transforms.h"
 
 namespace moonlet::cuda::attention {
 
@@ -19,8 +20,28 @@ inline constexpr int kWarps = 4, kThreads = kWarps * kWarp;
 inline constexpr int kOwn = 16 * kWarps, kOther = 32;
 
 // The tensors of which each entry of the batch has a part. kGradient is the gradient of the
-// results, on the way forward the results; kEntry counts queries; kFirst and kSecond are gradients.
-enum Operand { kQuery, kKey, kValue, kMask, kGradient, kEntry, kFirst, kSecond, kOperands };
+// results, on the way forward the results; kEntry counts queries; kFirst and kSecond are gradients;
+// kStates are what dropout draws from.
+enum Operand {
+  kQuery,
+  kKey,
+  kValue,
+  kMask,
+  kGradient,
+  kEntry,
+  kFirst,
+  kSecond,
+  kStates,
+  kOperands
+};
+
+// The dimensions of a batch and the operands' strides over them. All loops over them are unrolled,
+// so that no argument of a kernel is read at an index.
+inline constexpr int kBatchDims = 4;
+struct BatchGeometry {
+  int rank = 0;
+  int64_t sizes[kBatchDims] = {}, strides[kOperands][kBatchDims] = {};
+};
 
 // A tensor's rows, elements side by side; `packed` says that each begins at a multiple of 16 bytes.
 struct Rows {
@@ -44,7 +65,7 @@ struct Mask {
 // sums (splits, all queries) are combined afterwards.
 template <class C>
 struct Problem {
-  Geometry<kOperands> apart, shared;
+  BatchGeometry apart, shared;
   int64_t entries = 0, within = 1, parts = 1, queries = 0, keys = 0;
   int64_t splits = 1, range = 0;
   C *split_results = nullptr, *split_sums = nullptr;
@@ -54,6 +75,10 @@ struct Problem {
   bool causal = false;
   C* logsumexp = nullptr;
   const C* dots = nullptr;
+  const int64_t* states = nullptr;  // null without dropout
+  int64_t row_blocks = 0;           // of random numbers for the scores of a query
+  draws::Under dropped{0};
+  C kept = C(1);  // what dropout multiplies with what stays
 };
 
 // The tiles of a block in shared memory. Wider rows are taken in parts of kWidth columns. Tiles
@@ -290,6 +315,58 @@ __device__ __forceinline__ void score(const Problem<C>& p, int64_t mask, int64_t
   });
 }
 
+// Where the random numbers of an entry's scores begin: in shared memory, as registers are few.
+using State = SharedArray<uint64_t, 2>;
+// Between barriers, as others read it.
+template <class C>
+__device__ __forceinline__ void read_state(const Problem<C>& p, int64_t offset, uint64_t* state) {
+  if (p.states != nullptr && threadIdx.x < 2)
+    state[threadIdx.x] = static_cast<uint64_t>(p.states[offset + threadIdx.x]);
+}
+
+// Of lanes that differ in the bits `lanes` alone: what belongs to the other one changes for what
+// belongs to this one, in groups of kShift bits.
+template <int kShift>
+__device__ __forceinline__ uint32_t exchange_bits(uint32_t bits, int lanes) {
+  constexpr uint32_t kLow = kShift == 1 ? 0x5555 : 0x3333;
+  const uint32_t other = __shfl_xor_sync(kAllLanes, bits, lanes);
+  if (threadIdx.x & lanes) return (bits & (kLow << kShift)) | ((other >> kShift) & kLow);
+  return (bits & kLow) | ((other & kLow) << kShift);
+}
+
+// Which scores of a warp's tile, of rows from `own` and columns from `other` on, dropout drops: bit
+// 4 n + i for number i of the thread's n-th. A block of random numbers is for four keys of a query,
+// which several lanes hold, or the rows of several lanes: each draws some of them.
+template <bool kByKeys, class C>
+__device__ __forceinline__ uint32_t dropped_scores(const Problem<C>& p, const uint64_t* state,
+                                                   int64_t own, int64_t other) {
+  static_assert(kOther == 32);
+  const Philox rng{state[0], state[1]};
+  const int turn = threadIdx.x % 4, row = row_in_warp(), quarter = row % 4;
+  const int64_t query = kByKeys ? other + 2 * turn + quarter % 2 : own + row + 8 * (turn % 2),
+                keys = kByKeys ? own + row - quarter + quarter / 2 * 8 : other + turn / 2 * 4;
+  uint32_t bits = 0;
+  MOONLET_UNROLL
+  for (int n = 0; n < kOther / 8; ++n) {
+    const int64_t block = kByKeys ? (query + 8 * n) * p.row_blocks + keys / 4
+                                  : query * p.row_blocks + keys / 4 + 2 * n;
+    const PhiloxBlock drawn = rng.block(static_cast<uint64_t>(block));
+    MOONLET_UNROLL
+    for (int k = 0; k < 4; ++k) bits |= (drawn.v[k] <= p.dropped.last ? 1u : 0u) << (4 * n + k);
+  }
+  if (kByKeys) return exchange_bits<2>(exchange_bits<1>(bits, 4), 8);
+  return exchange_bits<2>(bits, 1);
+}
+
+// Zeros where a bit of dropped_scores says so, else the value times `kept`.
+template <class C>
+__device__ __forceinline__ void drop(Part<C, kOther>& part, uint32_t bits, C kept) {
+  MOONLET_UNROLL
+  for (int n = 0; n < kOther / 8; ++n) MOONLET_UNROLL
+  for (int i = 0; i < 4; ++i)
+    part.v[n][i] = (bits >> (4 * n + i) & 1) != 0 ? C(0) : part.v[n][i] * kept;
+}
+
 // sums += a warp's scores times the rows that pass by, which lie in `other`; `memory` is for its
 // rows of scores.
 template <class T, int kCols>
@@ -327,30 +404,33 @@ __device__ __forceinline__ Rows rows_at(const Rows& x, int64_t offset) {
   return out;
 }
 
-// Where an entry's part of each operand begins, as by offsets(): its loops are unrolled, so that no
-// array is indexed.
-__device__ __forceinline__ Offsets<kOperands> positions(const Geometry<kOperands>& g,
-                                                        int64_t entry) {
+// Where an entry's part of each operand begins.
+__device__ __forceinline__ Offsets<kOperands> positions(const BatchGeometry& g, int64_t entry) {
   Offsets<kOperands> out;
   MOONLET_UNROLL
   for (int t = 0; t < kOperands; ++t) out.at[t] = 0;
-  for (int d = g.rank - 1; d >= 0; --d) {
+  MOONLET_UNROLL
+  for (int d = kBatchDims - 1; d > 0; --d) {
+    if (d >= g.rank) continue;
     const int64_t rest = entry % g.sizes[d];
     entry /= g.sizes[d];
     MOONLET_UNROLL
     for (int t = 0; t < kOperands; ++t) out.at[t] += rest * g.strides[t][d];
   }
+  MOONLET_UNROLL
+  for (int t = 0; t < kOperands; ++t) out.at[t] += entry * g.strides[t][0];
   return out;
 }
 
 // Which part of which tile of which entry a block computes, and of which range of the keys.
 struct Work {
-  int64_t entry, tile, part, split;
+  int64_t entry, tile;
+  int part, split;
   __device__ Work(int64_t number, int64_t tiles, int64_t parts, int64_t splits = 1)
       : entry(number / splits / parts / tiles),
         tile(number / splits / parts % tiles),
-        part(number / splits % parts),
-        split(number % splits) {}
+        part(static_cast<int>(number / splits % parts)),
+        split(static_cast<int>(number % splits)) {}
 };
 
 }  // namespace moonlet::cuda::attention

@@ -12,7 +12,8 @@ op { [[scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tens
               value = "the values",
               attn_mask = "a bool tensor, true where a query attends to a key, or numbers that are added to the " ..
                 "scores; it broadcasts to (*, l, s)",
-              dropout_p = "the probability with which a weight is zeroed; give 0 in evaluation",
+              dropout_p = "the probability with which a weight is zeroed, while the others are divided by `1 - " ..
+                "dropout_p`; give 0 in evaluation",
               is_causal = "whether query `i` attends to the keys up to `i` only",
               scale = "the factor of the scores; `1 / sqrt(e)` unless given",
               enable_gqa = "whether `key` and `value` may have fewer heads (the third dimension from the end) " ..
@@ -43,22 +44,25 @@ op { [[native_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mas
                 "randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6), randn(3, 5), false, 0.5" } }
 
 op { [[flash_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal,
-                       float scale) -> (Tensor y, Tensor logsumexp)]],
+                       float scale, float dropout_p=0, Tensor? states=nil) -> (Tensor y, Tensor logsumexp)]],
      vmap = "flash_attention", kind = "structured", dtypes = "floating", mixed = true, internal = true, nodiff = { "logsumexp" },
-     grad = { ["query, key, value"] = "flash_grads(g_y, query, key, value, attn_mask, y, logsumexp, is_causal, scale)",
-              attn_mask = "attention_grad_mask(g_y, query, key, value, attn_mask, is_causal, scale)" },
+     grad = { ["query, key, value"] = "flash_grads(g_y, query, key, value, attn_mask, y, logsumexp, is_causal, scale, {dropout_p, states})",
+              attn_mask = "attention_grad_mask(g_y, query, key, value, attn_mask, is_causal, scale, {dropout_p, states})" },
      check = { value = "scaled_dot_product_attention is compared" },
      doc = [[`softmax(query key^T * scale + attn_mask) value`, and of each query the logarithm of the sum of
-`exp(score)`, infinite for a query that attends to no key. No more than a block of the (l, s) scores is held. Dao et al.
-2022, "FlashAttention".]],
+`exp(score)`, infinite for a query that attends to no key. No more than a block of the (l, s) scores is held. With
+`states`, a state of `random_states` for each entry of the batch, the weights are multiplied by the masks that
+`dropout_rows` gives. Dao et al. 2022, "FlashAttention".]],
      sample = { "randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6), nil, false, 0.5",
                 "randn(2, 3, 4), randn(2, 3, 4), randn(2, 3, 4), randn(3, 1), true, 0.3",
                 "randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6), randn(2, 1, 5), true, 0.5",
-                "randn(2, 3, 4), randn(3, 1, 5, 4), randn(5, 6), nil, true, 0.3" } }
+                "randn(2, 3, 4), randn(3, 1, 5, 4), randn(5, 6), nil, true, 0.3",
+                "randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6), nil, false, 0.5, 0.4, tensor({{{1, 2}}, {{3, 4}}}, {dtype = \"int64\"})",
+                "randn(2, 3, 4), randn(2, 5, 4), randn(2, 5, 6), randn(3, 5), false, 0.5, 0.4, tensor({{1, 2}}, {dtype = \"int64\"})" } }
 
 op { [[flash_attention_grads(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor? attn_mask, Tensor y,
-                             Tensor logsumexp, bool is_causal,
-                             float scale) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)]],
+                             Tensor logsumexp, bool is_causal, float scale, float dropout_p=0,
+                             Tensor? states=nil) -> (Tensor grad_query, Tensor grad_key, Tensor grad_value)]],
      vmap = "flash_attention_grads", kind = "structured", dtypes = "floating", mixed = true, internal = true,
      check = { value = "checked through what uses it" },
      doc = [[The gradients of `flash_attention`; `y` and `logsumexp` are those that it gave.]],

@@ -1,6 +1,7 @@
 // tensor/shapes/nn.cpp: argument checks and result shapes of attention.
 #include "tensor/shapes/nn.h"
 
+#include "tensor/shapes/random.h"
 #include "tensor/shapes_nn.h"
 
 namespace moonlet::shapes {
@@ -45,6 +46,19 @@ Dims attended_in_one_dtype(const char* op, const Tensor& query, const Tensor& ke
   return attended(op, query, key, value, mask);
 }
 
+// The results' sizes where there is dropout, whose states broadcast as the rest does.
+Dims with_dropout(const char* op, const Dims& attended, double p, const Tensor& states) {
+  check_probability(op, p);
+  check(p == 0 || states.defined(), op, ": dropout_p is ", p, " without states to draw from");
+  if (!states.defined()) return attended;
+  check_states(op, states);
+  const int rank = attended.size();
+  Dims sizes = broadcast({attended.data(), rank - 2}, batch_of(states), op);
+  sizes.push_back(attended[rank - 2]);
+  sizes.push_back(attended[rank - 1]);
+  return sizes;
+}
+
 // Rows of elements one after the other, in the order in which the queries lie.
 Dims laid_out_rows(const Dims& sizes, const Tensor& query) {
   const Dims outer(sizes.data(), sizes.size() - 1);
@@ -59,8 +73,11 @@ Dims laid_out_rows(const Dims& sizes, const Tensor& query) {
 }  // namespace
 
 std::array<Result, 2> flash_attention(const Tensor& query, const Tensor& key, const Tensor& value,
-                                      const Tensor& attn_mask, bool, double) {
-  const Dims sizes = attended_in_one_dtype("flash_attention", query, key, value, attn_mask);
+                                      const Tensor& attn_mask, bool, double, double dropout_p,
+                                      const Tensor& states) {
+  const char* op = "flash_attention";
+  const Dims sizes =
+      with_dropout(op, attended_in_one_dtype(op, query, key, value, attn_mask), dropout_p, states);
   const Options options = options_of(query);
   return {Result{sizes, options, laid_out_rows(sizes, query)},
           Result{{sizes.data(), sizes.size() - 1}, {compute_dtype(options.dtype), options.device}}};
@@ -69,9 +86,11 @@ std::array<Result, 2> flash_attention(const Tensor& query, const Tensor& key, co
 std::array<Result, 3> flash_attention_grads(const Tensor& grad, const Tensor& query,
                                             const Tensor& key, const Tensor& value,
                                             const Tensor& attn_mask, const Tensor& y,
-                                            const Tensor& logsumexp, bool, double) {
+                                            const Tensor& logsumexp, bool, double, double dropout_p,
+                                            const Tensor& states) {
   const char* op = "flash_attention_grads";
-  const Dims sizes = attended_in_one_dtype(op, query, key, value, attn_mask);
+  const Dims sizes =
+      with_dropout(op, attended_in_one_dtype(op, query, key, value, attn_mask), dropout_p, states);
   check_shape(op, "grad", grad.sizes(), sizes);
   check_shape(op, "y", y.sizes(), sizes);
   check_shape(op, "logsumexp", logsumexp.sizes(), {sizes.data(), sizes.size() - 1});

@@ -114,6 +114,9 @@ end
 for _, kernel in ipairs { { "unfold_kernelI.iLi[248]E", 215 }, { "unfold_kernelI.iLi16E", 360 } } do
   RULES[#RULES + 1] = { name = kernel[1], stores = true, registers = 64, instructions = kernel[2], branches = 4 }
 end
+-- A block of the widest tiles of float64 finds no register for one number, outside its loop over the keys.
+RULES[#RULES + 1] = { name = "attend_kernel.*PlainUnitIdEELi64", stores = true, copies = true, direct = true,
+  registers = 255, instruction = "DFMA", stack = true }
 -- Kernels of products: the instruction that each kind of element is multiplied with.
 for _, kernel in ipairs {
   { name = "attend_%a*_?kernel", stores = true, copies = true, direct = true, registers = 255 },

@@ -280,12 +280,13 @@ end
 local dtype_rank = { bool = 0, uint8 = 1, uint16 = 1, uint32 = 1, uint64 = 1, int8 = 1, int16 = 1, int32 = 1,
   int64 = 1 }
 
--- The arguments that have dtypes of their own.
+-- The arguments that have dtypes of their own, as have the states of random numbers.
 local holds_positions = { Mask = true, Positions = true, Indices = true }
+local function has_own_dtype(kind, name) return holds_positions[kind] or name == "states" end
 
 local function cast(case, args, dtype)
-  return samples.map(case, args, function(t, kind)
-    if holds_positions[kind] then return t end
+  return samples.map(case, args, function(t, kind, name)
+    if has_own_dtype(kind, name) then return t end
     local source = t
     if t.dtype:find "^complex" and not dtype:find "^complex" then source = t.real end
     if dtype_rank[dtype] == 1 and is_differentiable(t.dtype) then source = (source:abs() * 3):floor() end
@@ -311,8 +312,8 @@ function checks.dtypes(case, i)
     local ok, got = pcall(samples.results, case, low)
     if not ok then error(("dtype %s: %s"):format(dtype, got), 0) end
     if wide then
-      local want = samples.results(case, samples.map(case, low, function(t, kind)
-        if holds_positions[kind] then return t end
+      local want = samples.results(case, samples.map(case, low, function(t, kind, name)
+        if has_own_dtype(kind, name) then return t end
         return t:to(wide)
       end))
       local tol = tolerance[dtype] or 1e-4

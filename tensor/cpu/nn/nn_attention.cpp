@@ -60,6 +60,33 @@ Tensor writable(const Tensor& y, DType compute) {
   return fits ? y : empty_plain(y.sizes(), {compute, y.device()}, "attention");
 }
 
+// Dropout of the weights.
+struct Dropout {
+  Tensor states;  // undefined without dropout
+  Dims strides;   // of the batch
+  draws::Under dropped;
+  double kept;
+
+  Dropout(double p, const Tensor& given, const Dims& batch)
+      : dropped(p), kept(draws::dropout_scale(p)) {
+    if (!given.defined() || p == 0) return;
+    states = contiguous(given);
+    strides =
+        broadcast_strides(batch_of(states), {states.strides().data(), states.dim() - 2}, batch);
+  }
+  // Of the scores of an entry, by its offset, from `row` and `col` of `columns` on.
+  std::optional<ScoreDropout> at(int64_t offset, int64_t row, int64_t col, int64_t columns) const {
+    if (!states.defined()) return std::nullopt;
+    const int64_t* state = states.elements<int64_t>() + offset;
+    const int64_t blocks = draws::row_blocks(columns);
+    return ScoreDropout{{static_cast<uint64_t>(state[0]), static_cast<uint64_t>(state[1])},
+                        static_cast<uint64_t>(row * blocks + col / 4),
+                        static_cast<uint64_t>(blocks),
+                        dropped,
+                        kept};
+  }
+};
+
 // The arguments as the blocks read them.
 struct Attention {
   DType compute;
@@ -69,16 +96,19 @@ struct Attention {
   Dims mask_strides;  // of the batch, the queries and the keys
   bool causal;
   double scale;
+  Dropout dropout;
 
   Attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& given_mask,
-            const Dims& whole_batch, bool is_causal, double factor)
+            const Dims& whole_batch, bool is_causal, double factor, double dropout_p,
+            const Tensor& states)
       : compute(compute_dtype(q.dtype())),
         batch(whole_batch),
         query(readable(q, compute), batch),
         key(readable(k, compute), batch),
         value(readable(v, compute), batch),
         causal(is_causal),
-        scale(factor) {
+        scale(factor),
+        dropout(dropout_p, states, batch) {
     if (!given_mask.defined()) return;
     mask = given_mask.dtype() == DType::Bool ? given_mask : in_dtype(given_mask, compute);
     Dims sizes = batch;
@@ -103,11 +133,14 @@ struct Attention {
   int64_t mask_offset(int64_t entry) const {
     return mask.defined() ? offset_of(entry, batch, mask_strides) : 0;
   }
+  int64_t states_offset(int64_t entry) const {
+    return dropout.states.defined() ? offset_of(entry, batch, dropout.strides) : 0;
+  }
 };
 
 // The rows [first, first + rows) of the queries and keys [key, key + keys) of an entry.
 struct Position {
-  int64_t mask_offset, first, rows, key, keys;
+  int64_t mask_offset, states_offset, first, rows, key, keys;
 };
 
 ScoreBlock block_at(const Attention& in, const Tensor& scores, const Position& at) {
@@ -118,6 +151,7 @@ ScoreBlock block_at(const Attention& in, const Tensor& scores, const Position& a
   block.stride = in.score_stride();
   block.causal = in.causal;
   block.seen = in.causal ? at.first + 1 - at.key : at.keys;
+  block.dropout = in.dropout.at(at.states_offset, at.first, at.key, in.keys());
   if (in.mask.defined()) {
     const int rank = in.batch.size();
     block.mask_is_bool = in.mask.dtype() == DType::Bool;
@@ -175,10 +209,11 @@ void attend(const Attention& in, int64_t entry, int64_t first, int64_t rows, Scr
                 of_value = offset_of(entry, in.batch, in.value.strides);
   const Matrix query = in.query.rows(offset_of(entry, in.batch, in.query.strides), first, rows);
   const Matrix out = y.rows(offset_of(entry, in.batch, y.strides), first, rows);
-  const int64_t of_mask = in.mask_offset(entry);
+  const int64_t of_mask = in.mask_offset(entry), of_states = in.states_offset(entry);
   scratch.start();
   each_key_block(visible_keys(in, first + rows), [&](int64_t key, int64_t keys) {
-    const ScoreBlock block = block_at(in, scratch.scores, {of_mask, first, rows, key, keys});
+    const ScoreBlock block =
+        block_at(in, scratch.scores, {of_mask, of_states, first, rows, key, keys});
     const Matrix scores = scores_of(block, scratch.scores);
     gemm(in.compute, in.scale, query, transposed(in.key.rows(of_key, key, keys)), 0, scores);
     attention_weights(in.wide(), block, scratch.top.raw(), scratch.sum.raw(), scratch.factor.raw());
@@ -194,10 +229,11 @@ void attend(const Attention& in, int64_t entry, int64_t first, int64_t rows, Scr
 }  // namespace
 
 void flash_attention(const Tensor& query, const Tensor& key, const Tensor& value,
-                     const Tensor& attn_mask, bool is_causal, double scale, Tensor& y,
-                     Tensor& logsumexp) {
+                     const Tensor& attn_mask, bool is_causal, double scale, double dropout_p,
+                     const Tensor& states, Tensor& y, Tensor& logsumexp) {
   if (logsumexp.numel() == 0) return;
-  const Attention in(query, key, value, attn_mask, batch_of(y), is_causal, scale);
+  const Attention in(query, key, value, attn_mask, batch_of(y), is_causal, scale, dropout_p,
+                     states);
   Tensor work = writable(y, in.compute), sums = workspace(logsumexp, in.compute);
   const Matrices out(work, in.batch);
   const int64_t queries = in.queries(), blocks = (queries + kQueries - 1) / kQueries,
@@ -229,7 +265,7 @@ struct Backward {
 
 // The offsets of an entry of the batch.
 struct Offsets {
-  int64_t query, key, value, grad, y, by_query, by_key, by_value, mask, entry;
+  int64_t query, key, value, grad, y, by_query, by_key, by_value, mask, states, entry;
 };
 
 // Adds what the queries [first, first + rows) of an entry give to its gradients.
@@ -243,7 +279,8 @@ void attend_back(const Attention& in, const Backward& b, const Offsets& at, int6
   dot_rows(in.wide(), grad.data, grad.row_stride, y.data, y.row_stride, rows, y.cols,
            scratch.sum.raw());
   each_key_block(visible_keys(in, first + rows), [&](int64_t first_key, int64_t keys) {
-    const ScoreBlock block = block_at(in, scratch.scores, {at.mask, first, rows, first_key, keys});
+    const ScoreBlock block =
+        block_at(in, scratch.scores, {at.mask, at.states, first, rows, first_key, keys});
     const Matrix weights = scores_of(block, scratch.scores),
                  by_scores = scores_of(block, gradients);
     const Matrix key = in.key.rows(at.key, first_key, keys);
@@ -290,6 +327,7 @@ Offsets offsets_at(const Attention& in, const Backward& b, const SharedBatch& ba
           .by_key = of(b.by_key.strides),
           .by_value = of(b.by_value.strides),
           .mask = in.mask.defined() ? of(in.mask_strides) : 0,
+          .states = in.dropout.states.defined() ? of(in.dropout.strides) : 0,
           .entry = of(contiguous_strides(in.batch))};
 }
 
@@ -297,9 +335,11 @@ Offsets offsets_at(const Attention& in, const Backward& b, const SharedBatch& ba
 
 void flash_attention_grads(const Tensor& grad, const Tensor& query, const Tensor& key,
                            const Tensor& value, const Tensor& attn_mask, const Tensor& y,
-                           const Tensor& logsumexp, bool is_causal, double scale,
-                           Tensor& grad_query, Tensor& grad_key, Tensor& grad_value) {
-  const Attention in(query, key, value, attn_mask, batch_of(y), is_causal, scale);
+                           const Tensor& logsumexp, bool is_causal, double scale, double dropout_p,
+                           const Tensor& states, Tensor& grad_query, Tensor& grad_key,
+                           Tensor& grad_value) {
+  const Attention in(query, key, value, attn_mask, batch_of(y), is_causal, scale, dropout_p,
+                     states);
   Tensor* const results[] = {&grad_query, &grad_key, &grad_value};
   Tensor work[3];
   for (int i = 0; i < 3; ++i) {

@@ -9,7 +9,9 @@
 #include "hwy/foreach_target.h"
 
 #include "hwy/highway.h"
+#include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/nn/nn_attention_rows.h"
+#include "tensor/cpu/random/random.h"
 #include "tensor/cpu/simd/each_vector-inl.h"
 #include "tensor/cpu/simd/max_of_lanes-inl.h"
 #include "tensor/cpu/simd/simd-inl.h"
@@ -20,6 +22,7 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 using cpu::kScoreLanes;
 using cpu::ScoreBlock;
+using cpu::ScoreDropout;
 
 // Rows of scores have no rest beside these vectors.
 template <class T>
@@ -68,6 +71,20 @@ HWY_INLINE auto weight_of(V x) {
 #endif
 }
 
+// Draws what dropout multiplies the first `end` weights of a row by.
+template <class T>
+void draw_row(const ScoreDropout& dropout, int64_t row, int64_t end, T* masks) {
+  const uint64_t first = dropout.first + static_cast<uint64_t>(row) * dropout.row_blocks;
+  for (int64_t i = 0; i < end; i += cpu::bits::kMasks)
+    cpu::bits::draw_masks(dropout.rng, first + static_cast<uint64_t>(i / 4), dropout.dropped,
+                          static_cast<T>(dropout.kept), masks + i);
+}
+
+// The masks of a row of a block.
+template <class T>
+using Masks = T[thresholds::nn::kKeys];
+static_assert(thresholds::nn::kKeys % cpu::bits::kMasks == 0);
+
 template <class T>
 void weigh_row(const ScoreBlock& b, int64_t row, T& top, T& sum, T& factor) {
   const ScoreTag<T> d;
@@ -86,6 +103,12 @@ void weigh_row(const ScoreBlock& b, int64_t row, T& top, T& sum, T& factor) {
     hn::StoreU(e, d, s + i);
     total = hn::Add(total, e);
   }
+  if (b.dropout) {
+    alignas(64) Masks<T> masks;
+    draw_row(*b.dropout, row, end, masks);
+    for (int64_t i = 0; i < end; i += lanes)
+      hn::StoreU(hn::Mul(hn::LoadU(d, s + i), hn::Load(d, masks + i)), d, s + i);
+  }
   std::fill(s + std::min(end, b.keys), s + b.keys, T(0));
   factor = top == now ? T(1) : top == kHidden<T> ? T(0) : std::exp(top - now);
   sum = sum * factor + hn::GetLane(hn::SumOfLanes(d, total));
@@ -101,15 +124,23 @@ template <class T>
 void gradients(const ScoreBlock& b, T* grads, const T* logsumexp, const T* dots) {
   const ScoreTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  alignas(64) Masks<T> masks;
   for (int64_t row = 0; row < b.rows; ++row) {
     T* s = static_cast<T*>(b.scores) + row * b.stride;
     T* g = grads + row * b.stride;
     const int64_t end = masked_row(b, row, s);
     const auto shift = hn::Set(d, logsumexp[row]), dot = hn::Set(d, dots[row]);
+    if (b.dropout) draw_row(*b.dropout, row, end, masks);
     for (int64_t i = 0; i < end; i += lanes) {
       const auto weight = weight_of<T>(hn::Sub(hn::LoadU(d, s + i), shift));
-      hn::StoreU(weight, d, s + i);
-      hn::StoreU(hn::Mul(weight, hn::Sub(hn::LoadU(d, g + i), dot)), d, g + i);
+      auto used = weight, by_weight = hn::LoadU(d, g + i);
+      if (b.dropout) {
+        const auto mask = hn::Load(d, masks + i);
+        used = hn::Mul(used, mask);
+        by_weight = hn::Mul(by_weight, mask);
+      }
+      hn::StoreU(used, d, s + i);
+      hn::StoreU(hn::Mul(weight, hn::Sub(by_weight, dot)), d, g + i);
     }
     const int64_t rest = std::min(end, b.keys);
     std::fill(s + rest, s + b.keys, T(0));

@@ -108,8 +108,8 @@ class Attention {
     graph_.values.push_back(sums);
     const auto logsumexp = static_cast<ValueId>(graph_.values.size()) - 1;
     product.op = fused;
-    product.arguments = {ValueRef{query}, ValueRef{key},     ValueRef{value},
-                         BoxedValue(),    BoxedValue(false), BoxedValue(scale)};
+    product.arguments = {ValueRef{query},   ValueRef{key},     ValueRef{value}, BoxedValue(),
+                         BoxedValue(false), BoxedValue(scale), BoxedValue(0.0), BoxedValue()};
     product.results = {product.results[0], ValueRef{logsumexp}};
     return true;
   }
