@@ -64,7 +64,7 @@ int64_t masked_row(const ScoreBlock& b, int64_t row, T* s) {
 // instruction of x86-64, which gives its second operand.
 template <class T, class V>
 HWY_INLINE auto weight_of(V x) {
-#if !HWY_ARCH_X86
+#if !HWY_ARCH_X86 || HWY_TARGET == HWY_SCALAR
   return select(vec<T>(x) != vec<T>(x), vec<T>(x), exp_or_0(vec<T>(x))).v;
 #else
   return exp_or_0(vec<T>(x)).v;
