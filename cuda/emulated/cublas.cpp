@@ -57,26 +57,36 @@ cublasStatus_t ready(cublasHandle_t handle) {
   return valid_stream(handle->stream) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
+// With alpha 0 the factors are not read, not even NaN; OpenBLAS's kernels for small matrices do.
+template <class T>
+int depth(const Shape& s, const T& alpha) {
+  return alpha == T(0) ? 0 : s.k;
+}
+int depth(const Shape& s, const cuComplex& alpha) { return alpha.x == 0 && alpha.y == 0 ? 0 : s.k; }
+int depth(const Shape& s, const cuDoubleComplex& alpha) {
+  return alpha.x == 0 && alpha.y == 0 ? 0 : s.k;
+}
+
 // One product on memory that is known to be sound.
 void multiply(const Shape& s, const float* alpha, const float* a, const float* b, const float* beta,
               float* c) {
-  cblas_sgemm(CblasColMajor, transpose(s.op_a), transpose(s.op_b), s.m, s.n, s.k, *alpha, a, s.lda,
-              b, s.ldb, *beta, c, s.ldc);
+  cblas_sgemm(CblasColMajor, transpose(s.op_a), transpose(s.op_b), s.m, s.n, depth(s, *alpha),
+              *alpha, a, s.lda, b, s.ldb, *beta, c, s.ldc);
 }
 void multiply(const Shape& s, const double* alpha, const double* a, const double* b,
               const double* beta, double* c) {
-  cblas_dgemm(CblasColMajor, transpose(s.op_a), transpose(s.op_b), s.m, s.n, s.k, *alpha, a, s.lda,
-              b, s.ldb, *beta, c, s.ldc);
+  cblas_dgemm(CblasColMajor, transpose(s.op_a), transpose(s.op_b), s.m, s.n, depth(s, *alpha),
+              *alpha, a, s.lda, b, s.ldb, *beta, c, s.ldc);
 }
 void multiply(const Shape& s, const cuComplex* alpha, const cuComplex* a, const cuComplex* b,
               const cuComplex* beta, cuComplex* c) {
-  cblas_cgemm(CblasColMajor, transpose(s.op_a), transpose(s.op_b), s.m, s.n, s.k, alpha, a, s.lda,
-              b, s.ldb, beta, c, s.ldc);
+  cblas_cgemm(CblasColMajor, transpose(s.op_a), transpose(s.op_b), s.m, s.n, depth(s, *alpha),
+              alpha, a, s.lda, b, s.ldb, beta, c, s.ldc);
 }
 void multiply(const Shape& s, const cuDoubleComplex* alpha, const cuDoubleComplex* a,
               const cuDoubleComplex* b, const cuDoubleComplex* beta, cuDoubleComplex* c) {
-  cblas_zgemm(CblasColMajor, transpose(s.op_a), transpose(s.op_b), s.m, s.n, s.k, alpha, a, s.lda,
-              b, s.ldb, beta, c, s.ldc);
+  cblas_zgemm(CblasColMajor, transpose(s.op_a), transpose(s.op_b), s.m, s.n, depth(s, *alpha),
+              alpha, a, s.lda, b, s.ldb, beta, c, s.ldc);
 }
 
 void multiply_vector(cublasOperation_t op, int m, int n, const float* alpha, const float* a,

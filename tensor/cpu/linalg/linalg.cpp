@@ -55,6 +55,16 @@ void start_from(const Tensor& input, const Scalar& beta, Tensor& y) {
   copy_into(y, wide);
 }
 
+// The factors of a product that is multiplied by alpha: where that is 0 they are not read, not even
+// NaN. BLAS says so too; OpenBLAS's kernels for small matrices do otherwise.
+struct Factors {
+  Tensor a, b;
+};
+Factors factors(const Tensor& a, const Tensor& b, const Scalar& alpha) {
+  if (alpha.to_complex() != complex128(0)) return {a, b};
+  return {views::slice(a, a.dim() - 1, 0, 0, 1), views::slice(b, b.dim() - 2, 0, 0, 1)};
+}
+
 }  // namespace
 
 void mm(const Tensor& a, const Tensor& b, Tensor& y) {
@@ -66,13 +76,15 @@ void bmm(const Tensor& a, const Tensor& b, Tensor& y) { batched(a, b, 0, 1, y); 
 void addmm(const Tensor& input, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha,
            Tensor& y) {
   start_from(input, beta, y);
-  gemm(y.dtype(), alpha, matrix_of(a), matrix_of(b), beta, matrix_of(y));
+  const Factors of = factors(a, b, alpha);
+  gemm(y.dtype(), alpha, matrix_of(of.a), matrix_of(of.b), beta, matrix_of(y));
 }
 
 void baddbmm(const Tensor& input, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha,
              Tensor& y) {
   start_from(input, beta, y);
-  batched(a, b, beta, alpha, y);
+  const Factors of = factors(a, b, alpha);
+  batched(of.a, of.b, beta, alpha, y);
 }
 
 void mv(const Tensor& a, const Tensor& x, Tensor& y) {
