@@ -428,4 +428,19 @@ test("gradients of real, imag and angle are PyTorch's", function()
   same(ml.grad(y:sum(), x), ml.zeros(4))
 end)
 
+on_devices("alpha 0 does not read the factors", function(device)
+  for _, dtype in ipairs { "float32", "float64", "complex64", "float16", "bfloat16" } do
+    local function full(value, ...) return ml.full({ ... }, value, { dtype = dtype, device = device }) end
+    for _, n in ipairs { 3, 300 } do
+      local c, nan, b = full(2, n, n), full(0 / 0, n, 70), full(1, 70, n)
+      expect.equal(ml.addmm(c, nan, b, 1, 0):equal(c), true)
+      expect.equal(ml.addmm(c, nan, b, 0, 0):equal(c * 0), true)
+      expect.equal(ml.addmv(c[1], nan, b:select(2, 1), 1, 0):equal(c[1]), true)
+      local batch = c:expand(2, n, n)
+      expect.equal(ml.baddbmm(batch, nan:expand(2, n, 70), b:expand(2, 70, n), 1, 0):equal(batch), true)
+      expect.equal(ml.addbmm(c, nan:expand(2, n, 70), b:expand(2, 70, n), 1, 0):equal(c), true)
+    end
+  end
+end)
+
 harness.run()
