@@ -45,6 +45,46 @@ function emulated.lines_of(text)
   return lines
 end
 
+local TWICE = [[
+  io.stdout:setvbuf "no"
+  local function try()
+    local fine, why = pcall(check)
+    print(fine and "right" or "error " .. tostring(why):gsub("\n.*", ""))
+  end
+  try()
+  ml.memory.collect()
+  try()
+]]
+
+--- Runs a script, which defines `check()`, with one call after another of the runtime and its libraries failing:
+--- where one of cuDNN's does, `check()` must be right or raise an error of the device, and be right
+--- the second time unless the device is lost.
+---@param script string
+---@param kind string the failure: "memory", "unknown", "invalid" or "lost"
+---@param step function (calls of cuDNN that failed so far, the name of this one) how many calls to go on by
+---@param most integer the last call
+---@return integer failed how many calls of cuDNN did
+function emulated.fail_cudnn(script, kind, step, most)
+  local failed, number, call = 0, 1
+  repeat
+    local text, ended, code = emulated.output(("MOONLET_EMULATED_CUDNN= MOONLET_EMULATED_FAILING_CALL=%d "
+      .. "MOONLET_EMULATED_FAILURE=%s"):format(number, kind), script .. TWICE)
+    harness.expect.equal({ ended, code }, { "exit", 0 }, text)
+    call = text:match "emulated: call %d+, ([^,]+), fails"
+    local first, again = text:match "(%l+[^\n]*)\n(%l+[^\n]*)\n$"
+    -- Those of the second try show nothing more.
+    if call and text:find "^emulated" == nil then break end
+    if call and call:find "^cudnn" then
+      failed = failed + 1
+      local clean = first == "right" or first:find "cuDNN" or first:find "CUDA" or first:find "memory"
+      harness.expect.truthy(clean, call .. ": " .. text)
+      if kind ~= "lost" then harness.expect.equal(again, "right", call .. ": " .. text) end
+    end
+    number = number + step(failed, call or "")
+  until not call or number > most
+  return failed
+end
+
 --- A test that is skipped without an emulated device.
 ---@param name string
 ---@param body function

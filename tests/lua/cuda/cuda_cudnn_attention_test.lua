@@ -208,32 +208,8 @@ emulated.test("where it has no way our own kernels compute, and it is asked once
 end)
 
 emulated.test("a call that fails: an error of the device, or the right numbers", function()
-  local script = SCRIPT .. [[
-    io.stdout:setvbuf "no"
-    local first, why = pcall(check)
-    ml.memory.collect()
-    print(first and "right" or "error " .. tostring(why):gsub("\n.*", ""))
-    local again, reason = pcall(check)
-    print(again and "right" or "error " .. tostring(reason):gsub("\n.*", ""))
-  ]]
   for _, kind in ipairs { "memory", "unknown", "invalid" } do
-    local failed, number = 0, 1
-    repeat
-      local text, ended, code = emulated.output(("MOONLET_EMULATED_CUDNN= MOONLET_EMULATED_FAILING_CALL=%d "
-        .. "MOONLET_EMULATED_FAILURE=%s"):format(number, kind), script)
-      expect.equal({ ended, code }, { "exit", 0 }, text)
-      local call = text:match "emulated: call %d+, ([^,]+), fails"
-      local first, again = text:match "(%l+[^\n]*)\n(%l+[^\n]*)\n$"
-      -- Those of the second try show nothing more.
-      if call and text:find "^emulated" == nil then break end
-      if call and call:find "^cudnn" then
-        failed = failed + 1
-        local clean = first == "right" or first:find "cuDNN" or first:find "CUDA" or first:find "memory"
-        expect.truthy(clean, call .. ": " .. text)
-        expect.equal(again, "right", call .. ": " .. text)
-      end
-      number = number + 37
-    until not call or number > 2000
+    local failed = emulated.fail_cudnn(SCRIPT, kind, function() return 37 end, 2000)
     expect.truthy(failed > 10, kind .. ": calls that failed: " .. failed)
   end
 end)

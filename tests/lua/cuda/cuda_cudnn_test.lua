@@ -370,36 +370,12 @@ emulated.test("where memory is short an algorithm that wants less is taken", fun
 end)
 
 emulated.test("every call fails once: an error of the device, or the right numbers", function()
-  local script = SCRIPT .. [[
-    io.stdout:setvbuf "no"
-    local first, why = pcall(check)
-    ml.memory.collect()
-    print(first and "right" or "error " .. tostring(why):gsub("\n.*", ""))
-    local again, reason = pcall(check)
-    print(again and "right" or "error " .. tostring(reason):gsub("\n.*", ""))
-  ]]
   for _, kind in ipairs { "memory", "unknown", "invalid", "lost" } do
-    local failed, number = 0, 1
-    repeat
-      local environment = "MOONLET_EMULATED_CUDNN= MOONLET_EMULATED_FAILING_CALL=%d "
-        .. "MOONLET_EMULATED_FAILURE=%s"
-      local text, ended, code = emulated.output(environment:format(number, kind), script)
-      expect.equal({ ended, code }, { "exit", 0 }, text)
-      local call = text:match "emulated: call %d+, ([^,]+), fails"
-      local first, again = text:match "(%l+[^\n]*)\n(%l+[^\n]*)\n$"
-      -- Those of the second try show nothing more.
-      if call and text:find "^emulated" == nil then break end
-      if call and call:find "^cudnn" then
-        failed = failed + 1
-        local clean = first == "right" or first:find "cuDNN" or first:find "CUDA" or first:find "memory"
-        expect.truthy(clean, call .. ": " .. text)
-        if kind ~= "lost" then expect.equal(again, "right", call .. ": " .. text) end
-      end
-      -- Those in front of the first convolution are another test's.
-      -- Of the many that describe a graph every third.
-      local describes = call and call:find "^cudnnBackend"
-      number = number + (failed == 0 and 5 or describes and 3 or 1)
-    until not call or number > 1500
+    local failed = emulated.fail_cudnn(SCRIPT, kind, function(failed, call)
+      -- Those in front of the first convolution are another test's; of the many that describe a
+      -- graph every third.
+      return failed == 0 and 5 or call:find "^cudnnBackend" and 3 or 1
+    end, 1500)
     expect.truthy(failed > 20, kind .. ": calls that failed: " .. failed)
   end
 end)
