@@ -1,7 +1,7 @@
 #!/bin/sh
 # scripts/test.sh: from a fresh clone to a tested one: installs what is missing, builds, and runs
 # every test; then builds with clang, whose warnings are errors, and sanitizers, and runs the
-# fuzzers and the Lua tests there, with the kernels of the emulated device. Closes with a line
+# fuzzers and the Lua tests there, with kernels of the emulated device. Closes with a line
 # "N passed, N failed".
 # usage: sh scripts/test.sh [ARGUMENT...]; arguments go to `meson test` of the first build, and the
 # other is left out.
@@ -66,7 +66,7 @@ if [ $# = 0 ]; then
     -Db_sanitize=address,undefined -Db_lundef=false
   if build_only "builds with $(basename "$compiler") and sanitizers without warnings" \
     "$build-sanitize" lua-tests emulated-tests libraries; then
-    run_tests "$build-sanitize" --timeout-multiplier 3 --suite fuzz --suite lua
+    run_tests "$build-sanitize" --timeout-multiplier 3 --suite fuzz --suite lua --suite drawn
   fi
 fi
 cat "$failures"
