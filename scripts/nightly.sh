@@ -5,7 +5,7 @@
 # usage: sh scripts/nightly.sh [orders|races|sanitizers]...
 #   orders      the op suite and the tests of CUDA in orders that are drawn, 4 times
 #   races       the same once, with all kernels watched (g++)
-#   sanitizers  the same once, under AddressSanitizer and UndefinedBehaviorSanitizer (clang)
+#   sanitizers  the same with queues and without, under AddressSanitizer and UndefinedBehaviorSanitizer (clang)
 # all of them unless some are named. MOONLET_DRAWN=NUMBER draws the orders that a run printed again;
 # MOONLET_JOBS (2) are the jobs of builds and tests.
 set -eu
@@ -31,7 +31,7 @@ tests='ops/device_suite cuda/cuda cuda/cuda_attention cuda/cuda_conv cuda/cuda_c
 # run_one BUILD NAME SEED: a test in an order; what it says goes to a file, whose name ends in .ok or .failed.
 run_one() {
   build=$1 name=$2 seed=$3
-  log=$logs/$(basename "$build").$(basename "$name").$seed
+  log=$logs/$(basename "$build").$(basename "$name").$seed${streams:+.plain}
   case $name in
     ops/device_suite) file=tests/lua/$name.lua ;;
     *) file=tests/lua/${name}_test.lua ;;
@@ -39,12 +39,12 @@ run_one() {
   # AddressSanitizer opens libraries for others, and not where their run path says.
   if LD_LIBRARY_PATH="$root/$build/cuda/emulated${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
     MOONLET_BUILD="$root/$build" MOONLET_OP_CASES="$root/$build/tests/op_cases.lua" \
-    MOONLET_EMULATED_STREAMS=$seed MOONLET_EMULATED_ORDER=random:$seed \
+    MOONLET_EMULATED_STREAMS=${streams-$seed} MOONLET_EMULATED_ORDER=random:$seed \
     timeout 3000 "$build/moonlet" "$file" >"$log" 2>&1; then
     mv "$log" "$log.ok"
   else
     mv "$log" "$log.failed"
-    echo "FAILED: MOONLET_EMULATED_STREAMS=$seed MOONLET_EMULATED_ORDER=random:$seed $build/moonlet $file"
+    echo "FAILED: MOONLET_EMULATED_STREAMS=${streams-$seed} MOONLET_EMULATED_ORDER=random:$seed $build/moonlet $file"
     tail -n 40 "$log.failed"
   fi
 }
@@ -92,6 +92,10 @@ sanitizers() {
     -Db_sanitize=address,undefined -Db_lundef=false
   unset CXX
   run_all build-nightly-sanitize "$drawn"
+  # Once more without queues: only there blocks that are free are hidden from kernels.
+  streams=0
+  run_all build-nightly-sanitize "$drawn"
+  unset streams
 }
 
 [ $# -gt 0 ] || set -- orders races sanitizers

@@ -322,19 +322,18 @@ on_device("a block that another stream of the capture uses is freed in it", func
   -- One that was made before, and is used in the capture's stream.
   local before = ml.cuda.stream(t, function() return ml.ones(1000, CUDA) end)
   ml.cuda.synchronize()
-  local h, z = ml.cuda.graph(function()
+  -- It is not replayed, as it reads what is freed.
+  local h = ml.cuda.graph(function()
     expect.equal((before + 1).shape[1], 1000)
     before:record_stream(ml.cuda.current_stream())
     before:free()
     return x + 1
   end)
   g:replay()
-  h:replay()
-  expect.equal({ y:min():item(), y:max():item(), z:max():item() }, { 53.0, 53.0, 2.0 })
+  expect.equal({ y:min():item(), y:max():item() }, { 53.0, 53.0 })
   g:reset()
   h:reset()
   y:free()
-  z:free()
   ml.memory.empty_cache()
 end)
 
