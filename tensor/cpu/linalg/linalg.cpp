@@ -55,14 +55,14 @@ void start_from(const Tensor& input, const Scalar& beta, Tensor& y) {
   copy_into(y, wide);
 }
 
-// The factors of a product that is multiplied by alpha: where that is 0 they are not read, not even
-// NaN. BLAS says so too; OpenBLAS's kernels for small matrices do otherwise.
-struct Factors {
-  Tensor a, b;
-};
-Factors factors(const Tensor& a, const Tensor& b, const Scalar& alpha) {
-  if (alpha.to_complex() != complex128(0)) return {a, b};
-  return {views::slice(a, a.dim() - 1, 0, 0, 1), views::slice(b, b.dim() - 2, 0, 0, 1)};
+// With alpha 0 the factors are not read, not even NaN: BLAS says so, but OpenBLAS's kernels for
+// small matrices do otherwise. f gets factors of no depth then; false where alpha is another
+// number.
+template <class F>
+bool without_factors(const Tensor& a, const Tensor& b, const Scalar& alpha, F&& f) {
+  if (alpha.to_complex() != complex128(0) || a.size(-1) == 0) return false;
+  f(views::slice(a, a.dim() - 1, 0, 0, 1), views::slice(b, b.dim() - 2, 0, 0, 1));
+  return true;
 }
 
 }  // namespace
@@ -76,15 +76,19 @@ void bmm(const Tensor& a, const Tensor& b, Tensor& y) { batched(a, b, 0, 1, y); 
 void addmm(const Tensor& input, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha,
            Tensor& y) {
   start_from(input, beta, y);
-  const Factors of = factors(a, b, alpha);
-  gemm(y.dtype(), alpha, matrix_of(of.a), matrix_of(of.b), beta, matrix_of(y));
+  const auto product = [&](const Tensor& left, const Tensor& right) {
+    gemm(y.dtype(), alpha, matrix_of(left), matrix_of(right), beta, matrix_of(y));
+  };
+  if (!without_factors(a, b, alpha, product)) product(a, b);
 }
 
 void baddbmm(const Tensor& input, const Tensor& a, const Tensor& b, Scalar beta, Scalar alpha,
              Tensor& y) {
   start_from(input, beta, y);
-  const Factors of = factors(a, b, alpha);
-  batched(of.a, of.b, beta, alpha, y);
+  const auto product = [&](const Tensor& left, const Tensor& right) {
+    batched(left, right, beta, alpha, y);
+  };
+  if (!without_factors(a, b, alpha, product)) product(a, b);
 }
 
 void mv(const Tensor& a, const Tensor& x, Tensor& y) {
