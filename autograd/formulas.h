@@ -238,12 +238,16 @@ std::tuple<Tensor, Tensor> rms_norm_grad_weight_grads(const Tensor& g, const Ten
                                                       const Tensor& x, const Tensor& rstd,
                                                       int64_t dims, double eps);
 
-// The gradients of each with respect to (x, weight, bias): from one op where nothing is recorded
-// and the device has it. That of the weight is undefined when the weight is.
+// The gradients of each with respect to (x, weight, bias), of rms_norm to (x, weight): from one op
+// where nothing is recorded and the device has it. That of the weight is undefined when the weight
+// is.
 std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const Tensor& x,
                                                        const Tensor& mean, const Tensor& rstd,
                                                        const Tensor& weight, int64_t dims,
                                                        double eps);
+std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& x,
+                                             const Tensor& rstd, const Tensor& weight, int64_t dims,
+                                             double eps);
 std::tuple<Tensor, Tensor, Tensor> batch_norm_backward(const Tensor& grad, const Tensor& x,
                                                        const Tensor& mean, const Tensor& rstd,
                                                        const Tensor& weight, double eps);

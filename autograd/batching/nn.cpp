@@ -148,8 +148,9 @@ void native_rms_norm(BatchCall& call) {
   if (scale.defined()) call.results[0] = to(mul(y, scale), y.dtype());
 }
 
-// `grad, x, rstd, weight, dims, eps`
-void rms_norm_grad_x(BatchCall& call) {
+namespace {
+// `grad, x, rstd, weight, dims`
+Tensor rms_norm_grad_of_x(const BatchCall& call, double eps) {
   Tensor grad = call.front(0), weight;
   if (call.has_tensor(3)) {
     if (call.batched(3))
@@ -157,9 +158,18 @@ void rms_norm_grad_x(BatchCall& call) {
     else
       weight = call.tensor(3);
   }
-  call.results = {moonlet::rms_norm_grad_x(grad, call.front(1), call.front(2), weight,
-                                           std::get<int64_t>(call.arguments[4]),
-                                           std::get<double>(call.arguments[5]))};
+  return moonlet::rms_norm_grad_x(grad, call.front(1), call.front(2), weight,
+                                  std::get<int64_t>(call.arguments[4]), eps);
+}
+
+// Sums in the dtype of the weight, where there is one.
+Tensor as_weight(const BatchCall& call, size_t weight, const Tensor& sums) {
+  return call.has_tensor(weight) ? to(sums, call.tensor(weight).dtype()) : sums;
+}
+}  // namespace
+
+void rms_norm_grad_x(BatchCall& call) {
+  call.results = {rms_norm_grad_of_x(call, std::get<double>(call.arguments[5]))};
 }
 
 // `grad, x, rstd, dims, eps`
@@ -179,8 +189,18 @@ void layer_norm_grads(BatchCall& call) {
   const int64_t dims = std::get<int64_t>(call.arguments[5]);
   const Tensor normal = normalized(call);
   const Dims before = before_normalized(call, dims);
-  call.results = {layer_norm_grad_of_x(call, dims, 0), summed(mul(call.front(0), normal), before),
-                  summed(call.front(0), before)};
+  call.results = {layer_norm_grad_of_x(call, dims, 0),
+                  as_weight(call, 4, summed(mul(call.front(0), normal), before)),
+                  as_weight(call, 4, summed(call.front(0), before))};
+}
+
+// `grad, x, rstd, weight, dims`
+void rms_norm_grads(BatchCall& call) {
+  const NoGrad no_grad;
+  const Tensor x = call.front(1), normal = to(mul(x, call.front(2)), x.dtype());
+  const Dims before = before_normalized(call, std::get<int64_t>(call.arguments[4]));
+  call.results = {rms_norm_grad_of_x(call, 0),
+                  as_weight(call, 3, summed(mul(call.front(0), normal), before))};
 }
 
 namespace {

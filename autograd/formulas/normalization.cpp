@@ -155,18 +155,32 @@ std::tuple<Tensor, Tensor> group_norm_grad_weight_grads(const Tensor& g, const T
 
 namespace {
 bool made_together(const Tensor& x) { return !derivatives_wanted() && x.device().real().is_cpu(); }
+
+// Of rows with a weight, `stats` of them; on the CPU longer ones leave the cache before they are
+// read again.
+bool rows_together(const Tensor& x, const Tensor& weight, const Tensor& stats) {
+  constexpr int64_t kLongRow = 8192;
+  if (derivatives_wanted() || !weight.defined()) return false;
+  return !x.device().real().is_cpu() || x.numel() <= kLongRow * stats.numel();
+}
 }  // namespace
 
 std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const Tensor& x,
                                                        const Tensor& mean, const Tensor& rstd,
                                                        const Tensor& weight, int64_t dims,
                                                        double eps) {
-  constexpr int64_t kLongRow = 8192;  // longer ones leave the cache before they are read again
-  if (made_together(x) && x.numel() <= kLongRow * mean.numel())
-    return layer_norm_grads(grad, x, mean, rstd, weight, dims);
+  if (rows_together(x, weight, rstd)) return layer_norm_grads(grad, x, mean, rstd, weight, dims);
   return {layer_norm_grad_x(grad, x, mean, rstd, weight, dims, eps),
           weight.defined() ? layer_norm_grad_weight(grad, x, mean, rstd, dims, eps) : Tensor(),
           grad};
+}
+
+std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& x,
+                                             const Tensor& rstd, const Tensor& weight, int64_t dims,
+                                             double eps) {
+  if (rows_together(x, weight, rstd)) return rms_norm_grads(grad, x, rstd, weight, dims);
+  return {rms_norm_grad_x(grad, x, rstd, weight, dims, eps),
+          weight.defined() ? rms_norm_grad_weight(grad, x, rstd, dims, eps) : Tensor()};
 }
 
 std::tuple<Tensor, Tensor, Tensor> batch_norm_backward(const Tensor& grad, const Tensor& x,

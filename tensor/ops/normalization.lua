@@ -41,7 +41,6 @@ and `rstd` are those that `native_layer_norm` gave for this `x` and `eps`.]],
 op { [[layer_norm_grads(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight, int dims)
      -> (Tensor grad_x, Tensor grad_weight, Tensor grad_bias)]],
      vmap = "layer_norm_grads", kind = "structured", dtypes = "floating", mixed = true, internal = true,
-     cpu_only = "each gradient is an op of its own there",
      check = { value = "checked through what uses it", empty = "its statistics belong to x" },
      doc = [[All gradients of `layer_norm` over the last `dims` dimensions, in one pass over `x` and `grad`; `mean` and `rstd` are those
 that `native_layer_norm` gave for this `x`.]],
@@ -255,8 +254,7 @@ op { [[native_rms_norm(Tensor x, int[] normalized_shape, Tensor? weight,
                        float eps) -> (Tensor y, Tensor rstd)]],
      vmap = "native_rms_norm", kind = "structured", autocast = { device = "float32" }, dtypes = "floating", mixed = true, internal = true,
      nodiff = { "rstd" },
-     grad = { x = "rms_norm_grad_x(g_y, x, rstd, weight, normalized_shape.size(), eps)",
-              weight = "rms_norm_grad_weight(g_y, x, rstd, normalized_shape.size(), eps)" },
+     grad = { ["x, weight"] = "rms_norm_backward(g_y, x, rstd, weight, normalized_shape.size(), eps)" },
      check = { value = "rms_norm is compared" },
      doc = [[`rms_norm` with what its gradient needs: the reciprocal root mean square of each normalised slice,
 with the normalised dimensions kept at size 1, in float64.]],
@@ -286,6 +284,18 @@ what `native_rms_norm` gave for this `x` and `eps`.]],
        local x = randn(3, 4)
        local y, rstd = native_rms_norm(x, {4}, nil, 1e-5)
        return y + 1, x, rstd, 1, 1e-5
+     end)()]] } }
+
+op { [[rms_norm_grads(Tensor grad, Tensor x, Tensor rstd, Tensor? weight, int dims)
+     -> (Tensor grad_x, Tensor grad_weight)]],
+     vmap = "rms_norm_grads", kind = "structured", dtypes = "floating", mixed = true, internal = true,
+     check = { value = "checked through what uses it", empty = "its statistics belong to x" },
+     doc = [[Both gradients of `rms_norm` over the last `dims` dimensions, in one pass over `x` and `grad`; `rstd` is what
+`native_rms_norm` gave for this `x`.]],
+     sample = { [[(function()
+       local x = randn(3, 4)
+       local y, rstd = native_rms_norm(x, {4}, nil, 1e-5)
+       return y + 1, x, rstd, randn(4), 1
      end)()]] } }
 
 op { "rms_norm(Tensor x, int[] normalized_shape, Tensor? weight=nil, float? eps=nil) -> Tensor",

@@ -81,7 +81,7 @@ std::array<Result, 3> layer_norm_grads(const Tensor& grad, const Tensor& x, cons
   const char* op = "layer_norm_grads";
   const Dims normalized = layer_norm_grad(op, grad, x, mean, rstd, dims);
   check_normalized_weight(op, "weight", weight, x, normalized);
-  const Result values{normalized, options_of(x)};
+  const Result values{normalized, options_of(weight.defined() ? weight : x)};
   return {like(x), values, values};
 }
 
@@ -104,6 +104,14 @@ Result rms_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& rstd,
 Result rms_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& rstd, int64_t dims,
                             double) {
   return {layer_norm_grad("rms_norm_grad_weight", grad, x, Tensor(), rstd, dims), options_of(x)};
+}
+
+std::array<Result, 2> rms_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& rstd,
+                                     const Tensor& weight, int64_t dims) {
+  const char* op = "rms_norm_grads";
+  const Dims normalized = layer_norm_grad(op, grad, x, Tensor(), rstd, dims);
+  check_normalized_weight(op, "weight", weight, x, normalized);
+  return {like(x), Result{normalized, options_of(weight.defined() ? weight : x)}};
 }
 
 namespace {

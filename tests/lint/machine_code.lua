@@ -81,6 +81,11 @@ for _, kernel in ipairs {
       branches = kernel[3], approximations = kernel[4] }
   end
 end
+-- Rows whose threads hold 1, 2 or 4 packs of each tensor: as many registers as two blocks or one leave.
+for packs, registers in pairs { [1] = 128, [2] = 168, [4] = 255 } do
+  RULES[#RULES + 1] = { name = "norm_all_gradients_kernel.-Li" .. packs .. "EEEv", loads = true, stores = true,
+    registers = registers, instructions = 700 + 2000 * packs, branches = 80 + 60 * packs }
+end
 -- Of what is whole packs; of many vectors 3 blocks of 128 threads are on a multiprocessor.
 for _, few in ipairs { { "[48]", 168 }, { "[12]", 128 } } do
   RULES[#RULES + 1] = { name = "skinny_%a*_kernel.*Li" .. few[1] .. "ELb1", loads = true, registers = few[2] }

@@ -243,9 +243,11 @@ void rms_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& rst
   layer_norm_grad_weight(grad, x, Tensor(), rstd, dims, eps, y);
 }
 
-void layer_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
-                      const Tensor& weight, int64_t dims, Tensor& grad_x, Tensor& grad_weight,
-                      Tensor& grad_bias) {
+namespace {
+// All of them; without `mean` those of rms_norm, whose bias has none.
+void row_gradients(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                   const Tensor& weight, int64_t dims, Tensor& grad_x, Tensor& grad_weight,
+                   Tensor* grad_bias) {
   const DType compute = compute_dtype(x.dtype());
   const int64_t n = last_product(x, dims);
   const Tensor m = converted(mean, kStatistics), s = converted(rstd, kStatistics),
@@ -255,16 +257,29 @@ void layer_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& mean, c
     const auto visitor = [&] {
       return [&, to = RunWriter<E>(out, n)](NormRun<T, E>& r, int64_t i) mutable {
         r.weight = data_or_null<T>(w), r.out = to.at(i * n);
-        set_gradient_means(r, true);
+        set_gradient_means(r, m.defined());
         NormLoops<T, E>::gradient(r);
         to.done(i * n);
       };
     };
     const Tensor parts =
-        gradients_of_blocks<T, E>(RowBlocks(m.numel(), n), n, grad, x, m, s, visitor);
+        gradients_of_blocks<T, E>(RowBlocks(s.numel(), n), n, grad, x, m, s, visitor);
     write_back(grad_x, out);
-    sum_blocks<T>(parts, 0, grad_weight), sum_blocks<T>(parts, n, grad_bias);
+    sum_blocks<T>(parts, 0, grad_weight);
+    if (grad_bias) sum_blocks<T>(parts, n, *grad_bias);
   });
+}
+}  // namespace
+
+void layer_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                      const Tensor& weight, int64_t dims, Tensor& grad_x, Tensor& grad_weight,
+                      Tensor& grad_bias) {
+  row_gradients(grad, x, mean, rstd, weight, dims, grad_x, grad_weight, &grad_bias);
+}
+
+void rms_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& rstd, const Tensor& weight,
+                    int64_t dims, Tensor& grad_x, Tensor& grad_weight) {
+  row_gradients(grad, x, Tensor(), rstd, weight, dims, grad_x, grad_weight, nullptr);
 }
 
 void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,

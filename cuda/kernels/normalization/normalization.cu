@@ -1,12 +1,12 @@
-// cuda/kernels/normalization.cu: layer_norm, rms_norm and batch_norm and their gradients. Rows are
-// done in layer_norm.cu, and channels that lie in packs in batch_norm.cu; of others a block does
-// one.
+// cuda/kernels/normalization/normalization.cu: layer_norm, rms_norm and batch_norm and their
+// gradients. Rows are done in layer_norm.cu and layer_norm_grads.cu, and channels that lie in packs
+// in batch_norm.cu; of others a block does one.
 #include <algorithm>
 
-#include "cuda/kernels/batch_norm.h"
 #include "cuda/kernels/common/geometry.cuh"
 #include "cuda/kernels/common/moments.cuh"
-#include "cuda/kernels/layer_norm.h"
+#include "cuda/kernels/normalization/batch_norm.h"
+#include "cuda/kernels/normalization/layer_norm.h"
 #include "cuda/runtime/device.h"
 #include "tensor/functors/functor_math.h"
 #include "tensor/kernels_copy.h"
@@ -215,6 +215,20 @@ void rms_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& rst
                           double, Tensor& y) {
   row_gradients_of_weight(Call(x, "rms_norm_grad_weight"), dims, RowGradients(grad, x, {}, rstd),
                           y);
+}
+
+void layer_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                      const Tensor& weight, int64_t dims, Tensor& grad_x, Tensor& grad_weight,
+                      Tensor& grad_bias) {
+  row_gradients(Call(x, "layer_norm_grads"), dims, RowGradients(grad, x, mean, rstd), weight,
+                grad_x, grad_weight, grad_bias);
+}
+
+void rms_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& rstd, const Tensor& weight,
+                    int64_t dims, Tensor& grad_x, Tensor& grad_weight) {
+  Tensor no_bias;
+  row_gradients(Call(x, "rms_norm_grads"), dims, RowGradients(grad, x, {}, rstd), weight, grad_x,
+                grad_weight, no_bias);
 }
 
 void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,

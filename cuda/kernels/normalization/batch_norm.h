@@ -1,5 +1,5 @@
-// cuda/kernels/batch_norm.h: batch_norm in training by packs of 16 bytes, where the elements lie
-// so.
+// cuda/kernels/normalization/batch_norm.h: batch_norm in training by packs of 16 bytes, where the
+// elements lie so.
 #pragma once
 
 #include "cuda/runtime/device.h"

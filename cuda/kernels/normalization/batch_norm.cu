@@ -1,8 +1,8 @@
-// cuda/kernels/batch_norm.cu: batch_norm in training and its gradients, of images whose planes lie
-// one after the other (n, c, h, w) or whose channels lie side by side (channels_last, matrices).
-// Blocks find the moments or sums of a piece of a channel by packs, a second launch joins the
-// pieces in their order, and a third goes over all packs.
-#include "cuda/kernels/batch_norm.h"
+// cuda/kernels/normalization/batch_norm.cu: batch_norm in training and its gradients, of images
+// whose planes lie one after the other (n, c, h, w) or whose channels lie side by side
+// (channels_last, matrices). Blocks find the moments or sums of a piece of a channel by packs, a
+// second launch joins the pieces in their order, and a third goes over all packs.
+#include "cuda/kernels/normalization/batch_norm.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-// cuda/kernels/layer_norm.h: layer_norm and rms_norm of rows, and what their gradients share. Means
-// that are undefined are 0: those of rms_norm. The statistics are float64.
+// cuda/kernels/normalization/layer_norm.h: layer_norm and rms_norm of rows, and what their
+// gradients share. Means that are undefined are 0: those of rms_norm. The statistics are float64.
 #pragma once
 
 #include "cuda/runtime/device.h"
@@ -28,5 +28,9 @@ struct RowGradients {
 void row_gradients_of_x(const Call& call, int64_t dims, const RowGradients& in,
                         const Tensor& weight, Tensor& y);
 void row_gradients_of_weight(const Call& call, int64_t dims, const RowGradients& in, Tensor& y);
+// All of them in one pass, where the rows can be held. That of the bias is left out where it is
+// undefined.
+void row_gradients(const Call& call, int64_t dims, const RowGradients& in, const Tensor& weight,
+                   Tensor& grad_x, Tensor& grad_weight, Tensor& grad_bias);
 
 }  // namespace moonlet::cuda
