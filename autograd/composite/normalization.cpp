@@ -120,7 +120,9 @@ Tensor group_norm_composite(const Tensor& x, int64_t num_groups, const Tensor& w
   check(x.dim() >= 2, op, ": x has shape ", x.sizes(), ", (n, c, ...) is expected");
   check(num_groups >= 1 && x.size(1) % num_groups == 0, op, ": ", x.size(1), " channels make no ",
         num_groups, " groups");
-  if (x.numel() > 0 && x.device().real().is_cpu())
+  // A device counts the elements of an entry in 32 bits.
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  if (x.numel() > 0 && (x.device().real().is_cpu() || x.numel() / x.size(0) < kMost))
     return std::get<0>(native_group_norm(x, num_groups, weight, bias, eps));
   return scaled_channels(op, normalised_groups(widened(x), num_groups, eps), weight, bias, x);
 }

@@ -154,8 +154,6 @@ std::tuple<Tensor, Tensor> group_norm_grad_weight_grads(const Tensor& g, const T
 }
 
 namespace {
-bool made_together(const Tensor& x) { return !derivatives_wanted() && x.device().real().is_cpu(); }
-
 // Of rows with a weight, `stats` of them; on the CPU longer ones leave the cache before they are
 // read again.
 bool rows_together(const Tensor& x, const Tensor& weight, const Tensor& stats) {
@@ -186,7 +184,7 @@ std::tuple<Tensor, Tensor> rms_norm_backward(const Tensor& grad, const Tensor& x
 std::tuple<Tensor, Tensor, Tensor> batch_norm_backward(const Tensor& grad, const Tensor& x,
                                                        const Tensor& mean, const Tensor& rstd,
                                                        const Tensor& weight, double eps) {
-  if (made_together(x)) return batch_norm_grads(grad, x, mean, rstd, weight);
+  if (!derivatives_wanted()) return batch_norm_grads(grad, x, mean, rstd, weight);
   return {batch_norm_grad_x(grad, x, mean, rstd, weight, eps),
           weight.defined() ? batch_norm_grad_weight(grad, x, mean, rstd, eps) : Tensor(),
           channel_sum(grad)};
@@ -197,7 +195,9 @@ std::tuple<Tensor, Tensor, Tensor> group_norm_backward(const Tensor& grad, const
                                                        const Tensor& weight, int64_t groups,
                                                        double eps) {
   constexpr int64_t kLongRun = 8;  // shorter ones are normalised with a vector of weights
-  if (made_together(x) && x.numel() >= kLongRun * x.size(0) * x.size(1))
+  const bool together =
+      !x.device().real().is_cpu() || x.numel() >= kLongRun * x.size(0) * x.size(1);
+  if (together && !derivatives_wanted())
     return group_norm_grads(grad, x, mean, rstd, weight, groups);
   return {group_norm_grad_x(grad, x, mean, rstd, weight, groups, eps),
           weight.defined() ? group_norm_grad_weight(grad, x, mean, rstd, groups, eps) : Tensor(),

@@ -51,6 +51,11 @@ local function rowwise(dtype, x)
   y = ml.layer_norm(rows, { 1024 })
   check(item(y[-1]:abs():max()) < 100, "%s layer norm", dtype)
   y:free()
+  local groups = rows:view(2, 4, -1)
+  y = ml.group_norm(groups, 4)
+  local first = item(y[1][1][3])
+  check(item(y[2]:abs():max()) == 0 and first > 50, "%s group norm: %s", dtype, first)
+  y:free()
 end
 
 local ran = 0

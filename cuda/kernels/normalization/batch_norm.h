@@ -1,5 +1,5 @@
-// cuda/kernels/normalization/batch_norm.h: batch_norm in training by packs of 16 bytes, where the
-// elements lie so.
+// cuda/kernels/normalization/batch_norm.h: batch_norm in training and group_norm by packs of 16
+// bytes, where the elements lie so.
 #pragma once
 
 #include "cuda/runtime/device.h"
@@ -18,9 +18,20 @@ bool batch_norm_by_packs(const Call& call, const Tensor& x, const Tensor& weight
                          const Tensor& bias, const RunningStatistics& running, double eps,
                          Tensor& y, Tensor& mean, Tensor& rstd);
 
-// The gradients of x (to `y`) and of the weight, of which one may be null. False as above.
+// Where gradients go that are wanted; the others are null.
+struct NormGradients {
+  Tensor *x, *weight, *bias;
+};
+// False as above.
 bool batch_norm_backward_by_packs(const Call& call, const Tensor& grad, const Tensor& x,
                                   const Tensor& mean, const Tensor& rstd, const Tensor& weight,
-                                  Tensor* y, Tensor* grad_weight);
+                                  const NormGradients& out);
+
+// native_group_norm of any tensor, and its gradients.
+void group_norm_by_packs(const Call& call, const Tensor& x, int64_t groups, const Tensor& weight,
+                         const Tensor& bias, double eps, Tensor& y, Tensor& mean, Tensor& rstd);
+void group_norm_backward_by_packs(const Call& call, const Tensor& grad, const Tensor& x,
+                                  const Tensor& mean, const Tensor& rstd, const Tensor& weight,
+                                  int64_t groups, const NormGradients& out);
 
 }  // namespace moonlet::cuda

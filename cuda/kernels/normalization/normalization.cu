@@ -181,6 +181,18 @@ void gradient_of_x(const Call& call, const Groups& groups, const RowGradients& i
   });
 }
 
+void gradient_of_weight(const Call& call, const RowGradients& in, Tensor& y) {
+  if (y.numel() == 0) return;
+  if (in.x.numel() == 0) return fill(y, Scalar(0));
+  const Groups groups = channels_of(in.x);
+  visit_device_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
+    MOONLET_LAUNCH((channel_weight_kernel<C>), blocks_for(groups.count * kBlock), kBlock, 0,
+                   call.stream(), groups, array(in.grad), array(in.x), array(in.mean),
+                   array(in.rstd), array(y));
+  });
+  call.done();
+}
+
 }  // namespace
 
 void native_layer_norm(const Tensor& x, const Dims& normalized_shape, const Tensor& weight,
@@ -250,24 +262,67 @@ void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias
 void batch_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                        const Tensor& weight, double, Tensor& y) {
   const Call call(x, "batch_norm_grad_x");
-  if (batch_norm_backward_by_packs(call, grad, x, mean, rstd, weight, &y, nullptr)) return;
+  if (batch_norm_backward_by_packs(call, grad, x, mean, rstd, weight, {&y, nullptr, nullptr}))
+    return;
   gradient_of_x(call, channels_of(x), RowGradients(grad, x, mean, rstd), weight, y);
 }
 
 void batch_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
                             const Tensor& rstd, double, Tensor& y) {
   const Call call(x, "batch_norm_grad_weight");
-  if (y.numel() == 0) return;
-  if (x.numel() == 0) return fill(y, Scalar(0));
-  if (batch_norm_backward_by_packs(call, grad, x, mean, rstd, {}, nullptr, &y)) return;
+  if (batch_norm_backward_by_packs(call, grad, x, mean, rstd, {}, {nullptr, &y, nullptr})) return;
+  gradient_of_weight(call, RowGradients(grad, x, mean, rstd), y);
+}
+
+void batch_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                      const Tensor& weight, Tensor& grad_x, Tensor& grad_weight,
+                      Tensor& grad_bias) {
+  const Call call(x, "batch_norm_grads");
+  if (batch_norm_backward_by_packs(call, grad, x, mean, rstd, weight,
+                                   {&grad_x, &grad_weight, &grad_bias}))
+    return;
   const RowGradients in(grad, x, mean, rstd);
-  const Groups groups = channels_of(x);
-  visit_device_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
-    MOONLET_LAUNCH((channel_weight_kernel<C>), blocks_for(groups.count * kBlock), kBlock, 0,
-                   call.stream(), groups, array(in.grad), array(in.x), array(in.mean),
-                   array(in.rstd), array(y));
-  });
-  call.done();
+  gradient_of_x(call, channels_of(x), in, weight, grad_x);
+  gradient_of_weight(call, in, grad_weight);
+  Dims others = {0};
+  for (int i = 2; i < x.dim(); ++i) others.push_back(i);
+  sum(in.grad, others, false, std::nullopt, grad_bias);
+}
+
+void native_group_norm(const Tensor& x, int64_t num_groups, const Tensor& weight,
+                       const Tensor& bias, double eps, Tensor& y, Tensor& mean, Tensor& rstd) {
+  if (x.numel() == 0) return;
+  group_norm_by_packs(Call(x, "group_norm"), x, num_groups, weight, bias, eps, y, mean, rstd);
+}
+
+namespace {
+void group_gradients(const char* op, const Tensor& grad, const Tensor& x, const Tensor& mean,
+                     const Tensor& rstd, const Tensor& weight, int64_t groups,
+                     const NormGradients& out) {
+  if (x.numel() > 0)
+    return group_norm_backward_by_packs(Call(x, op), grad, x, mean, rstd, weight, groups, out);
+  for (Tensor* y : {out.weight, out.bias})
+    if (y != nullptr) fill(*y, Scalar(0));
+}
+}  // namespace
+
+void group_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                       const Tensor& weight, int64_t num_groups, double, Tensor& y) {
+  group_gradients("group_norm_grad_x", grad, x, mean, rstd, weight, num_groups,
+                  {&y, nullptr, nullptr});
+}
+
+void group_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& mean,
+                            const Tensor& rstd, int64_t num_groups, double, Tensor& y) {
+  group_gradients("group_norm_grad_weight", grad, x, mean, rstd, {}, num_groups,
+                  {nullptr, &y, nullptr});
+}
+
+void group_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                      const Tensor& weight, int64_t num_groups, Tensor& grad_x, Tensor& grad_weight,
+                      Tensor& grad_bias) {
+  group_gradients("group_norm_grads", grad, x, mean, rstd, weight, num_groups,
+                  {&grad_x, &grad_weight, &grad_bias});
 }
 
 }  // namespace moonlet::cuda

@@ -188,4 +188,63 @@ on_device("batch norm in training, of planes and of channels side by side", func
     ml.batch_norm(odd, nil, nil, nil, nil, true), 1e-5)
 end)
 
+-- What group_norm gives, and all its gradients.
+local function group_norm_on(device, x, groups, weighted)
+  local t = x:to(device):detach():requires_grad_()
+  local count, dtype = x:size(2), x.dtype
+  local weight = weighted and (ml.arange(count) * 0.1 - 0.2):to(dtype):to(device):requires_grad_() or nil
+  local bias = weighted and (ml.arange(count) * 0.2):to(dtype):to(device):requires_grad_() or nil
+  local y = nn.functional.group_norm(t, groups, weight, bias)
+  y:backward((ml.arange(y:numel()) * 0.37):sin():to(dtype):view(y.shape):to(device))
+  return { y:detach(), t.grad, weighted and weight.grad, weighted and bias.grad }
+end
+
+on_device("group norm, of planes short and long", function()
+  for _, dtype in ipairs(FLOATS) do
+    for _, case in ipairs { { { 4, 6, 8, 8 }, 3 }, { { 2, 4, 3, 5 }, 1 }, { { 3, 8 }, 2 }, { { 2, 4, 1, 1 }, 4 },
+      { { 1, 4, 70, 90 }, 2 }, { { 40, 33, 7 }, 11 }, { { 2, 64, 40 }, 1 } } do
+      for _, weighted in ipairs { true, false } do
+        local x = (ml.randn(case[1]) * 2 + 1):to(dtype)
+        local want, got = group_norm_on("cpu", x, case[2], weighted), group_norm_on("cuda", x, case[2], weighted)
+        local tolerance = ({ float16 = 1e-2, bfloat16 = 8e-2, float32 = 1e-4, float64 = 1e-10 })[dtype]
+        for i, name in ipairs { "y", "grad of x", "of weight", "of bias" } do
+          if got[i] then same(("%s of %s %s"):format(name, dtype, x.shape), got[i], want[i], tolerance) end
+        end
+      end
+    end
+  end
+  local odd = ml.randn(4, 6, 5, 5):transpose(3, 4)
+  same("of strides", ml.group_norm(odd:cuda(), 3), ml.group_norm(odd, 3), 1e-5)
+  expect.equal(ml.group_norm(ml.zeros(0, 4, 3, { device = "cuda" }), 2):numel(), 0)
+end)
+
+on_device("norms of channels whose squares leave the range", function()
+  local signs = ml.tensor({ 1, -1, 1, 1, -1, 1, -1, 0.5 }, { dtype = "float32" }):view(1, 2, 4)
+  for _, size in ipairs { 3e38, 1e30, 1e-30, 1e-38 } do
+    local x = signs * size
+    for name, norm in pairs {
+      batch_norm = function(t) return ml.batch_norm(t, nil, nil, nil, nil, true, 0.1, 1e-90) end,
+      group_norm = function(t) return ml.group_norm(t, 1, nil, nil, 1e-90) end,
+    } do
+      same(("%s of %g"):format(name, size), norm(x:cuda()), norm(x:double()):float(), 1e-5)
+      local leaf, wide = x:cuda():requires_grad_(), x:double():requires_grad_()
+      norm(leaf):pow(3):sum():backward()
+      norm(wide):pow(3):sum():backward()
+      same(("its gradient at %g"):format(size), leaf.grad * size, (wide.grad * size):float(), 1e-4)
+    end
+  end
+end)
+
+on_device("gradients of gradients of group norm", function()
+  local function second(device)
+    ml.manual_seed(4)
+    local x = ml.randn(2, 4, 3, { dtype = "float64" }):to(device):requires_grad_()
+    local w = ml.randn(4, { dtype = "float64" }):to(device):requires_grad_()
+    local of_x, of_w = ml.grad(ml.group_norm(x, 2, w):pow(3):sum(), { x, w }, { create_graph = true })
+    return ml.grad(of_x:pow(2):sum() + of_w:sin():sum(), { x, w })
+  end
+  local want, got = { second "cpu" }, { second "cuda" }
+  for i in ipairs(want) do same("second derivative " .. i, got[i], want[i], 1e-9) end
+end)
+
 harness.run()
