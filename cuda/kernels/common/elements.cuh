@@ -104,6 +104,16 @@ struct Array {
   }
 };
 
+// An optional tensor's elements.
+struct OptionalArray {
+  Array array;
+  bool given;
+  template <class C>
+  __device__ C get(int64_t i, C otherwise) const {
+    return given ? array.get<C>(i) : otherwise;
+  }
+};
+
 // 16 bytes that a thread moves at once: what visit_bytes gives kernels for the widest elements.
 struct alignas(16) Bytes16 {
   uint64_t low, high;

@@ -93,6 +93,9 @@ inline DimSplit split_at(const Dims& sizes, int64_t dim) {
 }
 
 inline Array array(const Tensor& x) { return {x.raw(), x.dtype()}; }
+inline OptionalArray optional(const Tensor& x) {
+  return {x.defined() ? array(x) : Array{nullptr, DType::Float32}, x.defined()};
+}
 
 // `for (MOONLET_EACH(i, count))`: the numbers below count, shared among the grid's threads.
 #define MOONLET_EACH(i, count)                                             \

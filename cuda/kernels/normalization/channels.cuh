@@ -14,16 +14,6 @@
 
 namespace moonlet::cuda {
 
-// An optional tensor's elements.
-struct OptionalArray {
-  Array array;
-  bool given;
-  template <class C>
-  __device__ C get(int64_t i, C otherwise) const {
-    return given ? array.get<C>(i) : otherwise;
-  }
-};
-
 // Where the elements of the channels lie. Rows are planes, of which `channels` follow each other,
 // or, with the channels side by side, the rows of a matrix of all channels.
 struct Channels {
@@ -439,9 +429,6 @@ inline bool plan_channels(const Tensor& x, Channels& p) {
   return true;
 }
 
-inline OptionalArray optional(const Tensor& t) {
-  return {t.defined() ? array(t) : Array{nullptr, DType::Float32}, t.defined()};
-}
 inline Tensor contiguous_if_given(const Tensor& t) { return t.defined() ? contiguous(t) : t; }
 
 // What each channel adds up to, a value for each piece, in scratch memory.

@@ -1,11 +1,12 @@
-// cuda/kernels/normalization/normalization.cu: layer_norm, rms_norm and batch_norm and their
-// gradients. Rows are done in layer_norm.cu and layer_norm_grads.cu, and channels that lie in packs
-// in batch_norm.cu; of others a block does one.
+// cuda/kernels/normalization/normalization.cu: layer_norm, rms_norm, batch_norm and group_norm and
+// their gradients. Rows are done in layer_norm.cu and layer_norm_grads.cu, channels that lie in
+// packs in batch_norm.cu and group_norm.cu; of others a block does one.
 #include <algorithm>
 
 #include "cuda/kernels/common/geometry.cuh"
 #include "cuda/kernels/common/moments.cuh"
 #include "cuda/kernels/normalization/batch_norm.h"
+#include "cuda/kernels/normalization/channels.cuh"
 #include "cuda/kernels/normalization/layer_norm.h"
 #include "cuda/runtime/device.h"
 #include "tensor/functors/functor_math.h"
@@ -46,31 +47,10 @@ __device__ C total(C v) {
   return combine_block(v, AddUp());
 }
 
-// An optional tensor's elements.
-struct Optional {
-  Array array;
-  bool given;
-  template <class C>
-  __device__ C get(int64_t i, C otherwise) const {
-    return given ? array.get<C>(i) : otherwise;
-  }
-};
-
-struct Running {
-  Optional mean, var;
-  double momentum;
-};
-
 template <class C>
-__device__ void update_running(const Optional& running, int64_t g, C value, double momentum) {
-  if (!running.given) return;
-  const C old = running.array.get<C>(g);
-  running.array.set<C>(g, old + static_cast<C>(momentum) * (value - old));
-}
-
-template <class C>
-__global__ void normalise_kernel(Groups groups, Array x, Optional weight, Optional bias, double eps,
-                                 Array y, Array mean, Array rstd, Running running) {
+__global__ void normalise_kernel(Groups groups, Array x, OptionalArray weight, OptionalArray bias,
+                                 double eps, Array y, Array mean, Array rstd,
+                                 RunningArrays running) {
   for (int64_t g = blockIdx.x; g < groups.count; g += gridDim.x) {
     const C n = static_cast<C>(groups.size);
     C sum = C(0), squares = C(0), drift = C(0);
@@ -91,9 +71,10 @@ __global__ void normalise_kernel(Groups groups, Array x, Optional weight, Option
     if (threadIdx.x == 0) {
       mean.set<double>(g, center.exact_mean);
       rstd.set<double>(g, center.exact_rstd);
-      update_running<C>(running.mean, g, static_cast<C>(center.exact_mean), running.momentum);
+      update_running<C>(running.mean, g, static_cast<C>(center.exact_mean),
+                        static_cast<C>(running.momentum));
       update_running<C>(running.var, g, static_cast<C>(spread.variance(n - C(1))),
-                        running.momentum);
+                        static_cast<C>(running.momentum));
     }
     for (int64_t i = threadIdx.x; i < groups.size; i += kBlock) {
       const int64_t at = groups.at(g, i);
@@ -105,7 +86,7 @@ __global__ void normalise_kernel(Groups groups, Array x, Optional weight, Option
 // With h = (x - mean) rstd and e = grad weight: y = rstd (e - mean(e) - h mean(e h)).
 template <class C>
 __global__ void gradient_kernel(Groups groups, Array grad, Array x, Array mean, Array rstd,
-                                Optional weight, Array y) {
+                                OptionalArray weight, Array y) {
   for (int64_t g = blockIdx.x; g < groups.count; g += gridDim.x) {
     const C n = static_cast<C>(groups.size);
     const Center<C> center(mean.get<double>(g), rstd.get<double>(g), groups.size);
@@ -142,25 +123,16 @@ __global__ void channel_weight_kernel(Groups groups, Array grad, Array x, Array 
   }
 }
 
-// An optional argument, kept alive and contiguous.
-struct OptionalInput {
-  Tensor tensor;
-  explicit OptionalInput(const Tensor& t) : tensor(t.defined() ? contiguous(t) : t) {}
-  Optional get() const {
-    return {tensor.defined() ? array(tensor) : Array{nullptr, DType::Float32}, tensor.defined()};
-  }
-};
-
 void normalise(const Call& call, const Groups& groups, const Tensor& x, const Tensor& weight,
                const Tensor& bias, double eps, Tensor& result, Tensor& mean, Tensor& rstd,
-               const Running& running) {
+               const RunningArrays& running) {
   if (groups.count == 0 || groups.size == 0) return;
   with_contiguous(result, [&](Tensor& y) {
     const Tensor source = contiguous(x);
-    const OptionalInput w(weight), b(bias);
+    const Tensor w = contiguous_if_given(weight), b = contiguous_if_given(bias);
     visit_device_compute<dtypes::floating>(x.dtype(), [&]<class C>() {
       MOONLET_LAUNCH((normalise_kernel<C>), blocks_for(groups.count * kBlock), kBlock, 0,
-                     call.stream(), groups, array(source), w.get(), b.get(), eps, array(y),
+                     call.stream(), groups, array(source), optional(w), optional(b), eps, array(y),
                      array(mean), array(rstd), running);
     });
     call.done();
@@ -171,11 +143,11 @@ void gradient_of_x(const Call& call, const Groups& groups, const RowGradients& i
                    const Tensor& weight, Tensor& result) {
   if (groups.count == 0 || groups.size == 0) return;
   with_contiguous(result, [&](Tensor& y) {
-    const OptionalInput w(weight);
+    const Tensor w = contiguous_if_given(weight);
     visit_device_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
       MOONLET_LAUNCH((gradient_kernel<C>), blocks_for(groups.count * kBlock), kBlock, 0,
                      call.stream(), groups, array(in.grad), array(in.x), array(in.mean),
-                     array(in.rstd), w.get(), array(y));
+                     array(in.rstd), optional(w), array(y));
     });
     call.done();
   });
@@ -247,13 +219,14 @@ void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias
                        const Tensor& running_mean, const Tensor& running_var, double momentum,
                        double eps, Tensor& y, Tensor& mean, Tensor& rstd) {
   const Call call(x, "batch_norm");
-  const OptionalInput old_mean(running_mean), old_var(running_var);
-  if (!batch_norm_by_packs(call, x, weight, bias, {old_mean.tensor, old_var.tensor, momentum}, eps,
-                           y, mean, rstd))
+  const Tensor old_mean = contiguous_if_given(running_mean),
+               old_var = contiguous_if_given(running_var);
+  if (!batch_norm_by_packs(call, x, weight, bias, {old_mean, old_var, momentum}, eps, y, mean,
+                           rstd))
     normalise(call, channels_of(x), x, weight, bias, eps, y, mean, rstd,
-              {old_mean.get(), old_var.get(), momentum});
+              {optional(old_mean), optional(old_var), momentum});
   for (const auto& [kept, given] :
-       {std::pair{old_mean.tensor, running_mean}, std::pair{old_var.tensor, running_var}}) {
+       {std::pair{old_mean, running_mean}, std::pair{old_var, running_var}}) {
     Tensor target = given;
     if (given.defined() && !given.is_contiguous()) copy_back(target, kept);
   }
