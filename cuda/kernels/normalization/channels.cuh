@@ -20,8 +20,9 @@ struct Channels {
   int64_t channels, rows, width;  // rows of one channel, or of the matrix
   int64_t packs;                  // of a row
   int64_t pieces, piece;          // of the packs of a channel, or of the rows of the matrix
-  Divider by_packs, by_channels;
+  Divider by_packs, by_channels, by_rows;
   bool side_by_side;
+  bool by_channel;  // planes so large that the last pass goes by channels, as the first one does
   int lanes;  // that stand on the packs of a tile of channels, or go over a piece of a channel
   int64_t tiles;
 };
@@ -369,14 +370,24 @@ __device__ __forceinline__ void apply_lines(const PackSource& grad, const PackSo
   store_pack<kElement>(y, x.aligned, at, left, packed<T>(v));
 }
 
+// The last pass begins with what the first one read last, which may still lie in the cache.
 template <class T, class L>
 __global__ void __launch_bounds__(kBlock, 2)
     plane_lines_kernel(Channels p, int32_t packs, const L* lines, PackSource grad, PackSource x,
                        char* y) {
   for (MOONLET_EACH_OF(int32_t, j, packs)) {
-    const uint32_t row = p.by_packs.quotient(static_cast<uint32_t>(j));
-    const int64_t i = static_cast<int64_t>(j - row * p.by_packs.divisor) * kPackOf<T>;
-    const L line = lines[row - p.by_channels.quotient(row) * p.by_channels.divisor];
+    const uint32_t plane = p.by_packs.quotient(static_cast<uint32_t>(j));
+    const int64_t i = static_cast<int64_t>(j - plane * p.by_packs.divisor) * kPackOf<T>;
+    const uint32_t channels = p.by_channels.divisor;
+    uint32_t row = plane, channel;
+    if (p.by_channel) {
+      const uint32_t turn = p.by_rows.quotient(plane);
+      channel = channels - 1 - turn;
+      row = (plane - turn * p.by_rows.divisor) * channels + channel;
+    } else {
+      channel = row - p.by_channels.quotient(row) * channels;
+    }
+    const L line = lines[channel];
     apply_lines<T, L>(grad, x, y, row * p.width + i, p.width - i, [&](int) { return line; });
   }
 }
@@ -386,8 +397,9 @@ template <class T, class L>
 __global__ void __launch_bounds__(kBlock, 2)
     column_lines_kernel(Channels p, const L* lines, PackSource grad, PackSource x, char* y) {
   constexpr int kCount = kPackOf<T>;
-  for (int64_t job = blockIdx.x; job < p.tiles * p.pieces; job += gridDim.x) {
-    const TileJob t(p, job, kCount);
+  const int64_t jobs = p.tiles * p.pieces;
+  for (int64_t job = blockIdx.x; job < jobs; job += gridDim.x) {
+    const TileJob t(p, jobs - 1 - job, kCount);
     if (t.valid == 0) continue;
     L mine[kCount] = {};
     MOONLET_UNROLL
@@ -414,6 +426,8 @@ inline bool plan_channels(const Tensor& x, Channels& p) {
   if (all_rows * p.packs >= kDividerLimit) return false;
   p.by_packs = Divider(p.packs);
   p.by_channels = Divider(channels);
+  p.by_rows = Divider(p.rows);
+  p.by_channel = p.packs >= kBlock;
   // Teams of lanes for channels of few packs, else a block.
   const int64_t most = int64_t{kWarp} * kHeld, of_channel = p.rows * p.packs;
   p.lanes = p.side_by_side      ? lanes_for(p.packs)
