@@ -182,9 +182,9 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> recurrent_network_grads(
   const bool plain = !derivatives_wanted() && !any_batch({&grad_y, &grad_h, &grad_c});
   RecurrentNetworks* const library = plain ? library_of(x) : nullptr;
   if (library != nullptr && reserve.numel() > 0) {
-    const Results gradients{grad_y, grad_h, grad_c, keeps_graph ? clone(reserve) : reserve};
-    if (auto found =
-            library->backward(shape, {x, hidden, cell, weights, batch_sizes}, y, gradients))
+    const Results gradients{grad_y, grad_h, grad_c, reserve};
+    if (auto found = library->backward(shape, {x, hidden, cell, weights, batch_sizes}, y, gradients,
+                                       keeps_graph))
       return {found->x, found->hidden, found->cell, found->weights};
   }
   const std::vector<Tensor> out = recorded_grads(

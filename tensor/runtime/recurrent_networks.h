@@ -68,10 +68,12 @@ class RecurrentNetworks {
   // Nothing where it is not done here, whatever was said before.
   virtual std::optional<recurrent::Results> forward(const recurrent::Shape& shape,
                                                     const recurrent::Inputs& in, bool keeps) = 0;
-  // The gradients of what `forward` gave from those of its results. The reserve is used up.
+  // The gradients of what `forward` gave from those of its results, with its reserve, which is used
+  // up unless it is to be kept.
   virtual std::optional<recurrent::Gradients> backward(const recurrent::Shape& shape,
                                                        const recurrent::Inputs& in, const Tensor& y,
-                                                       const recurrent::Results& gradients) = 0;
+                                                       const recurrent::Results& gradients,
+                                                       bool keeps_reserve) = 0;
 };
 
 }  // namespace moonlet
