@@ -119,7 +119,7 @@ class Engine final : public Wanted {
   // The same of the engine that runs, for hooks.
   bool computes(const Edge& edge);
   uint64_t number() const { return number_; }
-  bool keeps_graph() const { return retain_; }
+  bool keeps_graph() const override { return retain_; }
   void add_end(std::function<void()> f) { ends_with_.push_back(std::move(f)); }
 
   Tensor* so_far(const Edge& edge) const override;

@@ -272,6 +272,14 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> recurrent_grads(
     const Tensor& y, const Tensor& cells, const Tensor& sums,
     const std::vector<int64_t>& batch_sizes, int64_t mode, bool reverse);
 
+// Those of recurrent_network with respect to (x, hidden, cell, weights). Where the graph is kept
+// the reserve stays as it is.
+std::tuple<Tensor, Tensor, Tensor, Tensor> recurrent_network_grads(
+    bool keeps_graph, const Tensor& grad_y, const Tensor& grad_h, const Tensor& grad_c,
+    const Tensor& x, const Tensor& hidden, const Tensor& cell, const Tensor& weights,
+    const Tensor& y, const Tensor& reserve, bool has_biases, int64_t num_layers, bool bidirectional,
+    const std::vector<int64_t>& batch_sizes, int64_t mode);
+
 // --- reduce --------------------------------------------------------------------------------------
 
 Tensor mean_grad_x(const Tensor& g, const Dims& sizes, const Dims& dims, bool keepdim);

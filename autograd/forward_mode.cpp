@@ -314,6 +314,7 @@ class OneEdge final : public Wanted {
   Tensor* so_far(const Edge&) const override { return nullptr; }
   bool takes_rows(const Edge&) const override { return false; }
   void give_rows(const Edge&, SparseRows) override {}
+  bool keeps_graph() const override { return true; }
 
  private:
   const Edge edge_;

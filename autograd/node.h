@@ -139,6 +139,8 @@ class Wanted {
   // Whether the gradient sent along the edge may be rows, and the way to send some.
   virtual bool takes_rows(const Edge& edge) const = 0;
   virtual void give_rows(const Edge& edge, SparseRows rows) = 0;
+  // Whether gradients may go back through the same nodes again.
+  virtual bool keeps_graph() const = 0;
 
  protected:
   ~Wanted() = default;

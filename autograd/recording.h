@@ -158,6 +158,7 @@ class Backward {
     const bool taken = &edges_ == &node_.edges && wanted_.takes_rows(edges_[argument]);
     return taken ? RowsTaker(wanted_, edges_[argument]) : RowsTaker();
   }
+  bool keeps_graph() const { return wanted_.keeps_graph(); }
   // What was saved. Throws when it is freed or changed since.
   Tensor saved(int slot) const;
   Operand operand(int slot) const;

@@ -8,7 +8,7 @@ namespace moonlet::batching {
 
 namespace {
 
-constexpr int kCell = 2, kWeight = 3, kBias = 4, kSizes = 5;
+constexpr int kCell = 2, kWeight = 3, kBias = 4, kSizes = 5, kNetworkSizes = 7;
 
 // (samples, rows, ...) as (rows * samples, ...): the rows of a step stay together.
 Tensor interleaved(const Tensor& x) { return flatten(transpose(x, 0, 1), 0, 1); }
@@ -47,6 +47,45 @@ void native_recurrent(BatchCall& call) {
     const Tensor& y = std::get<Tensor>(value);
     if (y.dim() == 2) value = from_interleaved(y, call.size());
   }
+}
+
+namespace {
+
+// Step by step, with the weights of each sample.
+void network_by_steps(BatchCall& call) {
+  const auto tensor = [&](int i) { return call.has_tensor(i) ? call.sample(i) : Tensor(); };
+  const auto number = [&](int i) { return std::get<int64_t>(call.arguments[i]); };
+  const auto flag = [&](int i) { return std::get<bool>(call.arguments[i]); };
+  const Tensor x = tensor(0), hidden = tensor(1), cell = tensor(kCell), weights = tensor(kWeight);
+  const recurrent::Inputs in{x, hidden, cell, weights,
+                             std::get<std::vector<int64_t>>(call.arguments[kNetworkSizes])};
+  const recurrent::Shape shape{number(kNetworkSizes + 1), flag(4), number(5), flag(6)};
+  recurrent::check_network(shape, in);
+  const auto [y, h, c] = recurrent::run_by_steps(shape, in);
+  call.results = {call.value_of(y), call.value_of(h)};
+  const Options options = options_of(std::get<Tensor>(call.results[0]));
+  call.results.push_back(c.defined() ? call.value_of(c) : empty({0}, options));
+  call.results.push_back(empty({0}, options));
+}
+
+}  // namespace
+
+// `x, hidden, cell, weights, has_biases, num_layers, bidirectional, batch_sizes, mode`
+void recurrent_network(BatchCall& call) {
+  if (call.batched(kWeight)) return network_by_steps(call);
+  call.put(0, interleaved(call.front(0)));
+  for (int i = 1; i <= kCell; ++i)
+    if (call.has_tensor(i)) call.put(i, flatten(movedim(call.front(i), {0}, {2}), 1, 2));
+  for (int64_t& size : std::get<std::vector<int64_t>>(call.arguments[kNetworkSizes]))
+    size *= call.size();
+  call.call();
+  for (BoxedValue& value : call.results) {
+    const Tensor y = std::get<Tensor>(value);
+    if (y.dim() == 2) value = from_interleaved(y, call.size());
+    if (y.dim() == 3) value = movedim(unflatten(y, 1, {-1, call.size()}), {2}, {0});
+  }
+  // Gradients of the samples are those of this call.
+  call.results.back() = empty({0}, options_of(std::get<Tensor>(call.results.back())));
 }
 
 }  // namespace moonlet::batching

@@ -1,4 +1,4 @@
-// autograd/composite/recurrent.cpp: recurrent networks of several layers and directions, and single
+// autograd/composite/recurrent.cpp: the ops of recurrent networks: their arguments, and single
 // cells.
 #include "autograd/composite/recurrent.h"
 
@@ -16,6 +16,9 @@ using recurrent::kGru;
 using recurrent::kLstm;
 using recurrent::kRnnRelu;
 using recurrent::kRnnTanh;
+using recurrent::Network;
+using recurrent::Outcome;
+using recurrent::run_network;
 
 std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> native_recurrent_composite(
     const Tensor& gates, const Tensor& hidden, const Tensor& cell, const Tensor& w_hh,
@@ -30,23 +33,11 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> native_recurrent_composite(
 
 namespace {
 
-struct Network {
-  const char* op;
-  int64_t mode;
-  bool has_biases;
-  int64_t layers;
-  double dropout;
-  bool train, bidirectional;
-
-  int64_t directions() const { return bidirectional ? 2 : 1; }
-  int64_t gates() const { return mode == kLstm ? 4 : mode == kGru ? 3 : 1; }
-};
-
 void check_parameters(const Network& net, const std::vector<Tensor>& params, int64_t size) {
   const int64_t each = net.has_biases ? 4 : 2;
-  check(net.dropout >= 0 && net.dropout <= 1, net.op, ": dropout is ", net.dropout,
+  check(net.dropout >= 0 && net.dropout <= 1, net.op(), ": dropout is ", net.dropout,
         ", a probability is expected");
-  check(static_cast<int64_t>(params.size()) == net.layers * net.directions() * each, net.op, ": ",
+  check(static_cast<int64_t>(params.size()) == net.layers * net.directions() * each, net.op(), ": ",
         params.size(), " params for ", net.layers * net.directions(), " layers and directions, ",
         each, " each are expected");
   for (size_t i = 0; i < params.size(); ++i) {
@@ -54,17 +45,17 @@ void check_parameters(const Network& net, const std::vector<Tensor>& params, int
     const bool matrix = static_cast<int64_t>(i) % each < 2;
     const bool fits = p.dim() == (matrix ? 2 : 1) && p.size(0) == net.gates() * size &&
                       (static_cast<int64_t>(i) % each != 1 || p.size(1) == size);
-    check(fits, net.op, ": params ", i + 1, " has shape ", p.sizes(), ", (", net.gates() * size,
+    check(fits, net.op(), ": params ", i + 1, " has shape ", p.sizes(), ", (", net.gates() * size,
           matrix ? ", ...)" : ",)", " is expected for a state of ", size);
   }
 }
 
 void check_state(const Network& net, const char* name, const Tensor& state, int64_t entries) {
-  check(net.layers >= 1 && net.layers <= (int64_t{1} << 20), net.op, ": num_layers is ", net.layers,
-        ", at least 1 is expected");
+  check(net.layers >= 1 && net.layers <= (int64_t{1} << 20), net.op(), ": num_layers is ",
+        net.layers, ", at least 1 is expected");
   check(state.dim() == 3 && state.size(0) == net.layers * net.directions() &&
             state.size(1) == entries,
-        net.op, ": ", name, " has shape ", state.sizes(), ", (", net.layers * net.directions(),
+        net.op(), ": ", name, " has shape ", state.sizes(), ", (", net.layers * net.directions(),
         ", ", entries, ", size) is expected");
 }
 
@@ -73,67 +64,20 @@ void check_same_states(const char* op, const Tensor& h, const Tensor& c) {
     check(c.sizes() == h.sizes(), op, ": the states have shapes ", h.sizes(), " and ", c.sizes());
 }
 
-struct Outcome {
-  Tensor y, h, c;
-};
-
-// The rows `data` of all steps through one layer in one direction.
-Outcome run_direction(const Network& net, const Tensor& data, const Tensor& h, const Tensor& c,
-                      const Tensor* params, const std::vector<int64_t>& sizes, bool reverse) {
-  const Tensor none;
-  const Tensor b_ih = net.has_biases ? widened(params[2]) : none;
-  const Tensor b_hh = net.has_biases ? widened(params[3]) : none;
-  const bool apart = net.mode == kGru;
-  const Tensor bias = net.has_biases && !apart ? add(b_ih, b_hh) : b_ih;
-  const auto [y, h_n, c_n, cells, sums] =
-      native_recurrent(linear(data, widened(params[0]), bias), h, c, widened(params[1]),
-                       apart ? b_hh : none, sizes, net.mode, reverse);
-  return {y, h_n, c_n};
-}
-
-Outcome run_layers(const Network& net, Tensor data, const Tensor& h, const Tensor& c,
-                   const std::vector<Tensor>& params, const std::vector<int64_t>& sizes) {
-  const int64_t each = net.has_biases ? 4 : 2;
-  std::vector<Tensor> h_n, c_n;
-  int64_t at = 0;
-  for (int64_t layer = 0; layer < net.layers; ++layer) {
-    if (layer > 0 && net.train && net.dropout > 0) data = dropout(data, net.dropout, true);
-    std::vector<Tensor> outputs;
-    for (int64_t direction = 0; direction < net.directions(); ++direction, ++at) {
-      const Outcome out =
-          run_direction(net, data, select(h, 0, at), c.defined() ? select(c, 0, at) : c,
-                        params.data() + at * each, sizes, direction == 1);
-      outputs.push_back(out.y);
-      h_n.push_back(out.h);
-      if (c.defined()) c_n.push_back(out.c);
-    }
-    data = outputs.size() == 1 ? outputs[0] : cat(outputs, 1);
-  }
-  return {data, stack(h_n, 0), c.defined() ? stack(c_n, 0) : Tensor()};
-}
-
-// Everything in the dtype of the input x, computed in at least float32.
-Outcome run_widened(const Network& net, const Tensor& data, const Tensor& h, const Tensor& c,
-                    const std::vector<Tensor>& params, const std::vector<int64_t>& sizes) {
-  const Outcome out = run_layers(net, widened(data), widened(h), widened(c), params, sizes);
-  const auto own = [&](const Tensor& x) { return x.defined() ? to(x, data.dtype()) : x; };
-  return {own(out.y), own(out.h), own(out.c)};
-}
-
 // x (steps, entries, features), or (entries, steps, features) with batch_first.
 Outcome run_whole(const Network& net, const Tensor& x, const Tensor& h, const Tensor& c,
                   const std::vector<Tensor>& params, bool batch_first) {
-  check(x.dim() == 3, net.op, ": x has shape ", x.sizes(), ", three dimensions are expected");
-  check(h.dim() == 3, net.op, ": the state has shape ", h.sizes(),
+  check(x.dim() == 3, net.op(), ": x has shape ", x.sizes(), ", three dimensions are expected");
+  check(h.dim() == 3, net.op(), ": the state has shape ", h.sizes(),
         ", three dimensions are expected");
   const Tensor by_step = batch_first ? transpose(x, 0, 1) : x;
   const int64_t steps = by_step.size(0), entries = by_step.size(1);
-  check(steps > 0, net.op, ": x has no steps");
+  check(steps > 0, net.op(), ": x has no steps");
   check_state(net, "the state", h, entries);
-  check_same_states(net.op, h, c);
+  check_same_states(net.op(), h, c);
   check_parameters(net, params, h.size(2));
   const Tensor rows = reshape(by_step, {steps * entries, x.size(2)});
-  Outcome out = run_widened(net, rows, h, c, params,
+  Outcome out = run_network(net, rows, h, c, params,
                             std::vector<int64_t>(static_cast<size_t>(steps), entries));
   out.y = reshape(out.y, {steps, entries, out.y.size(1)});
   if (batch_first) out.y = transpose(out.y, 0, 1);
@@ -143,17 +87,17 @@ Outcome run_whole(const Network& net, const Tensor& x, const Tensor& h, const Te
 // data (rows, features) of sequences that are sorted by length, the longest first.
 Outcome run_packed(const Network& net, const Tensor& data, const Tensor& batch_sizes,
                    const Tensor& h, const Tensor& c, const std::vector<Tensor>& params) {
-  check(data.dim() == 2 && batch_sizes.dim() == 1 && batch_sizes.numel() > 0, net.op,
+  check(data.dim() == 2 && batch_sizes.dim() == 1 && batch_sizes.numel() > 0, net.op(),
         ": data has shape ", data.sizes(), " and batch_sizes ", batch_sizes.sizes(),
         ", (rows, features) and (steps) are expected");
   const Tensor host = contiguous(on_host(batch_sizes, DType::Int64));
   const int64_t* given = host.elements<int64_t>();
   const std::vector<int64_t> sizes(given, given + host.numel());
-  check_batch_sizes(net.op, sizes, data.size(0));
+  check_batch_sizes(net.op(), sizes, data.size(0));
   check_state(net, "the state", h, sizes[0]);
-  check_same_states(net.op, h, c);
+  check_same_states(net.op(), h, c);
   check_parameters(net, params, h.size(2));
-  return run_widened(net, data, h, c, params, sizes);
+  return run_network(net, data, h, c, params, sizes);
 }
 
 void check_pair(const char* op, const std::vector<Tensor>& hx) {
@@ -188,7 +132,7 @@ std::tuple<Tensor, Tensor, Tensor> lstm_composite(const Tensor& x, const std::ve
                                                   double dropout, bool train, bool bidirectional,
                                                   bool batch_first) {
   check_pair("lstm", hx);
-  const Network net{"lstm", kLstm, has_biases, num_layers, dropout, train, bidirectional};
+  const Network net{{kLstm, has_biases, num_layers, bidirectional}, dropout, train};
   const Outcome out = run_whole(net, x, hx[0], hx[1], params, batch_first);
   return {out.y, out.h, out.c};
 }
@@ -198,7 +142,7 @@ std::tuple<Tensor, Tensor, Tensor> lstm_packed_composite(
     const std::vector<Tensor>& params, bool has_biases, int64_t num_layers, double dropout,
     bool train, bool bidirectional) {
   check_pair("lstm", hx);
-  const Network net{"lstm", kLstm, has_biases, num_layers, dropout, train, bidirectional};
+  const Network net{{kLstm, has_biases, num_layers, bidirectional}, dropout, train};
   const Outcome out = run_packed(net, data, batch_sizes, hx[0], hx[1], params);
   return {out.y, out.h, out.c};
 }
@@ -223,7 +167,7 @@ std::tuple<Tensor, Tensor> gru_composite(const Tensor& x, const Tensor& hx,
                                          const std::vector<Tensor>& params, bool has_biases,
                                          int64_t num_layers, double dropout, bool train,
                                          bool bidirectional, bool batch_first) {
-  const Network net{"gru", kGru, has_biases, num_layers, dropout, train, bidirectional};
+  const Network net{{kGru, has_biases, num_layers, bidirectional}, dropout, train};
   return whole(net, x, hx, params, batch_first);
 }
 
@@ -231,7 +175,7 @@ std::tuple<Tensor, Tensor> gru_packed_composite(const Tensor& data, const Tensor
                                                 const Tensor& hx, const std::vector<Tensor>& params,
                                                 bool has_biases, int64_t num_layers, double dropout,
                                                 bool train, bool bidirectional) {
-  const Network net{"gru", kGru, has_biases, num_layers, dropout, train, bidirectional};
+  const Network net{{kGru, has_biases, num_layers, bidirectional}, dropout, train};
   return packed(net, data, batch_sizes, hx, params);
 }
 
@@ -239,7 +183,7 @@ std::tuple<Tensor, Tensor> rnn_tanh_composite(const Tensor& x, const Tensor& hx,
                                               const std::vector<Tensor>& params, bool has_biases,
                                               int64_t num_layers, double dropout, bool train,
                                               bool bidirectional, bool batch_first) {
-  const Network net{"rnn_tanh", kRnnTanh, has_biases, num_layers, dropout, train, bidirectional};
+  const Network net{{kRnnTanh, has_biases, num_layers, bidirectional}, dropout, train};
   return whole(net, x, hx, params, batch_first);
 }
 
@@ -249,7 +193,7 @@ std::tuple<Tensor, Tensor> rnn_tanh_packed_composite(const Tensor& data, const T
                                                      bool has_biases, int64_t num_layers,
                                                      double dropout, bool train,
                                                      bool bidirectional) {
-  const Network net{"rnn_tanh", kRnnTanh, has_biases, num_layers, dropout, train, bidirectional};
+  const Network net{{kRnnTanh, has_biases, num_layers, bidirectional}, dropout, train};
   return packed(net, data, batch_sizes, hx, params);
 }
 
@@ -257,7 +201,7 @@ std::tuple<Tensor, Tensor> rnn_relu_composite(const Tensor& x, const Tensor& hx,
                                               const std::vector<Tensor>& params, bool has_biases,
                                               int64_t num_layers, double dropout, bool train,
                                               bool bidirectional, bool batch_first) {
-  const Network net{"rnn_relu", kRnnRelu, has_biases, num_layers, dropout, train, bidirectional};
+  const Network net{{kRnnRelu, has_biases, num_layers, bidirectional}, dropout, train};
   return whole(net, x, hx, params, batch_first);
 }
 
@@ -267,7 +211,7 @@ std::tuple<Tensor, Tensor> rnn_relu_packed_composite(const Tensor& data, const T
                                                      bool has_biases, int64_t num_layers,
                                                      double dropout, bool train,
                                                      bool bidirectional) {
-  const Network net{"rnn_relu", kRnnRelu, has_biases, num_layers, dropout, train, bidirectional};
+  const Network net{{kRnnRelu, has_biases, num_layers, bidirectional}, dropout, train};
   return packed(net, data, batch_sizes, hx, params);
 }
 

@@ -7,11 +7,12 @@
 #include <vector>
 
 #include "tensor/core/tensor.h"
+#include "tensor/runtime/recurrent_networks.h"
 
 namespace moonlet::recurrent {
 
-// How a state follows from the one before; what native_recurrent calls `mode`.
-enum RecurrentMode : int64_t { kLstm, kGru, kRnnTanh, kRnnRelu };
+// From so many steps on a copy of the weights pays.
+inline constexpr size_t kManySteps = 8;
 
 // The rows of a step of a sequence.
 struct Step {
@@ -42,5 +43,26 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> run_steps(
 std::vector<Tensor> unrolled(const Tensor& gates, const Tensor& hidden, const Tensor& cell,
                              const Tensor& w_hh, const Tensor& b_hh,
                              const std::vector<int64_t>& batch_sizes, int64_t mode, bool reverse);
+
+// What a network is besides its parameters: those of `Shape`, and dropout between its layers.
+struct Network : Shape {
+  double dropout = 0;
+  bool train = false;
+};
+struct Outcome {
+  Tensor y, h, c;
+};
+// The rows `data` of all steps through the layers, in one call of the device's library where it
+// takes that; params has for each layer and direction the weights of the input and of the hidden
+// state and then their biases.
+Outcome run_network(const Network& net, const Tensor& data, const Tensor& h, const Tensor& c,
+                    const std::vector<Tensor>& params, const std::vector<int64_t>& batch_sizes);
+// Throws unless the arguments of recurrent_network fit.
+void check_network(const Shape& shape, const Inputs& in);
+// What that computes, step by step.
+Outcome run_by_steps(const Shape& shape, const Inputs& in);
+// What computes whole networks on the device of x, or null: nothing that is written down, put off
+// or inside vmap is given to it.
+RecurrentNetworks* library_of(const Tensor& x);
 
 }  // namespace moonlet::recurrent

@@ -87,7 +87,6 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> run_steps(
                           ? none()
                           : empty({keep ? gates.size(0) : h.size(0), gates.size(1)}, options_of(y));
   // Every step multiplies with it, and faster when it need not be read across its rows.
-  constexpr size_t kManySteps = 8;
   const Tensor w = steps.size() < kManySteps ? t(w_hh) : contiguous(t(w_hh));
   for (const Step& s : steps) {
     stop_if_requested();

@@ -4,6 +4,7 @@
 #include "autograd/formulas.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "autograd/composite/recurrent.h"
 #include "autograd/forward_mode.h"
@@ -70,14 +71,14 @@ Tensor states_before(const Tensor& start, const Tensor& states, const std::vecto
   return out;
 }
 
-// The gradients that may be differentiated again: of the recorded steps.
-std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> recorded_grads(
-    const std::vector<Tensor>& gradients, const std::vector<Tensor>& given,
-    const std::vector<int64_t>& batch_sizes, int64_t mode, bool reverse) {
+// The gradients that may be differentiated again: of what `run` computes from the arguments, which
+// it records. `gradients` are those of its results.
+template <class Run>
+std::vector<Tensor> recorded_grads(const std::vector<Tensor>& gradients,
+                                   std::vector<Tensor> arguments, Run&& run) {
   // Where nothing is recorded the arguments have no histories, and are leaves of this call's own.
   // Else they are views, as one argument may have been computed from another.
   const bool recorded = grad_enabled();
-  std::vector<Tensor> arguments = given;
   for (Tensor& x : arguments) {
     if (!x.defined()) continue;
     if (recorded) {
@@ -88,9 +89,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> recorded_grads(
     }
   }
   const GradModeGuard mode_on(true);
-  std::vector<Tensor> outputs = unrolled(arguments[0], arguments[1], arguments[2], arguments[3],
-                                         arguments[4], batch_sizes, mode, reverse);
-  outputs.resize(mode == kLstm ? 3 : 2);
+  const std::vector<Tensor> outputs = run(std::as_const(arguments));
   std::vector<Tensor> wanted, out(arguments.size());
   for (const Tensor& x : arguments)
     if (x.defined() && x.requires_grad()) wanted.push_back(x);
@@ -100,6 +99,19 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> recorded_grads(
   size_t next = 0;
   for (size_t i = 0; i < arguments.size(); ++i)
     if (arguments[i].defined() && arguments[i].requires_grad()) out[i] = found[next++];
+  return out;
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> recorded_steps(
+    const std::vector<Tensor>& gradients, const std::vector<Tensor>& given,
+    const std::vector<int64_t>& batch_sizes, int64_t mode, bool reverse) {
+  const std::vector<Tensor> out =
+      recorded_grads(gradients, given, [&](const std::vector<Tensor>& in) {
+        std::vector<Tensor> outputs =
+            unrolled(in[0], in[1], in[2], in[3], in[4], batch_sizes, mode, reverse);
+        outputs.resize(mode == kLstm ? 3 : 2);
+        return outputs;
+      });
   return {out[0], out[1], out[2], out[3], out[4]};
 }
 
@@ -149,7 +161,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> recurrent_grads(
     const Tensor& y, const Tensor& cells, const Tensor& sums,
     const std::vector<int64_t>& batch_sizes, int64_t mode, bool reverse) {
   if (derivatives_wanted() || any_batch({&grad_y, &grad_h, &grad_c, &gates, &hidden, &w_hh}))
-    return recorded_grads({grad_y, grad_h, grad_c}, {gates, hidden, cell, w_hh, b_hh}, batch_sizes,
+    return recorded_steps({grad_y, grad_h, grad_c}, {gates, hidden, cell, w_hh, b_hh}, batch_sizes,
                           mode, reverse);
   const std::vector<Step> steps = steps_of(batch_sizes, reverse);
   const Tensor before = states_before(hidden, y, steps);
@@ -159,6 +171,30 @@ std::tuple<Tensor, Tensor, Tensor, Tensor, Tensor> recurrent_grads(
   const Tensor& gradients = mode == kGru ? b.by_h_gates : b.by_gates;
   return {b.by_gates, b.by_hidden, b.by_cell, mm(t(gradients), before),
           b_hh.defined() ? sum(gradients, {0}) : Tensor()};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> recurrent_network_grads(
+    bool keeps_graph, const Tensor& grad_y, const Tensor& grad_h, const Tensor& grad_c,
+    const Tensor& x, const Tensor& hidden, const Tensor& cell, const Tensor& weights,
+    const Tensor& y, const Tensor& reserve, bool has_biases, int64_t num_layers, bool bidirectional,
+    const std::vector<int64_t>& batch_sizes, int64_t mode) {
+  const Shape shape{mode, has_biases, num_layers, bidirectional};
+  const bool plain = !derivatives_wanted() && !any_batch({&grad_y, &grad_h, &grad_c});
+  RecurrentNetworks* const library = plain ? library_of(x) : nullptr;
+  if (library != nullptr && reserve.numel() > 0) {
+    const Results gradients{grad_y, grad_h, grad_c, reserve};
+    if (auto found = library->backward(shape, {x, hidden, cell, weights, batch_sizes}, y, gradients,
+                                       keeps_graph))
+      return {found->x, found->hidden, found->cell, found->weights};
+  }
+  const std::vector<Tensor> out = recorded_grads(
+      {grad_y, grad_h, grad_c}, {x, hidden, cell, weights}, [&](const std::vector<Tensor>& in) {
+        const Outcome made = run_by_steps(shape, {in[0], in[1], in[2], in[3], batch_sizes});
+        std::vector<Tensor> outputs{made.y, made.h};
+        if (mode == kLstm) outputs.push_back(made.c);
+        return outputs;
+      });
+  return {out[0], out[1], out[2], out[3]};
 }
 
 }  // namespace moonlet::formulas

@@ -28,9 +28,6 @@ bool is_type(cudnnDataType_t t) {
 
 }  // namespace
 
-struct cudnnTensorStruct {
-  View view;
-};
 struct cudnnFilterStruct {
   View view;
 };
@@ -174,14 +171,15 @@ cudnnStatus_t create(Descriptor** out) {
   return *out ? CUDNN_STATUS_SUCCESS : CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED;
 }
 
-/// Sizes (and strides) of 4 or 5 dimensions; an image gets a depth of 1.
+/// Sizes (and strides) of 3 to 5 dimensions; an image gets a depth of 1, and what there is not too.
 cudnnStatus_t set(View* out, cudnnDataType_t type, int count, const int* sizes,
                   const std::int64_t* strides) {
   if (!sizes) return CUDNN_STATUS_BAD_PARAM_NULL_POINTER;
-  if (count < 4 || count > 5 || !is_type(type)) return CUDNN_STATUS_BAD_PARAM;
+  if (count < 3 || count > 5 || !is_type(type)) return CUDNN_STATUS_BAD_PARAM;
   View made;
   made.type = type;
   made.count = count;
+  made.size = {1, 1, 1, 1, 1};
   std::size_t to = 0;
   for (int d = 0; d < count; ++d) {
     if (sizes[d] < 1 || strides[d] < 1) return CUDNN_STATUS_BAD_PARAM;

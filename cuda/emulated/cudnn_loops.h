@@ -12,7 +12,7 @@ namespace moonlet::emulated {
 /// Sizes and strides of (n, c, depth, height, width); images have depth 1.
 struct View {
   cudnnDataType_t type = CUDNN_DATA_FLOAT;
-  int count = 0;  // dimensions, 4 or 5; 0 before it is set
+  int count = 0;  // dimensions, 3 to 5; 0 before it is set
   std::array<std::int64_t, 5> size{}, stride{};
 
   std::int64_t elements() const {
@@ -30,6 +30,10 @@ struct View {
 };
 
 }  // namespace moonlet::emulated
+
+struct cudnnTensorStruct {
+  moonlet::emulated::View view;
+};
 
 struct cudnnConvolutionStruct {
   int axes = 0, groups = 1;

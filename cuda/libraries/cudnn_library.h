@@ -40,7 +40,19 @@ namespace moonlet::cuda::cudnn {
   X(cudnnConvolutionBackwardData)                   \
   X(cudnnGetConvolutionBackwardFilterAlgorithm_v7)  \
   X(cudnnGetConvolutionBackwardFilterWorkspaceSize) \
-  X(cudnnConvolutionBackwardFilter)
+  X(cudnnConvolutionBackwardFilter)                 \
+  X(cudnnCreateRNNDescriptor)                       \
+  X(cudnnDestroyRNNDescriptor)                      \
+  X(cudnnSetRNNDescriptor_v8)                       \
+  X(cudnnGetRNNWeightSpaceSize)                     \
+  X(cudnnGetRNNWeightParams)                        \
+  X(cudnnCreateRNNDataDescriptor)                   \
+  X(cudnnDestroyRNNDataDescriptor)                  \
+  X(cudnnSetRNNDataDescriptor)                      \
+  X(cudnnGetRNNTempSpaceSizes)                      \
+  X(cudnnRNNForward)                                \
+  X(cudnnRNNBackwardData_v8)                        \
+  X(cudnnRNNBackwardWeights_v8)
 
 struct Library {
 #define MOONLET_CUDNN_POINTER(name) decltype(&::name) name = nullptr;

@@ -5,6 +5,7 @@
 #include <cuda_runtime.h>
 
 #include "cuda/libraries/cudnn_conv.h"
+#include "cuda/libraries/cudnn_recurrent.h"
 #include "cuda/libraries/nccl.h"
 #include "cuda/loops/compiler.h"
 #include "cuda/loops/raw_kernels.h"
@@ -97,6 +98,7 @@ class CudaBackend final : public Backend {
   LoopCompiler* loop_compiler() noexcept override { return loops::compiler(); }
   RawKernels* raw_kernels() noexcept override { return loops::raw_kernels(); }
   Communicators* communicators() noexcept override { return nccl::communicators(); }
+  RecurrentNetworks* recurrent_networks() noexcept override { return cudnn::recurrent_networks(); }
 
   std::vector<Property> device_properties(int index) override;
 

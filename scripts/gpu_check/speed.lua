@@ -1,6 +1,6 @@
 -- scripts/gpu_check/speed.lua: the speed of kernels as a share of that of a copy, of products, of
--- convolution, attention and small ops from Lua. speed_torch.py measures the same with PyTorch,
--- cublas.lua the products by cuBLAS itself.
+-- convolution, attention, recurrent networks and small ops from Lua. speed_torch.py measures the
+-- same with PyTorch, cublas.lua the products by cuBLAS itself.
 
 package.path = (arg[0]:match "^(.*)/" or ".") .. "/?.lua;" .. package.path
 local ml = require "moonlet"
@@ -135,6 +135,32 @@ for _, head in ipairs { 64, 128 } do
     result(name .. ", with gradients", 3.5 * work / both / 1e12, "TFLOP/s")
   end
   sdp.enable_cudnn_sdp(true)
+end
+
+-- Recurrent networks by cuDNN beside our own steps, forward and with gradients.
+local cudnn = ml.backends.cudnn
+local steps, batch, size = 128, 64, 1024
+if common.emulated then steps, batch, size = 8, 2, 8 end
+for _, dtype in ipairs { "float32", "bfloat16" } do
+  for _, kind in ipairs { "LSTM", "GRU" } do
+    local net = ml.nn[kind](size, size, { device = "cuda", dtype = dtype })
+    local x = ml.randn({ steps, batch, size }, { device = "cuda", dtype = dtype })
+    local work = 4 * steps * batch * size * net.weight_hh_l0.shape[1]
+    for _, by_cudnn in ipairs(cudnn.is_available() and { true, false } or { false }) do
+      cudnn.enabled = by_cudnn
+      local by = by_cudnn and "cuDNN" or "own kernel"
+      local name = ("%s of %d steps, %s, %s"):format(kind, steps, dtype, by)
+      local forward = seconds(function() ml.no_grad(function() net(x) end) end)
+      result(name, work / forward / 1e12, "TFLOP/s")
+      local both = seconds(function()
+        net:zero_grad()
+        local y = net(x)
+        y:backward(x)
+      end)
+      result(name .. ", with gradients", 3 * work / both / 1e12, "TFLOP/s")
+    end
+    cudnn.enabled = true
+  end
 end
 
 local small = ml.ones(10, { device = "cuda" })

@@ -52,6 +52,27 @@ def layers(share, name, x, g, moved):
     share(name + " Adam", 7 * moved, adam.step)
 
 
+def recurrent():
+    steps, batch, size = 128, 64, 1024
+    for name in ("float32", "bfloat16"):
+        for kind in ("LSTM", "GRU"):
+            net = getattr(torch.nn, kind)(size, size).to("cuda", getattr(torch, name))
+            x = torch.randn(steps, batch, size, dtype=getattr(torch, name), device="cuda")
+            work = 4 * steps * batch * size * net.weight_hh_l0.shape[0]
+
+            def forward():
+                with torch.no_grad():
+                    net(x)
+
+            def both():
+                net.zero_grad()
+                net(x)[0].backward(x)
+
+            title = f"{kind} of {steps} steps, {name}, cuDNN"
+            result(title, work / seconds(forward) / 1e12, "TFLOP/s")
+            result(title + ", with gradients", 3 * work / seconds(both) / 1e12, "TFLOP/s")
+
+
 def main():
     gib = 1 << 30
     while 10 * gib > torch.cuda.mem_get_info()[0]:
@@ -116,6 +137,7 @@ def main():
         rate = work / seconds(lambda: functional.scaled_dot_product_attention(q, q, q))
         result("attention, " + name, rate / 1e12, "TFLOP/s")
 
+    recurrent()
     small = torch.ones(10, device="cuda")
     result("add of 10 elements from Lua", 1e6 * seconds(lambda: small.add_(1), 1000), "us")
 

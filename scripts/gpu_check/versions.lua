@@ -10,7 +10,7 @@ if not ml.cuda.is_available() then
   os.exit(1)
 end
 common.result("cuDNN", ml.backends.cudnn.is_available() and tostring(ml.backends.cudnn.version())
-  or "missing: convolutions run by Moonlet's own kernels")
+  or "missing: convolutions and recurrent networks run by Moonlet's own kernels")
 common.result("emulated", tostring(common.emulated))
 for i = 0, ml.cuda.device_count() - 1 do
   local free, total = ml.cuda.mem_get_info(i)

@@ -1,6 +1,7 @@
--- stdlib/backends/cudnn.lua: ml.backends.cudnn: NVIDIA's library that convolutions of CUDA devices
--- go to where it is installed. Its fields `enabled` (true), `benchmark` (false), `benchmark_limit`
--- (10), `deterministic` (false) and `allow_tf32` (true) are settings of this interpreter.
+-- stdlib/backends/cudnn.lua: ml.backends.cudnn: NVIDIA's library that convolutions and recurrent
+-- networks of CUDA devices go to where it is installed. Its fields `enabled` (true), `benchmark`
+-- (false), `benchmark_limit` (10), `deterministic` (false) and `allow_tf32` (true) are settings of
+-- this interpreter.
 
 local ml = require "moonlet"
 local options = require "moonlet.options"
@@ -19,7 +20,7 @@ local function settings() return { core._cudnn_settings() } end
 local function set(values) core._set_cudnn(table.unpack(values, 1, #NAMES)) end
 
 --- Whether cuDNN 9 is found: by the loader, with the CUDA toolkit or in Python's packages. Without
---- it convolutions on CUDA devices run on Moonlet's own kernels.
+--- it convolutions and recurrent networks on CUDA devices run on Moonlet's own kernels.
 --- > type(ml.backends.cudnn.is_available())
 ---   boolean
 ---@return boolean

@@ -46,6 +46,24 @@ what the hidden states give them, for gru what these give alone; else, and where
                 "randn(5, 2), randn(2, 2), nil, randn(2, 2), nil, {2, 2, 1}, 2, true",
                 "randn(4, 2), randn(2, 2), nil, randn(2, 2), nil, {2, 2}, 3, false" } }
 
+op { [[recurrent_network(Tensor x, Tensor hidden, Tensor? cell, Tensor weights, bool has_biases, int num_layers,
+                         bool bidirectional, int[*] batch_sizes,
+                         int mode) -> (Tensor y, Tensor h_n, Tensor c_n, Tensor reserve)]],
+     vmap = "recurrent_network", kind = "composite", dtypes = "floating", internal = true, nodiff = { "reserve" },
+     grad = { ["x, hidden, cell, weights"] = "recurrent_network_grads(keeps_graph, g_y, g_h_n, g_c_n, x, hidden, cell, weights, y, reserve, has_biases, num_layers, bidirectional, batch_sizes, mode)" },
+     check = { value = "lstm and gru are compared", empty = "the batch sizes are those of the rows",
+               device = "the reserve is the library's own; tests of the device compare the rest" },
+     doc = [[A network of several layers and directions in one call: `x` (rows, features) has the rows of all steps, one
+after the other, of `batch_sizes` rows each; `hidden` and `cell` (layers * directions, n, size) are the first states,
+`cell` of lstm alone. `weights` has of every layer and direction the weights of the input and of the hidden state, and
+behind all of these, with `has_biases`, their biases; `mode` is that of `native_recurrent`. Gives the hidden states of the
+last layer (rows, directions * size) and the last states of all. `reserve` is what a gradient wants besides where a library
+of the device computes, else empty: then the gradient goes through the steps, as derivatives of gradients do.]],
+     sample = { "randn(5, 3), randn(2, 2, 2), randn(2, 2, 2), randn(80), false, 1, true, {2, 2, 1}, 0",
+                "randn(5, 3), randn(2, 2, 2), nil, randn(78), true, 2, false, {2, 2, 1}, 1",
+                "randn(5, 2), randn(2, 2, 1), nil, randn(10), true, 1, true, {2, 2, 1}, 2",
+                "randn(4, 2), randn(2, 2, 2), nil, randn(16), false, 2, false, {2, 2}, 3" } }
+
 -- The meanings of the arguments: those of all networks and an op's own.
 local function arguments(own)
   local out = {

@@ -19,6 +19,7 @@
 namespace moonlet {
 
 class Communicators;
+class RecurrentNetworks;
 class StopFlag;
 struct KernelTable;
 
@@ -132,6 +133,8 @@ class Backend {
   virtual LoopCompiler* loop_compiler() noexcept { return nullptr; }
   virtual RawKernels* raw_kernels() noexcept { return nullptr; }
   virtual Communicators* communicators() noexcept { return nullptr; }
+  // In one call (tensor/runtime/recurrent_networks.h).
+  virtual RecurrentNetworks* recurrent_networks() noexcept { return nullptr; }
 
   // What is known of a device besides its name, as numbers by PyTorch's names for them.
   using Property = std::pair<const char*, int64_t>;
@@ -194,7 +197,7 @@ inline constexpr const char* kPluginInfo = "moonlet_plugin_info";
 inline constexpr char kPluginMagic[16] = "moonlet plugin";
 // Goes up when what program and plugin share changes in another way than the rows tell: Backend,
 // Tensor, how kernels are called.
-inline constexpr uint64_t kPluginVersion = 8;
+inline constexpr uint64_t kPluginVersion = 9;
 
 // The plugin's one exported function, as BackendInfo::open.
 using BackendEntry = Backend* (*)(DeviceType type, std::string* reason);

@@ -235,7 +235,7 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream);
 
 cudnnStatus_t cudnnCreateTensorDescriptor(cudnnTensorDescriptor_t* tensor);
 cudnnStatus_t cudnnDestroyTensorDescriptor(cudnnTensorDescriptor_t tensor);
-/// Of 4 or 5 dimensions.
+/// Of 3 to 5 dimensions.
 cudnnStatus_t cudnnSetTensorNdDescriptor(cudnnTensorDescriptor_t tensor, cudnnDataType_t type,
                                          int count, const int sizes[], const int strides[]);
 
@@ -311,8 +311,11 @@ namespace moonlet::emulated {
 /// "unsupported", which proposes no algorithm; "rows", none with the channels last; "fussy", whose
 /// first algorithm of each kind takes nothing when it is to compute; "greedy", whose first one
 /// wants more memory than a small device has; "log", which writes a line for each look-up and each
-/// convolution or graph; "unready", whose first engine of a graph makes no plan; "old", of a
-/// version whose attention has faults.
+/// convolution, graph or recurrent network; "unready", whose first engine of a graph makes no plan;
+/// "shuffled", which has the gates of recurrent networks in another order; "old", of a version
+/// whose attention has faults.
 const char* cudnn_library_name();
 
 }  // namespace moonlet::emulated
+
+#include "cudnn_adv.h"

@@ -144,6 +144,7 @@ local function sources(row, plan, gradient)
   if gradient.words.rows_taker then
     out.rows_taker = { type = "RowsTaker", text = ("ctx.rows_taker(%d)"):format(gradient.targets[1]) }
   end
+  if gradient.words.keeps_graph then out.keeps_graph = { type = "bool", text = "ctx.keeps_graph()" } end
   for i, position in ipairs(plan.tracked) do
     local name = row.results[position + 1].name
     out["g_" .. name] = { type = "Tensor", text = ("ctx.g(%d)"):format(i - 1) }
