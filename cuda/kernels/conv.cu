@@ -14,6 +14,7 @@
 #include "cuda/runtime/device.h"
 #include "tensor/kernels_conv.h"
 #include "tensor/kernels_copy.h"
+#include "tensor/raw_activation.h"
 #include "tensor/runtime/cudnn_settings.h"
 
 namespace moonlet::cuda {
@@ -159,12 +160,11 @@ __device__ __forceinline__ void gather_tiles(Way& way, const ConvShape& s, int64
   }
 }
 
-// `bias` has a number for each channel of the result, or is null.
 template <class U, template <class> class Ways, class Result>
 __global__ void __launch_bounds__(kThreads, 3)
     conv_kernel(MOONLET_GRID_CONSTANT const ConvShape s, Pieces pieces,
                 const typename U::Element* x, const typename U::Element* weight,
-                const typename U::Sum* bias, Result* y) {
+                Epilogue<typename U::Sum> epilogue, Result* y) {
   using E = typename U::Element;
   using Way = Ways<E>;
   constexpr int kStride = tile_stride<E>(kDepth),
@@ -193,8 +193,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     sums.each([&](typename U::Sum v, int upper, int col) {
       const int64_t m = my_row + 8 * upper, n = column + col;
       if (m >= Way::rows(s) || n >= Way::columns(s)) return;
-      if constexpr (!Way::kByDepth)
-        if (bias != nullptr) v += bias[way.channel(m)];
+      if constexpr (!Way::kByDepth) v = epilogue(v, way.channel(m));
       y[piece * pieces.step + way.result(m, n)] = convert<Result>(v);
     });
   }
@@ -214,17 +213,17 @@ __global__ void __launch_bounds__(kBlock)
 // Thin groups, a thread for each result.
 template <class C, template <class> class Ways, class E>
 __global__ void __launch_bounds__(kBlock)
-    thin_kernel(MOONLET_GRID_CONSTANT const ConvShape s, const E* x, const E* weight, const C* bias,
-                E* y) {
+    thin_kernel(MOONLET_GRID_CONSTANT const ConvShape s, const E* x, const E* weight,
+                Epilogue<C> epilogue, E* y) {
   using Way = Ways<E>;
   const int64_t rows = Way::rows(s), columns = Way::columns(s), depth = Way::depth(s);
   for (MOONLET_EACH(i, s.groups * rows * columns)) {
     Way way{s, x, weight, i / columns / rows};
     const int64_t row = i / columns % rows, column = i % columns;
     way.fix(column);
-    C sum = bias != nullptr ? bias[way.channel(row)] : C(0);
+    C sum = C(0);
     for (int64_t k = 0; k < depth; ++k) sum += convert<C>(way.a(row, k)) * convert<C>(way.b(k));
-    y[way.result(row, column)] = convert<E>(sum);
+    y[way.result(row, column)] = convert<E>(epilogue(sum, way.channel(row)));
   }
 }
 
@@ -263,12 +262,27 @@ void with_dense(Tensor& y, Body&& body) {
   copy_back(y, whole);
 }
 
+// What comes behind the products: a bias, if it is defined, and relu.
+struct Ending {
+  Tensor bias;
+  bool relu = false;
+  Ending in(DType t) const {
+    return {bias.defined() ? converted(bias, compute_dtype(t)) : bias, relu};
+  }
+  template <class C>
+  Epilogue<C> epilogue() const {
+    return {bias.defined() ? bias.elements<C>() : nullptr, relu};
+  }
+};
+
 // y[:, c] = bias[c], or 0 without one.
-void fill_channels(const Tensor& bias, Tensor& y) {
+void fill_channels(const Ending& ending, Tensor& y) {
+  const Tensor& bias = ending.bias;
   if (!bias.defined()) return fill(y, Scalar(0));
   Dims strides = Dims::filled(y.dim(), 0);
   strides[1] = bias.stride(0);
   copy(y, alias(bias, y.sizes(), strides, bias.offset()));
+  if (ending.relu) raw::relu_(y);
 }
 
 // The switch of cuDNN's is that of all convolutions, as in PyTorch.
@@ -302,21 +316,19 @@ Tensor weight_last(const Tensor& weight, int64_t groups, bool turned, DType dtyp
 // Both ways where channels lie side by side. The result lies so, too.
 template <class Way>
 void convolve_last(const Call& call, const ConvShape& s, const Tensor& x, const Tensor& weight,
-                   const Tensor& bias, Tensor& y) {
+                   const Ending& ending, Tensor& y) {
   const DType t = y.dtype();
   const Tensor image = laid_as(call, y, x.dtype() == t ? x : converted(x, t)),
-               filter = weight_last(weight, s.groups, std::is_same_v<Way, LastBack>, t),
-               shift = bias.defined() ? converted(bias, compute_dtype(t)) : Tensor();
+               filter = weight_last(weight, s.groups, std::is_same_v<Way, LastBack>, t);
+  const Ending end = ending.in(t);
   const Split channels(Way::ins(s), Way::ins(s) * s.kernel.volume < kDividerLimit);
   visit_units(t, tf32_allowed(), [&]<class U>() {
     using E = typename U::Element;
-    using C = typename U::Sum;
     visit_channel_packs<E>(Way::ins(s), image, filter, [&]<int kPack>() {
       MOONLET_LAUNCH((conv_last_kernel<U, Way, kPack>),
                      tiles_for(y.numel() / (Way::outs(s) * s.groups), Way::outs(s), s.groups),
                      kThreads, 0, call.stream(), s, channels, image.elements<E>(),
-                     filter.elements<E>(), shift.defined() ? shift.elements<C>() : nullptr,
-                     y.elements<E>());
+                     filter.elements<E>(), end.epilogue<typename U::Sum>(), y.elements<E>());
     });
     call.done();
   });
@@ -325,22 +337,23 @@ void convolve_last(const Call& call, const ConvShape& s, const Tensor& x, const 
 // The way forward or the transposed one.
 template <template <class> class Ways>
 void convolve(const Call& call, const ConvShape& s, const Tensor& x, const Tensor& weight,
-              const Tensor& bias, int64_t rows, int64_t columns, int64_t depth, Tensor& result) {
+              const Ending& ending, int64_t rows, int64_t columns, int64_t depth, Tensor& result) {
   const DType t = result.dtype();
-  const Tensor image = converted(x, t), filter = converted(weight, t),
-               shift = bias.defined() ? converted(bias, compute_dtype(t)) : Tensor();
+  const Tensor image = converted(x, t), filter = converted(weight, t);
+  const Ending end = ending.in(t);
   with_dense(result, [&](Tensor& y) {
     visit_units(t, tf32_allowed(), [&]<class U>() {
       using E = typename U::Element;
       using C = typename U::Sum;
-      const C* added = shift.defined() ? shift.elements<C>() : nullptr;
+      const Epilogue<C> epilogue = end.epilogue<C>();
       const E *from = image.elements<E>(), *by = filter.elements<E>();
       if (s.is_thin())
         MOONLET_LAUNCH((thin_kernel<C, Ways, E>), blocks_for(y.numel()), kBlock, 0, call.stream(),
-                       s, from, by, added, y.elements<E>());
+                       s, from, by, epilogue, y.elements<E>());
       else
         MOONLET_LAUNCH((conv_kernel<U, Ways, E>), tiles_for(rows, columns, s.groups), kThreads, 0,
-                       call.stream(), s, (Pieces{1, depth, 0}), from, by, added, y.elements<E>());
+                       call.stream(), s, (Pieces{1, depth, 0}), from, by, epilogue,
+                       y.elements<E>());
       call.done();
     });
   });
@@ -387,19 +400,31 @@ void grad_weight_last(const Call& call, const ConvShape& s, const Tensor& grad, 
   if (!channels_are_last(result)) copy_back(result, y);
 }
 
-}  // namespace
-
-void native_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
-                 const Dims& padding, const Dims& dilation, int64_t groups, Tensor& result) {
+void convolve_across(const Tensor& x, const Tensor& weight, const Ending& ending,
+                     const Dims& stride, const Dims& padding, const Dims& dilation, int64_t groups,
+                     Tensor& result) {
   if (result.numel() == 0) return;
-  if (cudnn::conv(x, weight, bias, stride, padding, dilation, groups, result)) return;
-  if (x.numel() == 0 || weight.numel() == 0) return fill_channels(bias, result);
+  if (cudnn::conv(x, weight, ending.bias, stride, padding, dilation, groups, ending.relu, result))
+    return;
+  if (x.numel() == 0 || weight.numel() == 0) return fill_channels(ending, result);
   const Call call(result, "conv");
   const ConvShape s =
       shape_of(x.sizes(), weight.sizes(), result.sizes(), stride, padding, dilation, groups);
   if (!s.is_thin() && channels_are_last(result))
-    return convolve_last<LastAcross>(call, s, x, weight, bias, result);
-  convolve<Across>(call, s, x, weight, bias, s.outs, s.batch * s.out.volume, s.taps(), result);
+    return convolve_last<LastAcross>(call, s, x, weight, ending, result);
+  convolve<Across>(call, s, x, weight, ending, s.outs, s.batch * s.out.volume, s.taps(), result);
+}
+
+}  // namespace
+
+void native_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
+                 const Dims& padding, const Dims& dilation, int64_t groups, Tensor& result) {
+  convolve_across(x, weight, {bias, false}, stride, padding, dilation, groups, result);
+}
+
+void native_conv_relu(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
+                      const Dims& padding, const Dims& dilation, int64_t groups, Tensor& result) {
+  convolve_across(x, weight, {bias, true}, stride, padding, dilation, groups, result);
 }
 
 void native_conv_transpose(const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -407,12 +432,13 @@ void native_conv_transpose(const Tensor& x, const Tensor& weight, const Tensor& 
                            const Dims& dilation, int64_t groups, Tensor& result) {
   if (result.numel() == 0) return;
   if (cudnn::conv_transpose(x, weight, bias, stride, padding, dilation, groups, result)) return;
-  if (x.numel() == 0 || weight.numel() == 0) return fill_channels(bias, result);
+  const Ending ending{bias};
+  if (x.numel() == 0 || weight.numel() == 0) return fill_channels(ending, result);
   const Call call(result, "conv_transpose");
   const ConvShape s = shape_of(size, weight.sizes(), x.sizes(), stride, padding, dilation, groups);
   if (!s.is_thin() && channels_are_last(result))
-    return convolve_last<LastBack>(call, s, x, weight, bias, result);
-  convolve<Back>(call, s, x, weight, bias, s.ins, s.batch * s.in.volume, s.outs * s.kernel.volume,
+    return convolve_last<LastBack>(call, s, x, weight, ending, result);
+  convolve<Back>(call, s, x, weight, ending, s.ins, s.batch * s.in.volume, s.outs * s.kernel.volume,
                  result);
 }
 
@@ -443,8 +469,7 @@ void native_conv_grad_weight(const Tensor& grad, const Tensor& x, const Dims& si
       Tensor parts = call.scratch({pieces.count, count}, compute_dtype(t));
       MOONLET_LAUNCH((conv_kernel<U, ByWeight, C>),
                      tiles_for(s.outs, s.taps(), s.groups * pieces.count), kThreads, 0,
-                     call.stream(), s, pieces, from, by, static_cast<const C*>(nullptr),
-                     parts.elements<C>());
+                     call.stream(), s, pieces, from, by, Epilogue<C>(), parts.elements<C>());
       call.done();
       MOONLET_LAUNCH((join_kernel<C, E>), blocks_for(count), kBlock, 0, call.stream(), count,
                      pieces.count, static_cast<const C*>(parts.elements<C>()), y.elements<E>());

@@ -21,6 +21,17 @@ __device__ __forceinline__ typename U::Element rounded(typename U::Element v) {
     return v;
 }
 
+// What is done to a sum before it is stored.
+template <class C>
+struct Epilogue {
+  const C* bias = nullptr;  // a number for each channel of the result
+  bool relu = false;        // 0 in the place of what is less; what is no number stays
+  __device__ __forceinline__ C operator()(C sum, int64_t channel) const {
+    if (bias != nullptr) sum += bias[channel];
+    return relu && sum <= C(0) ? C(0) : sum;
+  }
+};
+
 // The depth is cut in `pieces` of `length`, each with its own results.
 struct Pieces {
   int64_t count, length, step;
@@ -85,7 +96,7 @@ template <class U, class Way, int kPack>
 __global__ void __launch_bounds__(kConvThreads, 3)
     conv_last_kernel(MOONLET_GRID_CONSTANT const ConvShape s, Split channels,
                      const typename U::Element* x, const typename U::Element* weight,
-                     const typename U::Sum* bias, typename U::Element* y) {
+                     Epilogue<typename U::Sum> epilogue, typename U::Element* y) {
   using E = typename U::Element;
   constexpr int kStride = tile_stride<E>(kConvDepth), kAcross = kConvDepth / kPack,
                 kDown = kConvThreads / kAcross;
@@ -133,8 +144,7 @@ __global__ void __launch_bounds__(kConvThreads, 3)
     sums.each([&](typename U::Sum v, int upper, int col) {
       const int64_t m = my_row + 8 * upper, n = column + col;
       if (m >= rows || n >= outs) return;
-      if (bias != nullptr) v += bias[group * outs + n];
-      y[(m * s.groups + group) * outs + n] = convert<E>(v);
+      y[(m * s.groups + group) * outs + n] = convert<E>(epilogue(v, group * outs + n));
     });
   }
 }

@@ -116,6 +116,34 @@ on_device("groups and depthwise", function()
   end
 end)
 
+on_device("relu behind it, in one: the same bits as of two, with what is no number", function()
+  local I = ml._internal
+  for _, dtype in ipairs(FLOATS) do
+    for _, last in ipairs { false, true } do
+      for _, groups in ipairs { 1, 2, 8 } do
+        local x, w = ml.randn(2, 8, 6, 7), ml.randn(16, 8 // groups, 3, 3)
+        x[1][3][2][2], x[2][8][5][1], w[3][1][1][1] = 0 / 0, 1 / 0, -1 / 0
+        if last then x = x:contiguous { memory_format = "channels_last" } end
+        x, w = x:to(dtype):cuda(), w:to(dtype):cuda()
+        for _, b in ipairs { ml.randn(16):to(dtype):cuda(), false } do
+          local got = I.native_conv_relu(x, w, b or nil, { 2, 1 }, { 1, 0 }, { 1, 1 }, groups)
+          local want = F.conv2d(x, w, { bias = b or nil, stride = { 2, 1 }, padding = { 1, 0 },
+            groups = groups }):relu()
+          local what = ("%s in %d groups%s"):format(dtype, groups, last and ", last" or "")
+          if got:stride(2) ~= want:stride(2) or got:to_bytes() ~= want:to_bytes() then
+            error(what .. ": differs", 0)
+          end
+          local known = want:eq(want):sum():item()
+          if known == 0 or known == want:numel() then error(what .. ": shows nothing", 0) end
+        end
+      end
+    end
+  end
+  local none = I.native_conv_relu(ml.zeros(1, 0, 4, { device = "cuda" }), ml.zeros(2, 0, 3, { device = "cuda" }),
+    ml.tensor({ -1.0, 2 }):cuda(), { 1 }, { 0 }, { 1 }, 1)
+  same("no channels", none, ml.tensor { { { 0.0, 0 }, { 2, 2 } } }, 0)
+end)
+
 on_device("sums over many images and positions", function()
   for _, dtype in ipairs(FLOATS) do
     case(dtype, { 9, 3, 17, 19 }, 4, { 3, 3 }, { padding = 1 })
