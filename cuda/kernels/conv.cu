@@ -7,6 +7,7 @@
 #include "cuda/kernels/common/channels.cuh"
 #include "cuda/kernels/common/conv_last.cuh"
 #include "cuda/kernels/common/conv_shape.cuh"
+#include "cuda/kernels/common/conv_thin_last.cuh"
 #include "cuda/kernels/common/geometry.cuh"
 #include "cuda/kernels/common/mma.cuh"
 #include "cuda/kernels/common/rows.cuh"
@@ -221,9 +222,9 @@ __global__ void __launch_bounds__(kBlock)
     Way way{s, x, weight, i / columns / rows};
     const int64_t row = i / columns % rows, column = i % columns;
     way.fix(column);
-    C sum = C(0);
+    C sum = epilogue.shift(way.channel(row));
     for (int64_t k = 0; k < depth; ++k) sum += convert<C>(way.a(row, k)) * convert<C>(way.b(k));
-    y[way.result(row, column)] = convert<E>(epilogue(sum, way.channel(row)));
+    y[way.result(row, column)] = convert<E>(epilogue.clipped(sum));
   }
 }
 
@@ -359,13 +360,99 @@ void convolve(const Call& call, const ConvShape& s, const Tensor& x, const Tenso
   });
 }
 
-// Enough pieces for the blocks to fill a device, by the shapes alone.
-Pieces pieces_of(const ConvShape& s, int64_t count) {
+// The weight of thin groups as thin_last_kernel takes it.
+Tensor thin_weight_last(const Tensor& weight, int64_t groups, bool turned, DType dtype) {
+  Dims sizes, strides;
+  const auto add = [&](int64_t size, int64_t stride) {
+    sizes.push_back(size), strides.push_back(stride);
+  };
+  const int64_t outs = weight.size(0) / groups;
+  for (int d = 2; d < weight.dim(); ++d) add(weight.size(d), weight.stride(d));
+  if (turned) {
+    add(outs, weight.stride(0));
+    add(groups, weight.stride(0) * outs);
+    add(weight.size(1), weight.stride(1));
+  } else {
+    add(weight.size(1), weight.stride(1));
+    add(weight.size(0), weight.stride(0));
+  }
+  return converted(alias(weight, sizes, strides, weight.offset()), dtype);
+}
+
+// Calls f.template operator()<kPack>(shape): how many channels of the result are computed at once,
+// of depthwise convolutions several.
+template <class E, class F>
+void visit_thin(const ConvShape& s, bool back, std::initializer_list<const void*> given, F&& f) {
+  const bool aligned = std::all_of(given.begin(), given.end(),
+                                   [](const void* each) { return aligned_to(each, 16); });
+  if (s.ins == 1 && s.outs == 1 && s.groups % kPackOf<E> == 0 && aligned)
+    f.template operator()<kPackOf<E>>(thin_shape(s, back, kPackOf<E>));
+  else
+    f.template operator()<1>(thin_shape(s, back, 1));
+}
+
+// Both ways of thin groups where channels lie side by side.
+template <bool kBack>
+void convolve_thin_last(const Call& call, const ConvShape& s, const Tensor& x, const Tensor& weight,
+                        const Ending& ending, Tensor& y) {
+  const DType t = y.dtype();
+  const Tensor image = laid_as(call, y, x.dtype() == t ? x : converted(x, t)),
+               filter = thin_weight_last(weight, s.groups, kBack, t);
+  const Ending end = ending.in(t);
+  visit_units(t, false, [&]<class U>() {
+    using E = typename U::Element;
+    using C = typename U::Sum;
+    visit_thin<E>(s, kBack, {image.raw(), filter.raw(), y.raw()},
+                  [&]<int kPack>(const ThinShape& shape) {
+                    const int64_t lines = y.numel() / shape.width() / shape.axis[2].to;
+                    MOONLET_LAUNCH((thin_last_kernel<kBack, kPack, C, E>),
+                                   blocks_for(lines * shape.strips * shape.packs), kBlock, 0,
+                                   call.stream(), shape, image.elements<E>(), filter.elements<E>(),
+                                   end.epilogue<C>(), y.elements<E>());
+                  });
+  });
+  call.done();
+}
+
+// Enough pieces of the positions for the blocks to fill a device, by the shapes alone.
+Pieces pieces_of(const ConvShape& s, int64_t blocks, int64_t count) {
   const int64_t depth = s.batch * s.out.volume;
-  const int64_t blocks = tiles_for(s.outs, s.taps(), s.groups);
   const int64_t wanted = std::clamp<int64_t>(512 / blocks, 1, (depth + 511) / 512);
   const int64_t length = ((depth + wanted - 1) / wanted + kDepth - 1) / kDepth * kDepth;
   return {(depth + length - 1) / length, length, count};
+}
+
+// The gradient of the weight of thin groups, of images or gradients whose channels lie side by
+// side.
+void thin_grad_weight_last(const Call& call, const ConvShape& s, const Tensor& grad,
+                           const Tensor& x, Tensor& result) {
+  const DType t = result.dtype();
+  const Tensor& like = channels_are_last(x) ? x : grad;
+  const Tensor image = laid_as(call, like, x.dtype() == t ? x : converted(x, t)),
+               gradient = laid_as(call, like, grad.dtype() == t ? grad : converted(grad, t));
+  with_dense(result, [&](Tensor& y) {
+    const int64_t count = y.numel();
+    visit_units(t, false, [&]<class U>() {
+      using E = typename U::Element;
+      using C = typename U::Sum;
+      visit_thin<E>(s, false, {image.raw(), gradient.raw()},
+                    [&]<int kPack>(const ThinShape& shape) {
+                      const int64_t blocks = (shape.packs + kThinLanes - 1) / kThinLanes *
+                                             ((s.taps() + kThinTaps - 1) / kThinTaps);
+                      const Pieces pieces = pieces_of(s, blocks, count);
+                      const Tensor parts = call.scratch({pieces.count, count}, compute_dtype(t));
+                      MOONLET_LAUNCH((thin_last_weight_kernel<kPack, C, E>),
+                                     blocks_for(blocks * pieces.count * kBlock), kBlock, 0,
+                                     call.stream(), shape, pieces, image.elements<E>(),
+                                     gradient.elements<E>(), parts.elements<C>());
+                      call.done();
+                      MOONLET_LAUNCH((join_kernel<C, E>), blocks_for(count), kBlock, 0,
+                                     call.stream(), count, pieces.count,
+                                     static_cast<const C*>(parts.elements<C>()), y.elements<E>());
+                      call.done();
+                    });
+    });
+  });
 }
 
 // The gradient of the weight of images or gradients whose channels lie side by side.
@@ -380,7 +467,7 @@ void grad_weight_last(const Call& call, const ConvShape& s, const Tensor& grad, 
     y = empty_strided(y.sizes(), format_strides(last_format(y), y.sizes(), call.op()),
                       options_of(y), call.op());
   const int64_t count = y.numel();
-  const Pieces pieces = pieces_of(s, count);
+  const Pieces pieces = pieces_of(s, tiles_for(s.outs, s.taps(), s.groups), count);
   const Tensor parts = call.scratch({pieces.count, count}, compute_dtype(t));
   const Split channels(s.ins, s.taps() < kDividerLimit);
   visit_units(t, tf32_allowed(), [&]<class U>() {
@@ -410,8 +497,10 @@ void convolve_across(const Tensor& x, const Tensor& weight, const Ending& ending
   const Call call(result, "conv");
   const ConvShape s =
       shape_of(x.sizes(), weight.sizes(), result.sizes(), stride, padding, dilation, groups);
-  if (!s.is_thin() && channels_are_last(result))
-    return convolve_last<LastAcross>(call, s, x, weight, ending, result);
+  const bool last = channels_are_last(result);
+  if (last && !s.is_thin()) return convolve_last<LastAcross>(call, s, x, weight, ending, result);
+  if (last && counts_are_narrow(s))
+    return convolve_thin_last<false>(call, s, x, weight, ending, result);
   convolve<Across>(call, s, x, weight, ending, s.outs, s.batch * s.out.volume, s.taps(), result);
 }
 
@@ -436,8 +525,10 @@ void native_conv_transpose(const Tensor& x, const Tensor& weight, const Tensor& 
   if (x.numel() == 0 || weight.numel() == 0) return fill_channels(ending, result);
   const Call call(result, "conv_transpose");
   const ConvShape s = shape_of(size, weight.sizes(), x.sizes(), stride, padding, dilation, groups);
-  if (!s.is_thin() && channels_are_last(result))
-    return convolve_last<LastBack>(call, s, x, weight, ending, result);
+  const bool last = channels_are_last(result);
+  if (last && !s.is_thin()) return convolve_last<LastBack>(call, s, x, weight, ending, result);
+  if (last && counts_are_narrow(s))
+    return convolve_thin_last<true>(call, s, x, weight, ending, result);
   convolve<Back>(call, s, x, weight, ending, s.ins, s.batch * s.in.volume, s.outs * s.kernel.volume,
                  result);
 }
@@ -450,8 +541,9 @@ void native_conv_grad_weight(const Tensor& grad, const Tensor& x, const Dims& si
   if (cudnn::conv_grad_weight(grad, x, stride, padding, dilation, groups, result)) return;
   const Call call(result, "conv_grad_weight");
   const ConvShape s = shape_of(x.sizes(), size, grad.sizes(), stride, padding, dilation, groups);
-  if (!s.is_thin() && (channels_are_last(x) || channels_are_last(grad)))
-    return grad_weight_last(call, s, grad, x, result);
+  const bool last = channels_are_last(x) || channels_are_last(grad);
+  if (last && !s.is_thin()) return grad_weight_last(call, s, grad, x, result);
+  if (last && counts_are_narrow(s)) return thin_grad_weight_last(call, s, grad, x, result);
   const DType t = result.dtype();
   const Tensor image = converted(x, t), gradient = converted(grad, t);
   with_dense(result, [&](Tensor& y) {
@@ -465,7 +557,7 @@ void native_conv_grad_weight(const Tensor& grad, const Tensor& x, const Dims& si
                        call.stream(), s, from, by, y.elements<E>());
         return call.done();
       }
-      const Pieces pieces = pieces_of(s, count);
+      const Pieces pieces = pieces_of(s, tiles_for(s.outs, s.taps(), s.groups), count);
       Tensor parts = call.scratch({pieces.count, count}, compute_dtype(t));
       MOONLET_LAUNCH((conv_kernel<U, ByWeight, C>),
                      tiles_for(s.outs, s.taps(), s.groups * pieces.count), kThreads, 0,

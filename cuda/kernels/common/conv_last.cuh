@@ -26,9 +26,12 @@ template <class C>
 struct Epilogue {
   const C* bias = nullptr;  // a number for each channel of the result
   bool relu = false;        // 0 in the place of what is less; what is no number stays
+  __device__ __forceinline__ C shift(int64_t channel) const {
+    return bias != nullptr ? bias[channel] : C(0);
+  }
+  __device__ __forceinline__ C clipped(C sum) const { return relu && sum <= C(0) ? C(0) : sum; }
   __device__ __forceinline__ C operator()(C sum, int64_t channel) const {
-    if (bias != nullptr) sum += bias[channel];
-    return relu && sum <= C(0) ? C(0) : sum;
+    return clipped(sum + shift(channel));
   }
 };
 
