@@ -474,10 +474,12 @@ void grad_weight_last(const Call& call, const ConvShape& s, const Tensor& grad, 
     using E = typename U::Element;
     using C = typename U::Sum;
     visit_channel_packs<E>(s.ins, image, image, [&]<int kPack>() {
-      MOONLET_LAUNCH((conv_last_weight_kernel<U, kPack>),
-                     tiles_for(s.outs, s.taps(), s.groups * pieces.count), kThreads, 0,
-                     call.stream(), s, channels, pieces, image.elements<E>(),
-                     gradient.elements<E>(), parts.elements<C>());
+      visit_channel_packs<E>(s.outs, gradient, gradient, [&]<int kGradPack>() {
+        MOONLET_LAUNCH((conv_last_weight_kernel<U, kPack, kGradPack>),
+                       tiles_for(s.outs, s.taps(), s.groups * pieces.count), kThreads, 0,
+                       call.stream(), s, channels, pieces, image.elements<E>(),
+                       gradient.elements<E>(), parts.elements<C>());
+      });
     });
     call.done();
     MOONLET_LAUNCH((join_kernel<C, E>), blocks_for(count), kBlock, 0, call.stream(), count,
