@@ -154,6 +154,7 @@ std::tuple<Tensor, Tensor> group_norm_grad_weight_grads(const Tensor& g, const T
 }
 
 namespace {
+// By an op that the CPU alone has.
 bool made_together(const Tensor& x) { return !derivatives_wanted() && x.device().real().is_cpu(); }
 }  // namespace
 
@@ -172,7 +173,7 @@ std::tuple<Tensor, Tensor, Tensor> layer_norm_backward(const Tensor& grad, const
 std::tuple<Tensor, Tensor, Tensor> batch_norm_backward(const Tensor& grad, const Tensor& x,
                                                        const Tensor& mean, const Tensor& rstd,
                                                        const Tensor& weight, double eps) {
-  if (made_together(x)) return batch_norm_grads(grad, x, mean, rstd, weight);
+  if (!derivatives_wanted()) return batch_norm_grads(grad, x, mean, rstd, weight);
   return {batch_norm_grad_x(grad, x, mean, rstd, weight, eps),
           weight.defined() ? batch_norm_grad_weight(grad, x, mean, rstd, eps) : Tensor(),
           channel_sum(grad)};

@@ -39,9 +39,10 @@ struct Channels {
   int64_t channels, rows, width;  // rows of one channel, or of the matrix
   int64_t packs;                  // of a row
   int64_t pieces, piece;          // of the packs of a channel, or of the rows of the matrix
-  Divider by_packs, by_channels;
+  Divider by_packs, by_channels, by_rows;
   bool side_by_side;
-  int lanes;  // that stand on the packs of a tile of channels
+  bool by_channel;  // large planes: the last pass goes by channels, as the first one does
+  int lanes;        // that stand on the packs of a tile of channels
   int64_t tiles;
 };
 
@@ -318,13 +319,13 @@ __global__ void finish_moments_kernel(Channels p, PackSource x, const Moments<C>
   }
 }
 
-// The same for sums: the product's is the gradient of the weight. That of x, with h = (x - mean)
-// rstd, is rstd weight (grad - mean(grad) - h mean(grad h)).
+// The same for sums, which are the gradients of the bias and of the weight. That of x, with h = (x
+// - mean) rstd, is rstd weight (grad - mean(grad) - h mean(grad h)).
 template <class C>
 __global__ void finish_gradients_kernel(Channels p, const Gradients<C>* parts, int64_t count,
                                         const double* mean, const double* rstd,
                                         OptionalArray weight, Line<C>* lines,
-                                        OptionalArray grad_weight) {
+                                        OptionalArray grad_weight, OptionalArray grad_bias) {
   const int lane = threadIdx.x % kWarp;
   const int64_t step = int64_t{gridDim.x} * (kBlock / kWarp);
   for (int64_t start = int64_t{blockIdx.x} * (kBlock / kWarp); start < p.channels; start += step) {
@@ -338,6 +339,7 @@ __global__ void finish_gradients_kernel(Channels p, const Gradients<C>* parts, i
     const Center<C> center(mean[channel], rstd[channel], count);
     const C product = all.product - center.shift * all.plain, n = static_cast<C>(count);
     if (grad_weight.given) grad_weight.array.set<C>(channel, product);
+    if (grad_bias.given) grad_bias.array.set<C>(channel, all.plain);
     if (!lines) continue;
     const C gradient = center.rstd * weight.get<C>(channel, C(1));
     lines[channel] = {gradient, center.mean, -center.rstd * (product / n),
@@ -361,14 +363,24 @@ __device__ __forceinline__ void apply_lines(const PackSource& grad, const PackSo
   store_pack<kElement>(y, x.aligned, at, left, packed<T>(v));
 }
 
+// The last pass begins with what the first one read last, which may lie in the cache.
 template <class T, bool kWithGrad>
 __global__ void __launch_bounds__(kBlock, 2)
     plane_lines_kernel(Channels p, int32_t packs, const Line<Computed<T>>* lines, PackSource grad,
                        PackSource x, char* y) {
   for (MOONLET_EACH_OF(int32_t, j, packs)) {
-    const uint32_t row = p.by_packs.quotient(static_cast<uint32_t>(j));
-    const int64_t i = static_cast<int64_t>(j - row * p.by_packs.divisor) * kPackOf<T>;
-    const Line<Computed<T>> line = lines[row - p.by_channels.quotient(row) * p.by_channels.divisor];
+    const uint32_t plane = p.by_packs.quotient(static_cast<uint32_t>(j));
+    const int64_t i = static_cast<int64_t>(j - plane * p.by_packs.divisor) * kPackOf<T>;
+    const uint32_t channels = p.by_channels.divisor;
+    uint32_t row = plane, channel;
+    if (p.by_channel) {
+      const uint32_t turn = p.by_rows.quotient(plane);
+      channel = channels - 1 - turn;
+      row = (plane - turn * p.by_rows.divisor) * channels + channel;
+    } else {
+      channel = row - p.by_channels.quotient(row) * channels;
+    }
+    const Line<Computed<T>> line = lines[channel];
     apply_lines<T, kWithGrad>(grad, x, y, row * p.width + i, p.width - i,
                               [&](int) { return line; });
   }
@@ -380,8 +392,9 @@ __global__ void __launch_bounds__(kBlock, 2)
     column_lines_kernel(Channels p, const Line<Computed<T>>* lines, PackSource grad, PackSource x,
                         char* y) {
   constexpr int kCount = kPackOf<T>;
-  for (int64_t job = blockIdx.x; job < p.tiles * p.pieces; job += gridDim.x) {
-    const TileJob t(p, job, kCount);
+  const int64_t jobs = p.tiles * p.pieces;
+  for (int64_t job = blockIdx.x; job < jobs; job += gridDim.x) {
+    const TileJob t(p, jobs - 1 - job, kCount);
     if (t.valid == 0) continue;
     Line<Computed<T>> mine[kCount] = {};
     MOONLET_UNROLL
@@ -408,6 +421,8 @@ bool plan_channels(const Tensor& x, Channels& p) {
   if (all_rows * p.packs >= kDividerLimit) return false;
   p.by_packs = Divider(p.packs);
   p.by_channels = Divider(channels);
+  p.by_rows = Divider(p.rows);
+  p.by_channel = p.packs >= kBlock;
   p.lanes = lanes_for(p.packs);
   p.tiles = (p.packs + p.lanes - 1) / p.lanes;
   // Enough blocks for a device, of enough work each.
@@ -491,8 +506,9 @@ bool batch_norm_by_packs(const Call& call, const Tensor& input, const Tensor& we
 
 bool batch_norm_backward_by_packs(const Call& call, const Tensor& gradient, const Tensor& input,
                                   const Tensor& given_mean, const Tensor& given_rstd,
-                                  const Tensor& weight, Tensor* y, Tensor* grad_weight) {
+                                  const Tensor& weight, const BatchNormGradients& wanted) {
   Channels p;
+  Tensor* const y = wanted.x;
   const Tensor& like = y ? *y : input;
   const bool alike = input.dtype() == gradient.dtype() && input.dtype() == like.dtype();
   if (input.numel() == 0 || !alike || !plan_channels(like, p)) return false;
@@ -513,7 +529,8 @@ bool batch_norm_backward_by_packs(const Call& call, const Tensor& gradient, cons
                    x.numel() / p.channels, exact_mean.elements<double>(),
                    exact_rstd.elements<double>(), optional(w),
                    y ? reinterpret_cast<Line<C>*>(lines.raw()) : nullptr,
-                   optional(grad_weight ? *grad_weight : Tensor()));
+                   optional(wanted.weight ? *wanted.weight : Tensor()),
+                   optional(wanted.bias ? *wanted.bias : Tensor()));
     call.done();
     if (y) run_lines<T, true>(call, p, lines, gradients, source, *y);
   });

@@ -18,9 +18,15 @@ bool batch_norm_by_packs(const Call& call, const Tensor& x, const Tensor& weight
                          const Tensor& bias, const RunningStatistics& running, double eps,
                          Tensor& y, Tensor& mean, Tensor& rstd);
 
-// The gradients of x (to `y`) and of the weight, of which one may be null. False as above.
+// What is wanted of the gradients, one at least: the others are null.
+struct BatchNormGradients {
+  Tensor *x = nullptr, *weight = nullptr, *bias = nullptr;
+};
+
+// The gradients of native_batch_norm: x and the gradient of y are read once for the sums, and again
+// where that of x is wanted. False as above.
 bool batch_norm_backward_by_packs(const Call& call, const Tensor& grad, const Tensor& x,
                                   const Tensor& mean, const Tensor& rstd, const Tensor& weight,
-                                  Tensor* y, Tensor* grad_weight);
+                                  const BatchNormGradients& wanted);
 
 }  // namespace moonlet::cuda

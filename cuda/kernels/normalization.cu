@@ -12,6 +12,7 @@
 #include "tensor/kernels_copy.h"
 #include "tensor/kernels_normalization.h"
 #include "tensor/kernels_reduce.h"
+#include "tensor/raw_reduce.h"
 
 namespace moonlet::cuda {
 
@@ -236,7 +237,7 @@ void native_batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias
 void batch_norm_grad_x(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
                        const Tensor& weight, double, Tensor& y) {
   const Call call(x, "batch_norm_grad_x");
-  if (batch_norm_backward_by_packs(call, grad, x, mean, rstd, weight, &y, nullptr)) return;
+  if (batch_norm_backward_by_packs(call, grad, x, mean, rstd, weight, {.x = &y})) return;
   gradient_of_x(call, channels_of(x), RowGradients(grad, x, mean, rstd), weight, y);
 }
 
@@ -245,7 +246,7 @@ void batch_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& m
   const Call call(x, "batch_norm_grad_weight");
   if (y.numel() == 0) return;
   if (x.numel() == 0) return fill(y, Scalar(0));
-  if (batch_norm_backward_by_packs(call, grad, x, mean, rstd, {}, nullptr, &y)) return;
+  if (batch_norm_backward_by_packs(call, grad, x, mean, rstd, {}, {.weight = &y})) return;
   const RowGradients in(grad, x, mean, rstd);
   const Groups groups = channels_of(x);
   visit_device_compute<dtypes::floating>(y.dtype(), [&]<class C>() {
@@ -254,6 +255,20 @@ void batch_norm_grad_weight(const Tensor& grad, const Tensor& x, const Tensor& m
                    array(in.rstd), array(y));
   });
   call.done();
+}
+
+void batch_norm_grads(const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                      const Tensor& weight, Tensor& grad_x, Tensor& grad_weight,
+                      Tensor& grad_bias) {
+  const Call call(x, "batch_norm_grads");
+  if (batch_norm_backward_by_packs(call, grad, x, mean, rstd, weight,
+                                   {&grad_x, &grad_weight, &grad_bias}))
+    return;
+  batch_norm_grad_x(grad, x, mean, rstd, weight, 0, grad_x);
+  batch_norm_grad_weight(grad, x, mean, rstd, 0, grad_weight);
+  Dims others{0};
+  for (int d = 2; d < x.dim(); ++d) others.push_back(d);
+  copy(grad_bias, raw::sum(grad, others, false, {}));
 }
 
 }  // namespace moonlet::cuda

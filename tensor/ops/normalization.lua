@@ -114,7 +114,6 @@ that `native_batch_norm` gave for this `x` and `eps`.]],
 op { [[batch_norm_grads(Tensor grad, Tensor x, Tensor mean, Tensor rstd, Tensor? weight)
      -> (Tensor grad_x, Tensor grad_weight, Tensor grad_bias)]],
      vmap = "channels", kind = "structured", dtypes = "floating", mixed = true, internal = true,
-     cpu_only = "each gradient is an op of its own there",
      check = { value = "checked through what uses it", empty = "its statistics belong to x" },
      doc = [[All gradients of `batch_norm` in training, in one pass over `x` and `grad`; `mean` and `rstd` are those
 that `native_batch_norm` gave for this `x`.]],

@@ -167,7 +167,9 @@ on_device("batch norm in training, of planes and of channels side by side", func
   for _, dtype in ipairs(FLOATS) do
     for _, case in ipairs { { { 4, 3, 8, 8 } }, { { 5, 7, 3, 5 } }, { { 300, 24 } }, { { 9, 5, 40 } },
       { { 2, 2, 64, 96 } }, { { 3, 16, 6, 6 }, "channels_last" }, { { 3, 5, 9, 2 }, "channels_last" },
-      { { 2, 8, 3, 4, 2 }, "channels_last_3d" }, { { 40, 600 } }, { { 2, 3, 1, 1 } } } do
+      { { 2, 8, 3, 4, 2 }, "channels_last_3d" }, { { 40, 600 } }, { { 2, 3, 1, 1 } },
+      -- Planes of more packs than a block has threads.
+      { { 3, 4, 40, 52 } }, { { 2, 3, 2050 } } } do
       local shape, format = case[1], case[2] or "contiguous_format"
       local x = (ml.randn(shape) * 2 + 1):to(dtype)
       local want, wanted = batch_norm_on("cpu", x, dtype, format)
@@ -186,6 +188,29 @@ on_device("batch norm in training, of planes and of channels side by side", func
   local odd = ml.randn(4, 6, 5, 5):transpose(3, 4)
   same("of strides", ml.batch_norm(odd:cuda(), nil, nil, nil, nil, true),
     ml.batch_norm(odd, nil, nil, nil, nil, true), 1e-5)
+end)
+
+on_device("all gradients of batch norm are one op, however its operands lie", function()
+  local up = ml.randn(6, 5, 4, 3)
+  local function gradients(device, x, weight_type, gradient_type)
+    x = x:to(device):detach():requires_grad_()
+    local weight, bias = ml.arange(5):to(weight_type):to(device):requires_grad_(),
+      ml.ones(5, { dtype = weight_type, device = device }):requires_grad_()
+    local y = ml.batch_norm(x, nil, nil, weight, bias, true)
+    local profile = ml.profiler.profile(function() y:backward(up:to(gradient_type):to(device)) end)
+    return { x.grad, weight.grad, bias.grad }, tostring(profile)
+  end
+  for name, case in pairs {
+    strides = { ml.randn(6, 5, 3, 4):transpose(3, 4), "float32", "float32" },
+    mixed = { ml.randn(6, 5, 4, 3):bfloat16(), "float32", "bfloat16" },
+    planes = { ml.randn(6, 5, 4, 3), "float32", "float32" },
+  } do
+    local got, profile = gradients("cuda", table.unpack(case))
+    local want = gradients("cpu", table.unpack(case))
+    expect.truthy(profile:find "batch_norm_grads", profile)
+    expect.falsy(profile:find "batch_norm_grad_x", profile)
+    for i = 1, 3 do same(name .. " " .. i, got[i], want[i], name == "mixed" and 5e-2 or 1e-4) end
+  end
 end)
 
 harness.run()
