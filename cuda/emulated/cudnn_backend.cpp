@@ -415,7 +415,8 @@ const char* name_of_graph(const BackendNode& graph) {
   const auto products = std::count_if(ops.begin(), ops.end(), [](const NodeRef& op) {
     return op->type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR;
   });
-  return products == 0 ? "forward with bias" : products == 2 ? "attention" : kGradients.data();
+  if (products != 0) return products == 2 ? "attention" : kGradients.data();
+  return ops.size() == 3 ? "forward with bias and relu" : "forward with bias";
 }
 
 }  // namespace moonlet::emulated

@@ -62,6 +62,7 @@ double applied(cudnnPointwiseMode_t mode, double x, double b, double is_first) {
     case CUDNN_POINTWISE_SUB: return x - b;
     case CUDNN_POINTWISE_EXP: return std::exp(x);
     case CUDNN_POINTWISE_LOG: return std::log(x);
+    case CUDNN_POINTWISE_RELU_FWD: return x <= 0 ? 0 : x;
     case CUDNN_POINTWISE_CMP_GE: return x >= b ? 1 : 0;
     case CUDNN_POINTWISE_BINARY_SELECT: return is_first != 0 ? x : b;
     default: return x;

@@ -7,6 +7,7 @@
 #include "cuda/kernels/common/channels.cuh"
 #include "cuda/kernels/common/conv_last.cuh"
 #include "cuda/kernels/common/conv_shape.cuh"
+#include "cuda/kernels/common/conv_thin_last.cuh"
 #include "cuda/kernels/common/geometry.cuh"
 #include "cuda/kernels/common/mma.cuh"
 #include "cuda/kernels/common/rows.cuh"
@@ -14,6 +15,7 @@
 #include "cuda/runtime/device.h"
 #include "tensor/kernels_conv.h"
 #include "tensor/kernels_copy.h"
+#include "tensor/raw_activation.h"
 #include "tensor/runtime/cudnn_settings.h"
 
 namespace moonlet::cuda {
@@ -159,12 +161,11 @@ __device__ __forceinline__ void gather_tiles(Way& way, const ConvShape& s, int64
   }
 }
 
-// `bias` has a number for each channel of the result, or is null.
 template <class U, template <class> class Ways, class Result>
 __global__ void __launch_bounds__(kThreads, 3)
     conv_kernel(MOONLET_GRID_CONSTANT const ConvShape s, Pieces pieces,
                 const typename U::Element* x, const typename U::Element* weight,
-                const typename U::Sum* bias, Result* y) {
+                Epilogue<typename U::Sum> epilogue, Result* y) {
   using E = typename U::Element;
   using Way = Ways<E>;
   constexpr int kStride = tile_stride<E>(kDepth),
@@ -193,8 +194,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     sums.each([&](typename U::Sum v, int upper, int col) {
       const int64_t m = my_row + 8 * upper, n = column + col;
       if (m >= Way::rows(s) || n >= Way::columns(s)) return;
-      if constexpr (!Way::kByDepth)
-        if (bias != nullptr) v += bias[way.channel(m)];
+      if constexpr (!Way::kByDepth) v = epilogue(v, way.channel(m));
       y[piece * pieces.step + way.result(m, n)] = convert<Result>(v);
     });
   }
@@ -214,17 +214,17 @@ __global__ void __launch_bounds__(kBlock)
 // Thin groups, a thread for each result.
 template <class C, template <class> class Ways, class E>
 __global__ void __launch_bounds__(kBlock)
-    thin_kernel(MOONLET_GRID_CONSTANT const ConvShape s, const E* x, const E* weight, const C* bias,
-                E* y) {
+    thin_kernel(MOONLET_GRID_CONSTANT const ConvShape s, const E* x, const E* weight,
+                Epilogue<C> epilogue, E* y) {
   using Way = Ways<E>;
   const int64_t rows = Way::rows(s), columns = Way::columns(s), depth = Way::depth(s);
   for (MOONLET_EACH(i, s.groups * rows * columns)) {
     Way way{s, x, weight, i / columns / rows};
     const int64_t row = i / columns % rows, column = i % columns;
     way.fix(column);
-    C sum = bias != nullptr ? bias[way.channel(row)] : C(0);
+    C sum = epilogue.shift(way.channel(row));
     for (int64_t k = 0; k < depth; ++k) sum += convert<C>(way.a(row, k)) * convert<C>(way.b(k));
-    y[way.result(row, column)] = convert<E>(sum);
+    y[way.result(row, column)] = convert<E>(epilogue.clipped(sum));
   }
 }
 
@@ -263,12 +263,27 @@ void with_dense(Tensor& y, Body&& body) {
   copy_back(y, whole);
 }
 
+// What comes behind the products: a bias, if it is defined, and relu.
+struct Ending {
+  Tensor bias;
+  bool relu = false;
+  Ending in(DType t) const {
+    return {bias.defined() ? converted(bias, compute_dtype(t)) : bias, relu};
+  }
+  template <class C>
+  Epilogue<C> epilogue() const {
+    return {bias.defined() ? bias.elements<C>() : nullptr, relu};
+  }
+};
+
 // y[:, c] = bias[c], or 0 without one.
-void fill_channels(const Tensor& bias, Tensor& y) {
+void fill_channels(const Ending& ending, Tensor& y) {
+  const Tensor& bias = ending.bias;
   if (!bias.defined()) return fill(y, Scalar(0));
   Dims strides = Dims::filled(y.dim(), 0);
   strides[1] = bias.stride(0);
   copy(y, alias(bias, y.sizes(), strides, bias.offset()));
+  if (ending.relu) raw::relu_(y);
 }
 
 // The switch of cuDNN's is that of all convolutions, as in PyTorch.
@@ -302,21 +317,19 @@ Tensor weight_last(const Tensor& weight, int64_t groups, bool turned, DType dtyp
 // Both ways where channels lie side by side. The result lies so, too.
 template <class Way>
 void convolve_last(const Call& call, const ConvShape& s, const Tensor& x, const Tensor& weight,
-                   const Tensor& bias, Tensor& y) {
+                   const Ending& ending, Tensor& y) {
   const DType t = y.dtype();
   const Tensor image = laid_as(call, y, x.dtype() == t ? x : converted(x, t)),
-               filter = weight_last(weight, s.groups, std::is_same_v<Way, LastBack>, t),
-               shift = bias.defined() ? converted(bias, compute_dtype(t)) : Tensor();
+               filter = weight_last(weight, s.groups, std::is_same_v<Way, LastBack>, t);
+  const Ending end = ending.in(t);
   const Split channels(Way::ins(s), Way::ins(s) * s.kernel.volume < kDividerLimit);
   visit_units(t, tf32_allowed(), [&]<class U>() {
     using E = typename U::Element;
-    using C = typename U::Sum;
     visit_channel_packs<E>(Way::ins(s), image, filter, [&]<int kPack>() {
       MOONLET_LAUNCH((conv_last_kernel<U, Way, kPack>),
                      tiles_for(y.numel() / (Way::outs(s) * s.groups), Way::outs(s), s.groups),
                      kThreads, 0, call.stream(), s, channels, image.elements<E>(),
-                     filter.elements<E>(), shift.defined() ? shift.elements<C>() : nullptr,
-                     y.elements<E>());
+                     filter.elements<E>(), end.epilogue<typename U::Sum>(), y.elements<E>());
     });
     call.done();
   });
@@ -325,34 +338,121 @@ void convolve_last(const Call& call, const ConvShape& s, const Tensor& x, const 
 // The way forward or the transposed one.
 template <template <class> class Ways>
 void convolve(const Call& call, const ConvShape& s, const Tensor& x, const Tensor& weight,
-              const Tensor& bias, int64_t rows, int64_t columns, int64_t depth, Tensor& result) {
+              const Ending& ending, int64_t rows, int64_t columns, int64_t depth, Tensor& result) {
   const DType t = result.dtype();
-  const Tensor image = converted(x, t), filter = converted(weight, t),
-               shift = bias.defined() ? converted(bias, compute_dtype(t)) : Tensor();
+  const Tensor image = converted(x, t), filter = converted(weight, t);
+  const Ending end = ending.in(t);
   with_dense(result, [&](Tensor& y) {
     visit_units(t, tf32_allowed(), [&]<class U>() {
       using E = typename U::Element;
       using C = typename U::Sum;
-      const C* added = shift.defined() ? shift.elements<C>() : nullptr;
+      const Epilogue<C> epilogue = end.epilogue<C>();
       const E *from = image.elements<E>(), *by = filter.elements<E>();
       if (s.is_thin())
         MOONLET_LAUNCH((thin_kernel<C, Ways, E>), blocks_for(y.numel()), kBlock, 0, call.stream(),
-                       s, from, by, added, y.elements<E>());
+                       s, from, by, epilogue, y.elements<E>());
       else
         MOONLET_LAUNCH((conv_kernel<U, Ways, E>), tiles_for(rows, columns, s.groups), kThreads, 0,
-                       call.stream(), s, (Pieces{1, depth, 0}), from, by, added, y.elements<E>());
+                       call.stream(), s, (Pieces{1, depth, 0}), from, by, epilogue,
+                       y.elements<E>());
       call.done();
     });
   });
 }
 
-// Enough pieces for the blocks to fill a device, by the shapes alone.
-Pieces pieces_of(const ConvShape& s, int64_t count) {
+// The weight of thin groups as thin_last_kernel takes it.
+Tensor thin_weight_last(const Tensor& weight, int64_t groups, bool turned, DType dtype) {
+  Dims sizes, strides;
+  const auto add = [&](int64_t size, int64_t stride) {
+    sizes.push_back(size), strides.push_back(stride);
+  };
+  const int64_t outs = weight.size(0) / groups;
+  for (int d = 2; d < weight.dim(); ++d) add(weight.size(d), weight.stride(d));
+  if (turned) {
+    add(outs, weight.stride(0));
+    add(groups, weight.stride(0) * outs);
+    add(weight.size(1), weight.stride(1));
+  } else {
+    add(weight.size(1), weight.stride(1));
+    add(weight.size(0), weight.stride(0));
+  }
+  return converted(alias(weight, sizes, strides, weight.offset()), dtype);
+}
+
+// Calls f.template operator()<kPack>(shape): how many channels of the result are computed at once,
+// of depthwise convolutions several.
+template <class E, class F>
+void visit_thin(const ConvShape& s, bool back, std::initializer_list<const void*> given, F&& f) {
+  const bool aligned = std::all_of(given.begin(), given.end(),
+                                   [](const void* each) { return aligned_to(each, 16); });
+  if (s.ins == 1 && s.outs == 1 && s.groups % kPackOf<E> == 0 && aligned)
+    f.template operator()<kPackOf<E>>(thin_shape(s, back, kPackOf<E>));
+  else
+    f.template operator()<1>(thin_shape(s, back, 1));
+}
+
+// Both ways of thin groups where channels lie side by side.
+template <bool kBack>
+void convolve_thin_last(const Call& call, const ConvShape& s, const Tensor& x, const Tensor& weight,
+                        const Ending& ending, Tensor& y) {
+  const DType t = y.dtype();
+  const Tensor image = laid_as(call, y, x.dtype() == t ? x : converted(x, t)),
+               filter = thin_weight_last(weight, s.groups, kBack, t);
+  const Ending end = ending.in(t);
+  visit_units(t, false, [&]<class U>() {
+    using E = typename U::Element;
+    using C = typename U::Sum;
+    visit_thin<E>(s, kBack, {image.raw(), filter.raw(), y.raw()},
+                  [&]<int kPack>(const ThinShape& shape) {
+                    const int64_t lines = y.numel() / shape.width() / shape.axis[2].to;
+                    MOONLET_LAUNCH((thin_last_kernel<kBack, kPack, C, E>),
+                                   blocks_for(lines * shape.strips * shape.packs), kBlock, 0,
+                                   call.stream(), shape, image.elements<E>(), filter.elements<E>(),
+                                   end.epilogue<C>(), y.elements<E>());
+                  });
+  });
+  call.done();
+}
+
+// Enough pieces of the positions for the blocks to fill a device, by the shapes alone.
+Pieces pieces_of(const ConvShape& s, int64_t blocks, int64_t count) {
   const int64_t depth = s.batch * s.out.volume;
-  const int64_t blocks = tiles_for(s.outs, s.taps(), s.groups);
   const int64_t wanted = std::clamp<int64_t>(512 / blocks, 1, (depth + 511) / 512);
   const int64_t length = ((depth + wanted - 1) / wanted + kDepth - 1) / kDepth * kDepth;
   return {(depth + length - 1) / length, length, count};
+}
+
+// The gradient of the weight of thin groups, of images or gradients whose channels lie side by
+// side.
+void thin_grad_weight_last(const Call& call, const ConvShape& s, const Tensor& grad,
+                           const Tensor& x, Tensor& result) {
+  const DType t = result.dtype();
+  const Tensor& like = channels_are_last(x) ? x : grad;
+  const Tensor image = laid_as(call, like, x.dtype() == t ? x : converted(x, t)),
+               gradient = laid_as(call, like, grad.dtype() == t ? grad : converted(grad, t));
+  with_dense(result, [&](Tensor& y) {
+    const int64_t count = y.numel();
+    visit_units(t, false, [&]<class U>() {
+      using E = typename U::Element;
+      using C = typename U::Sum;
+      visit_thin<E>(s, false, {image.raw(), gradient.raw()},
+                    [&]<int kPack>(const ThinShape& shape) {
+                      const int64_t blocks = (shape.packs + kThinLanes - 1) / kThinLanes *
+                                             ((s.taps() + kThinTaps - 1) / kThinTaps);
+                      const Pieces pieces = pieces_of(s, blocks, count);
+                      const Tensor parts = call.scratch({pieces.count, count}, compute_dtype(t));
+                      MOONLET_LAUNCH((thin_last_weight_kernel<kPack, C, E>),
+                                     blocks_for(blocks * pieces.count * kBlock), kBlock, 0,
+                                     call.stream(), shape, pieces, image.elements<E>(),
+                                     gradient.elements<E>(), parts.elements<C>());
+                      call.done();
+                      MOONLET_LAUNCH((join_kernel<C, E>), blocks_for(count), kBlock, 0,
+                                     call.stream(), count, pieces.count,
+                                     static_cast<const C*>(parts.elements<C>()), y.elements<E>());
+                      call.done();
+                    });
+    });
+  });
 }
 
 // The gradient of the weight of images or gradients whose channels lie side by side.
@@ -367,17 +467,19 @@ void grad_weight_last(const Call& call, const ConvShape& s, const Tensor& grad, 
     y = empty_strided(y.sizes(), format_strides(last_format(y), y.sizes(), call.op()),
                       options_of(y), call.op());
   const int64_t count = y.numel();
-  const Pieces pieces = pieces_of(s, count);
+  const Pieces pieces = pieces_of(s, tiles_for(s.outs, s.taps(), s.groups), count);
   const Tensor parts = call.scratch({pieces.count, count}, compute_dtype(t));
   const Split channels(s.ins, s.taps() < kDividerLimit);
   visit_units(t, tf32_allowed(), [&]<class U>() {
     using E = typename U::Element;
     using C = typename U::Sum;
     visit_channel_packs<E>(s.ins, image, image, [&]<int kPack>() {
-      MOONLET_LAUNCH((conv_last_weight_kernel<U, kPack>),
-                     tiles_for(s.outs, s.taps(), s.groups * pieces.count), kThreads, 0,
-                     call.stream(), s, channels, pieces, image.elements<E>(),
-                     gradient.elements<E>(), parts.elements<C>());
+      visit_channel_packs<E>(s.outs, gradient, gradient, [&]<int kGradPack>() {
+        MOONLET_LAUNCH((conv_last_weight_kernel<U, kPack, kGradPack>),
+                       tiles_for(s.outs, s.taps(), s.groups * pieces.count), kThreads, 0,
+                       call.stream(), s, channels, pieces, image.elements<E>(),
+                       gradient.elements<E>(), parts.elements<C>());
+      });
     });
     call.done();
     MOONLET_LAUNCH((join_kernel<C, E>), blocks_for(count), kBlock, 0, call.stream(), count,
@@ -387,19 +489,33 @@ void grad_weight_last(const Call& call, const ConvShape& s, const Tensor& grad, 
   if (!channels_are_last(result)) copy_back(result, y);
 }
 
+void convolve_across(const Tensor& x, const Tensor& weight, const Ending& ending,
+                     const Dims& stride, const Dims& padding, const Dims& dilation, int64_t groups,
+                     Tensor& result) {
+  if (result.numel() == 0) return;
+  if (cudnn::conv(x, weight, ending.bias, stride, padding, dilation, groups, ending.relu, result))
+    return;
+  if (x.numel() == 0 || weight.numel() == 0) return fill_channels(ending, result);
+  const Call call(result, "conv");
+  const ConvShape s =
+      shape_of(x.sizes(), weight.sizes(), result.sizes(), stride, padding, dilation, groups);
+  const bool last = channels_are_last(result);
+  if (last && !s.is_thin()) return convolve_last<LastAcross>(call, s, x, weight, ending, result);
+  if (last && counts_are_narrow(s))
+    return convolve_thin_last<false>(call, s, x, weight, ending, result);
+  convolve<Across>(call, s, x, weight, ending, s.outs, s.batch * s.out.volume, s.taps(), result);
+}
+
 }  // namespace
 
 void native_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
                  const Dims& padding, const Dims& dilation, int64_t groups, Tensor& result) {
-  if (result.numel() == 0) return;
-  if (cudnn::conv(x, weight, bias, stride, padding, dilation, groups, result)) return;
-  if (x.numel() == 0 || weight.numel() == 0) return fill_channels(bias, result);
-  const Call call(result, "conv");
-  const ConvShape s =
-      shape_of(x.sizes(), weight.sizes(), result.sizes(), stride, padding, dilation, groups);
-  if (!s.is_thin() && channels_are_last(result))
-    return convolve_last<LastAcross>(call, s, x, weight, bias, result);
-  convolve<Across>(call, s, x, weight, bias, s.outs, s.batch * s.out.volume, s.taps(), result);
+  convolve_across(x, weight, {bias, false}, stride, padding, dilation, groups, result);
+}
+
+void native_conv_relu(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
+                      const Dims& padding, const Dims& dilation, int64_t groups, Tensor& result) {
+  convolve_across(x, weight, {bias, true}, stride, padding, dilation, groups, result);
 }
 
 void native_conv_transpose(const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -407,12 +523,15 @@ void native_conv_transpose(const Tensor& x, const Tensor& weight, const Tensor& 
                            const Dims& dilation, int64_t groups, Tensor& result) {
   if (result.numel() == 0) return;
   if (cudnn::conv_transpose(x, weight, bias, stride, padding, dilation, groups, result)) return;
-  if (x.numel() == 0 || weight.numel() == 0) return fill_channels(bias, result);
+  const Ending ending{bias};
+  if (x.numel() == 0 || weight.numel() == 0) return fill_channels(ending, result);
   const Call call(result, "conv_transpose");
   const ConvShape s = shape_of(size, weight.sizes(), x.sizes(), stride, padding, dilation, groups);
-  if (!s.is_thin() && channels_are_last(result))
-    return convolve_last<LastBack>(call, s, x, weight, bias, result);
-  convolve<Back>(call, s, x, weight, bias, s.ins, s.batch * s.in.volume, s.outs * s.kernel.volume,
+  const bool last = channels_are_last(result);
+  if (last && !s.is_thin()) return convolve_last<LastBack>(call, s, x, weight, ending, result);
+  if (last && counts_are_narrow(s))
+    return convolve_thin_last<true>(call, s, x, weight, ending, result);
+  convolve<Back>(call, s, x, weight, ending, s.ins, s.batch * s.in.volume, s.outs * s.kernel.volume,
                  result);
 }
 
@@ -424,8 +543,9 @@ void native_conv_grad_weight(const Tensor& grad, const Tensor& x, const Dims& si
   if (cudnn::conv_grad_weight(grad, x, stride, padding, dilation, groups, result)) return;
   const Call call(result, "conv_grad_weight");
   const ConvShape s = shape_of(x.sizes(), size, grad.sizes(), stride, padding, dilation, groups);
-  if (!s.is_thin() && (channels_are_last(x) || channels_are_last(grad)))
-    return grad_weight_last(call, s, grad, x, result);
+  const bool last = channels_are_last(x) || channels_are_last(grad);
+  if (last && !s.is_thin()) return grad_weight_last(call, s, grad, x, result);
+  if (last && counts_are_narrow(s)) return thin_grad_weight_last(call, s, grad, x, result);
   const DType t = result.dtype();
   const Tensor image = converted(x, t), gradient = converted(grad, t);
   with_dense(result, [&](Tensor& y) {
@@ -439,12 +559,11 @@ void native_conv_grad_weight(const Tensor& grad, const Tensor& x, const Dims& si
                        call.stream(), s, from, by, y.elements<E>());
         return call.done();
       }
-      const Pieces pieces = pieces_of(s, count);
+      const Pieces pieces = pieces_of(s, tiles_for(s.outs, s.taps(), s.groups), count);
       Tensor parts = call.scratch({pieces.count, count}, compute_dtype(t));
       MOONLET_LAUNCH((conv_kernel<U, ByWeight, C>),
                      tiles_for(s.outs, s.taps(), s.groups * pieces.count), kThreads, 0,
-                     call.stream(), s, pieces, from, by, static_cast<const C*>(nullptr),
-                     parts.elements<C>());
+                     call.stream(), s, pieces, from, by, Epilogue<C>(), parts.elements<C>());
       call.done();
       MOONLET_LAUNCH((join_kernel<C, E>), blocks_for(count), kBlock, 0, call.stream(), count,
                      pieces.count, static_cast<const C*>(parts.elements<C>()), y.elements<E>());

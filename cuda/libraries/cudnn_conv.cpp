@@ -1,5 +1,5 @@
 // cuda/libraries/cudnn_conv.cpp: what cuDNN is given of a convolution: dense operands in one order,
-// lines as images of one row, and a bias that is added afterwards.
+// lines as images of one row, and a bias and relu that come afterwards.
 #include "cuda/libraries/cudnn_conv.h"
 
 #include "cuda/libraries/cudnn_headers.h"
@@ -9,10 +9,11 @@
 #include <algorithm>
 #include <optional>
 
-#include "cuda/libraries/cudnn_conv_bias.h"
+#include "cuda/libraries/cudnn_conv_graph.h"
 #include "cuda/libraries/cudnn_plan.h"
 #include "tensor/core/layout.h"
 #include "tensor/kernels_copy.h"
+#include "tensor/raw_activation.h"
 #include "tensor/raw_arithmetic.h"
 #include "tensor/runtime/cudnn_settings.h"
 
@@ -126,29 +127,38 @@ void add_bias(Tensor& y, const Tensor& bias) {
   raw::add_(y, alias(bias, sizes, strides, bias.offset()));
 }
 
-// Computes what the problem's kind says, plus the bias where there is one.
-bool run_with_bias(const Call& call, const Problem& problem, const Operands& at, const Tensor& bias,
-                   Tensor& out) {
-  if (bias.defined() && problem.kind == Kind::Forward) {
-    const Tensor shifts = laid_out(bias, MemoryFormat::Contiguous, call.op());
-    if (run_biased(call, problem, at, shifts)) {
-      call.done();
-      return true;
-    }
-  }
-  if (!run(call, problem, at)) return false;
-  call.done();
-  add_bias(out, bias);
-  return true;
-}
-
 // A convolution as an op says it; the kind says which of the three is the result.
 struct Work {
   Kind kind;
   const char* op;
   const Tensor &x, &weight, &y, &bias;
   Window window;
+  bool relu = false;
 };
+
+// The bias as it lies in a graph; zeros where there is none, as only a graph with one has kernels
+// for every order.
+Tensor shifts_of(const Work& work) {
+  if (work.bias.defined()) return laid_out(work.bias, MemoryFormat::Contiguous, work.op);
+  Tensor out = empty_plain({work.weight.size(0)}, {work.weight.dtype(), work.weight.device()});
+  fill(out, Scalar(0));
+  return out;
+}
+
+// Computes what the problem's kind says, plus the bias where there is one, and relu of that.
+bool run_with_ending(const Call& call, const Problem& problem, const Operands& at, const Work& work,
+                     Tensor& out) {
+  if (problem.kind == Kind::Forward && (work.bias.defined() || work.relu) &&
+      run_biased(call, problem, at, shifts_of(work), work.relu)) {
+    call.done();
+    return true;
+  }
+  if (!run(call, problem, at)) return false;
+  call.done();
+  add_bias(out, work.bias);
+  if (work.relu) raw::relu_(out);
+  return true;
+}
 
 // Computes the result from the other two, all laid out in that order.
 bool compute_in(MemoryFormat format, const Work& work, const Call& call, const Tensor& first,
@@ -164,7 +174,7 @@ bool compute_in(MemoryFormat format, const Work& work, const Call& call, const T
     case Kind::Data: at = {out.raw(), b.raw(), a.raw()}; break;
     case Kind::Filter: at = {b.raw(), out.raw(), a.raw()}; break;
   }
-  if (!run_with_bias(call, *problem, at, work.bias, out)) return false;
+  if (!run_with_ending(call, *problem, at, work, out)) return false;
   if (!direct) copy_back(result, out);
   return true;
 }
@@ -185,9 +195,9 @@ bool compute(const Work& work, Tensor& result) {
 }  // namespace
 
 bool conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
-          const Dims& padding, const Dims& dilation, int64_t groups, Tensor& result) {
+          const Dims& padding, const Dims& dilation, int64_t groups, bool relu, Tensor& result) {
   return compute(
-      {Kind::Forward, "conv", x, weight, result, bias, {stride, padding, dilation, groups}},
+      {Kind::Forward, "conv", x, weight, result, bias, {stride, padding, dilation, groups}, relu},
       result);
 }
 
@@ -220,7 +230,7 @@ namespace moonlet::cuda::cudnn {
 int64_t version() { return 0; }
 
 bool conv(const Tensor&, const Tensor&, const Tensor&, const Dims&, const Dims&, const Dims&,
-          int64_t, Tensor&) {
+          int64_t, bool, Tensor&) {
   return false;
 }
 bool conv_transpose(const Tensor&, const Tensor&, const Tensor&, const Dims&, const Dims&,

@@ -22,6 +22,22 @@ op { "native_conv(Tensor x, Tensor weight, Tensor? bias, " .. WINDOW .. ") -> Te
                 "randn(2, 4, 7), randn(6, 2, 3), randn(6), {2}, {1}, {1}, 2",
                 "randn(2, 2, 4, 5, 3), randn(3, 2, 2, 3, 2), randn(3), {1, 2, 1}, {1, 0, 1}, {2, 1, 1}, 1" } }
 
+op { "native_conv_relu(Tensor x, Tensor weight, Tensor? bias, " .. WINDOW .. ") -> Tensor",
+     vmap = "native_conv", kind = "structured", dtypes = "floating", internal = true,
+     grad = { x = "native_conv_transpose(relu_grad_x(g, y), weight, Tensor(), sizes_of(x), stride, padding, dilation, "
+                .. "groups)",
+              weight = "native_conv_grad_weight(relu_grad_x(g, y), x, sizes_of(weight), stride, padding, dilation, "
+                .. "groups)",
+              bias = "channel_sum(relu_grad_x(g, y))" },
+     torch = "torch.relu(torch.convolution(*args[:3], " .. torch_window(3) .. "))",
+     doc = [[`relu` of `native_conv` in one: programs compute the two so where nothing else sees what the
+convolution gives.]],
+     sample = { "randn(2, 3, 5, 5), randn(4, 3, 3, 3), randn(4), {1, 1}, {0, 0}, {1, 1}, 1",
+                "randn(1, 2, 6, 5), randn(3, 2, 3, 2), nil, {2, 1}, {1, 0}, {1, 1}, 1",
+                "randn(1, 4, 6, 6), randn(4, 2, 2, 2), randn(4), {1, 1}, {1, 1}, {2, 2}, 2",
+                "randn(2, 4, 7), randn(6, 2, 3), randn(6), {2}, {1}, {1}, 2",
+                "randn(2, 2, 4, 5, 3), randn(3, 2, 2, 3, 2), randn(3), {1, 2, 1}, {1, 0, 1}, {2, 1, 1}, 1" } }
+
 op { "native_conv_transpose(Tensor x, Tensor weight, Tensor? bias, int[] size, " .. WINDOW .. ") -> Tensor",
      vmap = "native_conv_transpose", linear = true, kind = "structured", dtypes = "floating", internal = true,
      grad = { x = "native_conv(g, weight, Tensor(), stride, padding, dilation, groups)",

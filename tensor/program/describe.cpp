@@ -96,6 +96,8 @@ constexpr Formula kProducts[] = {
      [](const Shapes& s) { return s.result() * (2 * s.size(1, 1) + (s.has(2) ? 1 : 0)); }},
     {"native_conv",
      [](const Shapes& s) { return s.result() * (2 * s.n(1) / s.size(1, 0) + (s.has(2) ? 1 : 0)); }},
+    {"native_conv_relu",
+     [](const Shapes& s) { return s.result() * (2 * s.n(1) / s.size(1, 0) + (s.has(2) ? 2 : 1)); }},
     {"native_conv_transpose",
      [](const Shapes& s) {
        return 2 * s.n(0) * s.n(1) / s.size(1, 0) + (s.has(2) ? s.result() : 0);

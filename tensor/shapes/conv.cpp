@@ -107,6 +107,12 @@ Result native_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, co
   return volumes(op, out, x, weight);
 }
 
+Result native_conv_relu(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                        const Dims& stride, const Dims& padding, const Dims& dilation,
+                        int64_t groups) {
+  return native_conv(x, weight, bias, stride, padding, dilation, groups);
+}
+
 Result native_conv_transpose(const Tensor& x, const Tensor& weight, const Tensor& bias,
                              const Dims& size, const Dims& stride, const Dims& padding,
                              const Dims& dilation, int64_t groups) {

@@ -117,6 +117,7 @@ return {
   conv1d = convolution(1, 1024), conv1d_padding = convolution(1, 1024, [[, 1, "same"]]),
   conv_transpose1d = convolution(1, 1024, ", 2, 1, 1"),
   native_conv = images "x, randn(f, f, 3, 3), randn(f)",
+  native_conv_relu = images "x, randn(f, f, 3, 3), randn(f)",
   native_conv_transpose = images "x, randn(f, f, 3, 3), randn(f), s",
   conv2d = convolution(2, 32),
   conv2d_padding = convolution(2, 32, [[, 1, "same"]]), conv_transpose2d = convolution(2, 32, ", 2, 1, 1"),

@@ -126,6 +126,10 @@ end
 -- A block of the widest tiles of float64 finds no register for one number, outside its loop over the keys.
 RULES[#RULES + 1] = { name = "attend_kernel.*PlainUnitIdEELi64", stores = true, copies = true, direct = true,
   registers = 255, instruction = "DFMA", stack = true }
+-- Depthwise convolution: of packs of channels, both ways and of the weight.
+RULES[#RULES + 1] = { name = "thin_last_kernel.*Li[248]E", loads = true, stores = true, registers = 112, instructions = 700,
+  branches = 30 }
+RULES[#RULES + 1] = { name = "thin_last_weight_kernel.*Li[248]E", loads = true, registers = 80 }
 -- Kernels of products: the instruction that each kind of element is multiplied with.
 for _, kernel in ipairs {
   { name = "attend_%a*_?kernel", stores = true, copies = true, direct = true, registers = 255 },

@@ -21,6 +21,20 @@ __device__ __forceinline__ typename U::Element rounded(typename U::Element v) {
     return v;
 }
 
+// What is done to a sum before it is stored.
+template <class C>
+struct Epilogue {
+  const C* bias = nullptr;  // a number for each channel of the result
+  bool relu = false;        // 0 in the place of what is less; what is no number stays
+  __device__ __forceinline__ C shift(int64_t channel) const {
+    return bias != nullptr ? bias[channel] : C(0);
+  }
+  __device__ __forceinline__ C clipped(C sum) const { return relu && sum <= C(0) ? C(0) : sum; }
+  __device__ __forceinline__ C operator()(C sum, int64_t channel) const {
+    return clipped(sum + shift(channel));
+  }
+};
+
 // The depth is cut in `pieces` of `length`, each with its own results.
 struct Pieces {
   int64_t count, length, step;
@@ -78,6 +92,17 @@ __device__ __forceinline__ void put_elements(typename U::Element* to,
   }
 }
 
+// The same, each `step` elements behind the one before.
+template <class U, int kCount>
+__device__ __forceinline__ void spread_elements(typename U::Element* to, int step,
+                                                const typename U::Element* from) {
+  using E = typename U::Element;
+  alignas(16) E held[kCount];
+  put_elements<U, kCount>(held, from);
+  MOONLET_UNROLL
+  for (int k = 0; k < kCount; ++k) to[k * step] = held[k];
+}
+
 // Rows are positions of the result, columns its channels, the depth taps with the channels of the
 // other side in them. `weight` lies as (groups, columns, taps, channels); kPack elements are read
 // at once.
@@ -85,7 +110,7 @@ template <class U, class Way, int kPack>
 __global__ void __launch_bounds__(kConvThreads, 3)
     conv_last_kernel(MOONLET_GRID_CONSTANT const ConvShape s, Split channels,
                      const typename U::Element* x, const typename U::Element* weight,
-                     const typename U::Sum* bias, typename U::Element* y) {
+                     Epilogue<typename U::Sum> epilogue, typename U::Element* y) {
   using E = typename U::Element;
   constexpr int kStride = tile_stride<E>(kConvDepth), kAcross = kConvDepth / kPack,
                 kDown = kConvThreads / kAcross;
@@ -133,15 +158,36 @@ __global__ void __launch_bounds__(kConvThreads, 3)
     sums.each([&](typename U::Sum v, int upper, int col) {
       const int64_t m = my_row + 8 * upper, n = column + col;
       if (m >= rows || n >= outs) return;
-      if (bias != nullptr) v += bias[group * outs + n];
-      y[(m * s.groups + group) * outs + n] = convert<E>(v);
+      y[(m * s.groups + group) * outs + n] = convert<E>(epilogue(v, group * outs + n));
     });
   }
 }
 
+// A tile of gradients of a group: rows are its output channels from `row` on, the depth positions
+// from `k` on, zeros beyond `end`. Channels are neighbours in memory, positions in the tile;
+// threads that read packs are neighbours along the positions, so that their writes meet in no bank.
+template <class U, int kGradPack>
+__device__ __forceinline__ void gather_gradients(const ConvShape& s,
+                                                 const typename U::Element* grad, int64_t group,
+                                                 int64_t k, int64_t end, int64_t row,
+                                                 typename U::Element* to) {
+  constexpr int kStride = tile_stride<typename U::Element>(kConvDepth),
+                kParts = kConvRows / kGradPack;
+  MOONLET_UNROLL_BY(4)
+  for (int e = threadIdx.x; e < kParts * kConvDepth; e += kConvThreads) {
+    const int d = kGradPack > 1 ? e % kConvDepth : e / kParts,
+              m = (kGradPack > 1 ? e / kConvDepth : e % kParts) * kGradPack;
+    spread_elements<U, kGradPack>(to + m * kStride + d, kStride,
+                                  k + d < end && row + m < s.outs
+                                      ? grad + ((k + d) * s.groups + group) * s.outs + row + m
+                                      : nullptr);
+  }
+}
+
 // The gradient of the weight, into parts that lie as (groups, output channels, taps, channels):
-// rows are output channels, columns taps with channels, the depth positions of all results.
-template <class U, int kPack>
+// rows are output channels, columns taps with channels, the depth positions of all results. Of x
+// kPack elements are read at once, of `grad` kGradPack.
+template <class U, int kPack, int kGradPack>
 __global__ void __launch_bounds__(kConvThreads, 3)
     conv_last_weight_kernel(MOONLET_GRID_CONSTANT const ConvShape s, Split channels, Pieces pieces,
                             const typename U::Element* x, const typename U::Element* grad,
@@ -171,15 +217,7 @@ __global__ void __launch_bounds__(kConvThreads, 3)
       __syncthreads();
       for (int d = threadIdx.x; d < kConvDepth; d += kConvThreads)
         positions.get()[d] = last_row<LastAcross>(s, min(k + d, depth - 1));
-      // Channels are neighbours in memory, positions in the tile.
-      MOONLET_UNROLL_BY(4)
-      for (int e = threadIdx.x; e < kConvRows * kConvDepth; e += kConvThreads) {
-        const int m = e % kConvRows, d = e / kConvRows;
-        put_elements<U, 1>(a + m * kStride + d,
-                           k + d < end && row + m < rows
-                               ? grad + ((k + d) * s.groups + group) * s.outs + row + m
-                               : nullptr);
-      }
+      gather_gradients<U, kGradPack>(s, grad, group, k, end, row, a);
       __syncthreads();
       MOONLET_UNROLL_BY(4)
       for (int d = first; d < kConvDepth; d += kDown) {

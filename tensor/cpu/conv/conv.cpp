@@ -12,6 +12,7 @@
 #include "tensor/cpu/gemm/gemm_onednn.h"
 #include "tensor/kernels_conv.h"
 #include "tensor/kernels_shape.h"
+#include "tensor/raw_activation.h"
 #include "tensor/shapes/window.h"
 
 namespace moonlet::cpu {
@@ -169,21 +170,18 @@ Tensor turned_filters(const Tensor& filters) {
   return out;
 }
 
-}  // namespace
-
-void native_conv(const Tensor& input, const Tensor& filters, const Tensor& bias, const Dims& stride,
-                 const Dims& padding, const Dims& dilation, int64_t groups, Tensor& result) {
-  if (result.numel() == 0) return;
-  const Tensor x = as_volumes(input), weight = as_volumes(filters);
-  Tensor y = as_volumes(result);
-  if (x.numel() == 0 || weight.numel() == 0) return fill_channels(bias, y);
-  const ConvShape s = shape_of(x, weight, y, {stride, padding, dilation, groups});
+// The way forward of volumes that are not empty.
+void convolve(const ConvShape& s, const Tensor& x, const Tensor& weight, const Tensor& bias,
+              Tensor& y) {
   if (const auto last = as_channels_last(s, y))
     if (conv_onednn(*last, channels_last(x), contiguous(weight), converted(bias, y.dtype()), y))
       return;
-  if (exchanges_roles(s))
-    return native_conv_transpose(x, turned_filters(weight), bias, y.sizes(), {1, 1, 1},
-                                 exchanged_padding(s), dilation_of(s), 1, y);
+  if (exchanges_roles(s)) {
+    native_conv_transpose(x, turned_filters(weight), bias, y.sizes(), {1, 1, 1},
+                          exchanged_padding(s), dilation_of(s), 1, y);
+    if (s.relu) raw::relu_(y);
+    return;
+  }
   computed(x, weight, y, [&](const Tensor& image, const Tensor& filter, Tensor& out) {
     const DType dtype = out.dtype();
     const Tensor offset = converted(bias, compute_dtype(dtype));
@@ -197,6 +195,33 @@ void native_conv(const Tensor& input, const Tensor& filters, const Tensor& bias,
       conv_gemm(s, image, filter, offset, out);
     return true;
   });
+}
+
+void convolve(const Tensor& input, const Tensor& filters, const Tensor& bias, const Window& window,
+              bool relu, Tensor& result) {
+  if (result.numel() == 0) return;
+  const Tensor x = as_volumes(input), weight = as_volumes(filters);
+  Tensor y = as_volumes(result);
+  if (x.numel() == 0 || weight.numel() == 0) {
+    fill_channels(bias, y);
+    if (relu) raw::relu_(y);
+    return;
+  }
+  ConvShape s = shape_of(x, weight, y, window);
+  s.relu = relu;
+  convolve(s, x, weight, bias, y);
+}
+
+}  // namespace
+
+void native_conv(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
+                 const Dims& padding, const Dims& dilation, int64_t groups, Tensor& result) {
+  convolve(x, weight, bias, {stride, padding, dilation, groups}, false, result);
+}
+
+void native_conv_relu(const Tensor& x, const Tensor& weight, const Tensor& bias, const Dims& stride,
+                      const Dims& padding, const Dims& dilation, int64_t groups, Tensor& result) {
+  convolve(x, weight, bias, {stride, padding, dilation, groups}, true, result);
 }
 
 void native_conv_transpose(const Tensor& input, const Tensor& filters, const Tensor& bias,

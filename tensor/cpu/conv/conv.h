@@ -20,6 +20,8 @@ struct ConvShape {
   bool channels_last = false;
   // Of images and weights; bfloat16 for oneDNN only.
   DType dtype = DType::Float32;
+  // Whether what the way forward gives is 0 where it would be less, as relu gives it.
+  bool relu = false;
 
   // Whether each position of the output sees the same position of the input alone.
   bool is_pointwise() const {

@@ -208,12 +208,12 @@ void forward(const ConvShape& s, const Tensor& x, const Tensor& weight, const Te
                   interleaved(weight.elements<T>() + o * taps, outputs, taps, room),
                   bias.defined() ? bias.elements<T>() + o : nullptr, results.data(), row,
                   rows * pitch);
-        for (int64_t k = 0; k < outputs; ++k, ++o)
+        for (int64_t k = 0; k < outputs; ++k, ++o) {
+          T* const to = y.elements<T>() + (n * s.out_channels + o) * out_plane + first * s.out[2];
           for (int64_t r = 0; r < rows; ++r)
-            copy_row(
-                results.data() + k * row + r * pitch, 1,
-                y.elements<T>() + (n * s.out_channels + o) * out_plane + (first + r) * s.out[2],
-                s.out[2]);
+            copy_row(results.data() + k * row + r * pitch, 1, to + r * s.out[2], s.out[2]);
+          if (s.relu) clip_at_zero(to, rows * s.out[2]);
+        }
       }
     }
   });

@@ -137,6 +137,18 @@ void interleave_of(const T* HWY_RESTRICT even, const T* HWY_RESTRICT odd, T* HWY
   }
 }
 
+template <class T>
+void clip_at_zero_of(T* elements, int64_t count) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto x = hn::LoadU(d, elements + i);
+    hn::StoreU(hn::IfThenZeroElse(hn::Le(x, hn::Zero(d)), x), d, elements + i);
+  }
+  for (; i < count; ++i) elements[i] = elements[i] <= T(0) ? T(0) : elements[i];
+}
+
 #define MOONLET_DIRECT(T, suffix)                                                                 \
   void correlate_##suffix(int64_t outputs, const T* in, const Taps& taps, const T* weights,       \
                           const T* bias, T* out, int64_t step, int64_t count) {                   \
@@ -149,7 +161,8 @@ void interleave_of(const T* HWY_RESTRICT even, const T* HWY_RESTRICT odd, T* HWY
   void take_even_##suffix(const T* from, T* to, int64_t count) { take_even_of(from, to, count); } \
   void interleave_##suffix(const T* even, const T* odd, T* to, int64_t count) {                   \
     interleave_of(even, odd, to, count);                                                          \
-  }
+  }                                                                                               \
+  void clip_at_zero_##suffix(T* elements, int64_t count) { clip_at_zero_of(elements, count); }
 
 MOONLET_DIRECT(float, f32)
 MOONLET_DIRECT(double, f64)
@@ -167,6 +180,7 @@ namespace moonlet::cpu {
   HWY_EXPORT(tap_sums_##suffix);                                                                  \
   HWY_EXPORT(take_even_##suffix);                                                                 \
   HWY_EXPORT(interleave_##suffix);                                                                \
+  HWY_EXPORT(clip_at_zero_##suffix);                                                              \
   void correlate(int64_t outputs, const T* in, const Taps& taps, const T* weights, const T* bias, \
                  T* out, int64_t step, int64_t count) {                                           \
     HWY_DYNAMIC_DISPATCH(correlate_##suffix)                                                      \
@@ -180,6 +194,9 @@ namespace moonlet::cpu {
   }                                                                                               \
   void interleave(const T* even, const T* odd, T* to, int64_t count) {                            \
     HWY_DYNAMIC_DISPATCH(interleave_##suffix)(even, odd, to, count);                              \
+  }                                                                                               \
+  void clip_at_zero(T* elements, int64_t count) {                                                 \
+    HWY_DYNAMIC_DISPATCH(clip_at_zero_##suffix)(elements, count);                                 \
   }
 
 MOONLET_DIRECT(float, f32)

@@ -1,4 +1,5 @@
-// tensor/cpu/conv/conv_direct_simd.h: the loops of conv_direct.cpp over whole vectors.
+// tensor/cpu/conv/conv_direct_simd.h: the loops of conv_direct.cpp over whole vectors, and relu
+// of what was just computed.
 #pragma once
 
 #include <cstdint>
@@ -35,5 +36,9 @@ void take_even(const double* from, double* to, int64_t count);
 // to[2 * i] = even[i], to[2 * i + 1] = odd[i] for i < count.
 void interleave(const float* even, const float* odd, float* to, int64_t count);
 void interleave(const double* even, const double* odd, double* to, int64_t count);
+
+// relu in place; what is no number stays.
+void clip_at_zero(float* elements, int64_t count);
+void clip_at_zero(double* elements, int64_t count);
 
 }  // namespace moonlet::cpu

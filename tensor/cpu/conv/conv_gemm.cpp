@@ -6,6 +6,7 @@
 #include "tensor/cpu/common/parallel.h"
 #include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/conv/conv.h"
+#include "tensor/cpu/conv/conv_direct_simd.h"
 #include "tensor/cpu/copy/copy.h"
 #include "tensor/cpu/gemm/gemm.h"
 
@@ -201,6 +202,8 @@ void forward(const ConvShape& s, const Tensor& x, const Tensor& weight, const Te
       if (bias.defined()) fill_rows(out, bias.elements<T>() + g * group_out(s));
       gemm(y.dtype(), 1, weight_part<T>(s, weight, g),
            columns.filled(input_part<T>(s, x, n, g), piece), bias.defined() ? 1 : 0, out);
+      for (int64_t row = 0; s.relu && row < out.rows; ++row)
+        clip_at_zero(reinterpret_cast<T*>(out.data) + row * out.row_stride, out.cols);
     }
   });
 }

@@ -8,6 +8,7 @@
 #include "tensor/cpu/common/thresholds.h"
 #include "tensor/cpu/conv/conv_parts.h"
 #include "tensor/cpu/gemm/gemm_onednn.h"
+#include "tensor/raw_activation.h"
 
 #if MOONLET_ONEDNN
 #include <dnnl.hpp>
@@ -300,6 +301,8 @@ bool run(ConvPass pass, const ConvShape& s, const ConvTensors& t) {
     if (e.status == dnnl_out_of_memory) out_of_memory();
     fail("conv: oneDNN failed: ", e.what());
   }
+  // oneDNN's own relu behind a convolution makes 0 of what is no number.
+  if (Tensor y = t.y; s.relu) raw::relu_(y);
   return true;
 }
 

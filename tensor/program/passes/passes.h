@@ -42,6 +42,8 @@ bool make_functional(Graph& graph);
 bool merge_common(Graph& graph);
 // Copies whose source could have been used itself.
 bool drop_copies(Graph& graph);
+// relu of a convolution that nothing else uses becomes part of it.
+bool merge_activations(Graph& graph);
 // With parameters_constant: runs nodes that depend on constants alone.
 bool fold_constants(Graph& graph, const PassOptions& options);
 // Without same_bits: a bias that is added to a product becomes part of it.

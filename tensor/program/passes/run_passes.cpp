@@ -25,6 +25,8 @@ void run_passes(Graph& graph, const PassOptions& options) {
     changed = drop_dead_code(graph) || changed;
     if (!changed) break;
   }
+  // Last, as a bias or batch norm behind a convolution may still become part of it.
+  merge_activations(graph);
   compact(graph);
 }
 

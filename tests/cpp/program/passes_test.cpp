@@ -347,6 +347,47 @@ TEST_CASE("copies stay that somebody could tell from their source") {
             [](Tensors& in) -> Tensors { return {neg(contiguous(transpose(in[0], 0, 1)))}; });
 }
 
+TEST_CASE("relu of a convolution that nothing else uses becomes part of it") {
+  const Tensor w = numbers({3, 2, 2, 2}), b = numbers({3});
+  const Tensors images{numbers({1, 2, 3, 3}, -4)};
+  CHECK(after_all(images, [&](Tensors& in) -> Tensors {
+          Tensor y = conv(in[0], w, b, 0);
+          inplace("relu", y);
+          return {sum(relu(conv(y, numbers({2, 3, 1, 1}), {}, 0)), {1})};
+        }) == R"(input %0 : float32 (1, 2, 3, 3)
+parameter %1 : float32 (3, 2, 2, 2)
+parameter %2 : float32 (3,)
+parameter %3 : float32 (2, 3, 1, 1)
+%4 = native_conv_relu(%0, %1, %2, (1, 1), (0, 0), (1, 1), 1) : float32 (1, 3, 2, 2)
+%5 = native_conv_relu(%4, %3, nil, (1, 1), (0, 0), (1, 1), 1) : float32 (1, 2, 2, 2)
+%6 = sum(%5, (1,), false, nil) : float32 (1, 2, 2)
+return %6
+)");
+  const auto stays = [&](const Function& f) {
+    CHECK_THAT(after_all(images, f), !ContainsSubstring("native_conv_relu"));
+  };
+  // Seen by who gets it, by another op, or by what was written to it.
+  stays([&](Tensors& in) -> Tensors {
+    const Tensor y = conv(in[0], w, b, 0);
+    return {y, relu(y)};
+  });
+  stays([&](Tensors& in) -> Tensors {
+    const Tensor y = conv(in[0], w, b, 0);
+    return {relu(y), sum(y)};
+  });
+  stays([&](Tensors& in) -> Tensors {
+    Tensor y = conv(in[0], w, b, 0);
+    Tensor part = select(y, 1, 0);
+    add_(part, 1.0);
+    return {relu(y)};
+  });
+  // Another part of it, and one that lies otherwise.
+  stays([&](Tensors& in) -> Tensors { return {relu(slice(conv(in[0], w, b, 0), 2, 0, 1, 1))}; });
+  stays([&](Tensors& in) -> Tensors { return {relu(transpose(conv(in[0], w, b, 0), 2, 3))}; });
+  // In one loop with what comes next.
+  stays([&](Tensors& in) -> Tensors { return {add(relu(conv(in[0], w, b, 0)), 1.0)}; });
+}
+
 TEST_CASE("what depends on constants alone is computed once") {
   const Tensor weight = numbers({3, 2}), scale = numbers({3, 1}, 2);
   const Function f = [&](Tensors& in) -> Tensors {

@@ -116,6 +116,34 @@ on_device("groups and depthwise", function()
   end
 end)
 
+on_device("relu behind it, in one: the same bits as of two, with what is no number", function()
+  local I = ml._internal
+  for _, dtype in ipairs(FLOATS) do
+    for _, last in ipairs { false, true } do
+      for _, groups in ipairs { 1, 2, 8 } do
+        local x, w = ml.randn(2, 8, 6, 7), ml.randn(16, 8 // groups, 3, 3)
+        x[1][3][2][2], x[2][8][5][1], w[3][1][1][1] = 0 / 0, 1 / 0, -1 / 0
+        if last then x = x:contiguous { memory_format = "channels_last" } end
+        x, w = x:to(dtype):cuda(), w:to(dtype):cuda()
+        for _, b in ipairs { ml.randn(16):to(dtype):cuda(), false } do
+          local got = I.native_conv_relu(x, w, b or nil, { 2, 1 }, { 1, 0 }, { 1, 1 }, groups)
+          local want = F.conv2d(x, w, { bias = b or nil, stride = { 2, 1 }, padding = { 1, 0 },
+            groups = groups }):relu()
+          local what = ("%s in %d groups%s"):format(dtype, groups, last and ", last" or "")
+          if got:stride(2) ~= want:stride(2) or got:to_bytes() ~= want:to_bytes() then
+            error(what .. ": differs", 0)
+          end
+          local known = want:eq(want):sum():item()
+          if known == 0 or known == want:numel() then error(what .. ": shows nothing", 0) end
+        end
+      end
+    end
+  end
+  local none = I.native_conv_relu(ml.zeros(1, 0, 4, { device = "cuda" }), ml.zeros(2, 0, 3, { device = "cuda" }),
+    ml.tensor({ -1.0, 2 }):cuda(), { 1 }, { 0 }, { 1 }, 1)
+  same("no channels", none, ml.tensor { { { 0.0, 0 }, { 2, 2 } } }, 0)
+end)
+
 on_device("sums over many images and positions", function()
   for _, dtype in ipairs(FLOATS) do
     case(dtype, { 9, 3, 17, 19 }, 4, { 3, 3 }, { padding = 1 })
@@ -199,6 +227,45 @@ on_device("channels side by side, in every dtype", function()
   last_case("float32", { 0, 8, 6, 6 }, 4, { 3, 3 }, {})
 end)
 
+on_device("few channels in each group, side by side", function()
+  for _, dtype in ipairs(FLOATS) do
+    -- Depthwise: packs of channels, strips that end with their line and in it, more than a block has.
+    last_case(dtype, { 2, 16, 7, 9 }, 16, { 3, 3 }, { groups = 16, padding = 1 })
+    last_case(dtype, { 1, 24, 9, 8 }, 24, { 5, 2 }, { groups = 24, stride = { 2, 3 }, padding = { 2, 0 } })
+    last_case(dtype, { 2, 8, 10, 12 }, 8, { 3, 2 }, { groups = 8, dilation = { 1, 3 }, padding = 2 })
+    last_case(dtype, { 1, 280, 3, 2 }, 280, { 1, 2 }, { groups = 280 })
+    last_case(dtype, { 1, 16, 3, 4, 5 }, 16, { 2, 3, 2 }, { groups = 16, padding = 1, stride = { 1, 2, 1 } })
+    last_case(dtype, { 3, 8, 2, 2 }, 8, { 2, 2 }, { groups = 8 })
+    -- Several channels for one, and of several.
+    last_case(dtype, { 2, 8, 6, 5 }, 24, { 3, 3 }, { groups = 8, stride = 2, padding = 1 })
+    last_case(dtype, { 2, 12, 6, 5 }, 16, { 3, 2 }, { groups = 4, dilation = { 2, 1 } })
+    last_case(dtype, { 1, 40, 4, 4 }, 10, { 2, 2 }, { groups = 10, padding = 1 })
+  end
+  -- More positions than one piece of the gradient has.
+  last_case("float32", { 3, 8, 30, 31 }, 8, { 3, 3 }, { groups = 8, padding = 1 })
+  last_case("float32", { 0, 8, 6, 6 }, 8, { 3, 3 }, { groups = 8 })
+end)
+
+on_device("depthwise, side by side: no copies of images", function()
+  local last = { memory_format = "channels_last" }
+  local x = ml.randn(2, 32, 40, 40):cuda():contiguous(last):requires_grad_()
+  local w = ml.randn(32, 1, 3, 3):cuda():requires_grad_()
+  local image = x:numel() * 4
+  local function more_than(body)
+    local before = ml.cuda.memory_allocated()
+    ml.cuda.reset_peak_memory_stats()
+    local kept = body()
+    return ml.cuda.max_memory_allocated() - before, kept
+  end
+  local y
+  local extra = more_than(function() y = F.conv2d(x, w, { padding = 1, groups = 32 }) end)
+  harness.expect.truthy(extra < image + image // 4, extra)
+  local g = ml.ones(y.shape):cuda():contiguous(last)
+  extra = more_than(function() y:backward(g) end)
+  -- The gradient of the images, and pieces of the weight's.
+  harness.expect.truthy(extra < image + image // 2, extra)
+end)
+
 on_device("channels side by side that begin at any element", function()
   for _, dtype in ipairs(FLOATS) do
     local x = ml.randn(2, 5, 6, 16):to(dtype)
@@ -208,6 +275,9 @@ on_device("channels side by side that begin at any element", function()
     local view = store:narrow(1, 2, x:numel()):view(x.shape)
     view:copy_(x)
     same(dtype, F.conv2d(view:permute(1, 4, 2, 3), w:cuda()), want, TOLERANCE[dtype])
+    local thin = ml.randn(16, 1, 2, 2):to(dtype)
+    same("depthwise " .. dtype, F.conv2d(view:permute(1, 4, 2, 3), thin:cuda(), { groups = 16 }),
+      F.conv2d(x:permute(1, 4, 2, 3), thin, { groups = 16 }), TOLERANCE[dtype])
   end
 end)
 

@@ -99,6 +99,38 @@ on_device("every kind of convolution in four dtypes, with gradients", function()
   end
 end)
 
+-- relu of a convolution in one, as programs compute it.
+local function conv_relu(case)
+  local function list(value)
+    return type(value) == "table" and value or ml.full({ #case[2] - 2 }, value):tolist()
+  end
+  return function(x, w, b)
+    return ml._internal.native_conv_relu(x, w, b, list(case[4]), list(case[5]), list(case[6]), case[7])
+  end
+end
+
+on_device("with relu, in four dtypes, as they lie, with gradients; what is no number stays", function()
+  for _, case in ipairs(CASES) do
+    for _, dtype in ipairs(DTYPES) do
+      local what = case[1] .. " of " .. dtype .. " with relu"
+      local x, w = small(case[2]):to(dtype), small(case[3]):to(dtype)
+      for _, last in ipairs { false, #case[2] == 4 } do
+        if last then x = x:contiguous { memory_format = "channels_last" } end
+        -- Far from 0, where rounding decides which gradients there are.
+        local got = agree(what, conv_relu(case), x, w, small { case[3][1] }:to(dtype):add(0.125), TOLERANCE[dtype])
+        expect.truthy(got[1]:ge(0):all():item(), what)
+        agree(what .. " without bias", conv_relu(case), x, w, nil, TOLERANCE[dtype])
+      end
+    end
+  end
+  local x, w = ml.randn(1, 3, 6, 6), ml.randn(4, 3, 3, 3)
+  x[1][1][2][2], x[1][2][5][5] = 0 / 0, 1 / 0
+  local there = conv_relu(CASES[1])(x:cuda(), w:cuda(), ml.randn(4):cuda()):cpu()
+  local here = ml.conv2d(x, w):relu()
+  expect.truthy(there:ne(there):equal(here:ne(here)))
+  expect.truthy(there:eq(1 / 0):equal(here:eq(1 / 0)) and here:eq(1 / 0):any():item())
+end)
+
 on_device("transposed ones with padding and output padding", function()
   local x, w, b = ml.randn(2, 4, 5, 3), ml.randn(4, 3, 3, 2), ml.randn(6)
   agree("conv_transpose2d", function(...)
@@ -252,7 +284,7 @@ local SCRIPT = [[
   local x, w, b = ml.randn(2, 4, 7, 6), ml.randn(6, 4, 3, 3), ml.randn(6)
   local function compute(device)
     local a, k = x:to(device):detach():requires_grad_(), w:to(device):detach():requires_grad_()
-    local y = ml.conv2d(a, k, b:to(device), 2, 1)
+    local y = (convolve or ml.conv2d)(a, k, b:to(device), 2, 1)
     y:sum():backward()
     return y, a.grad, k.grad
   end
@@ -298,6 +330,30 @@ emulated.test("algorithms, arithmetic and order follow the settings and the tens
   expect.equal(count(text, "backward filter by 3, default, channels last"), 1, text)
   text = told("log", "cudnn.enabled = false print(check())")
   expect.equal(text, "right\n")
+end)
+
+emulated.test("relu is a part of the graph, with zeros where there is no bias", function()
+  local lines = [[
+    local function both(a, k, c) return ml.conv2d(a, k, c, 2, 1):relu() end
+    local a, k, c = x:cuda(), w:cuda(), b:cuda()
+    local fast = ml.compile(both)
+    local function compiled(bias)
+      for _ = 1, 3 do got = fast(a, k, bias) end
+      local off = (got:cpu() - both(a:cpu(), k:cpu(), bias and bias:cpu())):abs():amax():item()
+      assert(off < 0.01, off)
+    end
+  ]]
+  local text = told("log", lines .. "compiled(c) compiled(c) compiled(nil)")
+  expect.equal({ count(text, "forward with bias and relu by 1"), count(text, "forward with bias by 1"),
+    count(text, "looks up forward with bias and relu") }, { 5, 2, 1 }, text)
+  text = told("log", lines .. "cudnn.deterministic, cudnn.allow_tf32 = true, false compiled(c)")
+  expect.equal(count(text, "forward with bias and relu by 3"), 1, text)
+  text = told("log", lines .. "a, k, c = a:double(), k:double(), c:double() compiled(c)")
+  expect.equal({ count(text, "relu"), count(text, "forward by 1, default") }, { 0, 3 }, text)
+  text = told("unsupported,log", lines .. "compiled(c) compiled(nil)")
+  expect.equal(count(text, " by "), 0, text)
+  text = told("fussy,log", lines .. "compiled(c) compiled(c)")
+  expect.equal(count(text, "forward with bias and relu by 2"), 4, text)
 end)
 
 emulated.test("plans that are used are kept: a large network is planned once", function()
@@ -369,9 +425,13 @@ emulated.test("where memory is short an algorithm that wants less is taken", fun
   expect.truthy(text:find "right", text)
 end)
 
+local RELU = [[
+  function convolve(a, k, c) return ml._internal.native_conv_relu(a, k, c, { 2, 2 }, { 1, 1 }, { 1, 1 }, 1) end
+]]
+
 emulated.test("every call fails once: an error of the device, or the right numbers", function()
-  for _, kind in ipairs { "memory", "unknown", "invalid", "lost" } do
-    local failed = emulated.fail_cudnn(SCRIPT, kind, function(failed, call)
+  for i, kind in ipairs { "memory", "unknown", "invalid", "lost", "memory", "unknown" } do
+    local failed = emulated.fail_cudnn(i > 4 and RELU .. SCRIPT or SCRIPT, kind, function(failed, call)
       -- Those in front of the first convolution are another test's; of the many that describe a
       -- graph every third.
       return failed == 0 and 5 or call:find "^cudnnBackend" and 3 or 1

@@ -20,6 +20,36 @@ test("a chain of pointwise ops", function()
   case.expect_runs(fast, 3)
 end)
 
+test("relu behind a convolution runs as a part of it, with the same bits", function()
+  -- By matrix products, by rows, by oneDNN, with images and filters exchanged, as it lies.
+  local layers = { nn.Conv2d(4, 6, 1), nn.Conv2d(6, 6, 3, { padding = 1, groups = 6 }), nn.Conv2d(6, 32, 3),
+    nn.Conv2d(32, 2, 3, { padding = 1, bias = false }) }
+  for _, dtype in ipairs { "float32", "float64", "float16", "bfloat16" } do
+    for _, format in ipairs { "contiguous_format", "channels_last" } do
+      local function f(x)
+        local out = {}
+        for i, layer in ipairs(layers) do
+          x = layer(x):relu()
+          out[i] = ml.max_pool2d(x, 2)
+        end
+        return out
+      end
+      for _, layer in ipairs(layers) do layer:to(ml[dtype]) end
+      local fast = ml.compile(f)
+      for i = 1, 4 do
+        local x = ml.randn(3, 4, 20, 20)
+        if i == 4 then x[1][2][3][4], x[2][1][17][2] = 0 / 0, 1 / 0 end
+        x = x:to(dtype):contiguous { memory_format = format }
+        local got, want = fast(x), f(x)
+        for k = 1, #layers do
+          expect.truthy(case.same_bits(got[k], want[k]), ("%s %s layer %d"):format(dtype, format, k))
+        end
+      end
+      expect.truthy(fast:explain():find("12 ops in 8 steps", 1, true), fast:explain())
+    end
+  end
+end)
+
 test("an empty chain returns its arguments", function()
   local fast = ml.compile(function(a, b) return b, a end)
   for _ = 1, 4 do

@@ -52,6 +52,14 @@ local function stepper(new_optimizer, inside)
   end
 end
 
+test("relu that is a part of the convolution before it", function()
+  local fast = beside(function()
+    return nn.Sequential(nn.Unflatten(2, { 1, 2, 2 }), nn.Conv2d(1, 6, 2, { padding = 1 }), nn.ReLU(), nn.Conv2d(6, 3, 3),
+      nn.ReLU(), nn.Flatten())
+  end, stepper(function(parameters) return optim.SGD(parameters, { lr = 0.1 }) end), 8)
+  case.expect_runs(fast, 3)
+end)
+
 local OPTIMIZERS = {
   SGD = { lr = 0.1, momentum = 0.9 }, Adam = { lr = 0.01 }, AdamW = { lr = 0.01 },
   RMSprop = { lr = 0.01 }, Adagrad = { lr = 0.01 }, NAdam = { lr = 0.01 }, RAdam = { lr = 0.01 },

@@ -1,10 +1,10 @@
-// cuda/libraries/cudnn_conv_bias.cpp: convolutions with bias in one kernel: the result is written
-// once, where the addition afterwards would read and write it again.
+// cuda/libraries/cudnn_conv_graph.cpp: convolutions with bias, and with relu, in one kernel: the
+// result is written once, where what comes afterwards would read and write it again.
 #include "cuda/libraries/cudnn_headers.h"
 
 #ifdef MOONLET_HAS_CUDNN
 
-#include "cuda/libraries/cudnn_conv_bias.h"
+#include "cuda/libraries/cudnn_conv_graph.h"
 
 #include <optional>
 
@@ -36,10 +36,19 @@ Dims strides_of(const Problem& p, const Dims& sizes) {
   return p.channels_last ? format_strides(last, sizes, "conv") : contiguous_strides(sizes);
 }
 
-std::optional<GraphPlan> make_plan(const Call& call, cudnnHandle_t handle, const Problem& p) {
+// What a plan depends on.
+struct Biased {
+  Problem problem;
+  bool relu;
+  bool operator==(const Biased&) const = default;
+  size_t hash() const { return problem.hash() * 2 + relu; }
+};
+
+std::optional<GraphPlan> make_plan(const Call& call, cudnnHandle_t handle, const Biased& of) {
+  const Problem& p = of.problem;
   const bool exact = p.dtype == DType::Float32 && !p.allow_tf32;
   try {
-    return GraphPlan::of(biased_graph(p, call.op()), handle, {p.deterministic, exact});
+    return GraphPlan::of(biased_graph(p, of.relu, call.op()), handle, {p.deterministic, exact});
   } catch (const NoWay&) {
     return std::nullopt;
   }
@@ -47,7 +56,7 @@ std::optional<GraphPlan> make_plan(const Call& call, cudnnHandle_t handle, const
 
 }  // namespace
 
-Graph biased_graph(const Problem& p, const char* op) {
+Graph biased_graph(const Problem& p, bool relu, const char* op) {
   Graph out(op);
   const cudnnDataType_t type = type_of(p.dtype);
   const auto memory = [&](const Dims& sizes) {
@@ -61,22 +70,26 @@ Graph biased_graph(const Problem& p, const char* op) {
              sums = out.inner(CUDNN_DATA_FLOAT, result, strides_of(p, result));
   out.convolve(x, weight, sums, axes_of(p, p.stride), axes_of(p, p.padding),
                axes_of(p, p.dilation));
-  out.pointwise(CUDNN_POINTWISE_ADD, {sums, bias}, y);
+  const auto shifted = relu ? out.inner(CUDNN_DATA_FLOAT, result, strides_of(p, result)) : y;
+  out.pointwise(CUDNN_POINTWISE_ADD, {sums, bias}, shifted);
+  if (relu) out.pointwise(CUDNN_POINTWISE_RELU_FWD, {shifted}, y);
   return out;
 }
 
-bool run_biased(const Call& call, const Problem& p, const Operands& at, const Tensor& bias) {
+bool run_biased(const Call& call, const Problem& p, const Operands& at, const Tensor& bias,
+                bool relu) {
   if (p.dtype == DType::Float64) return false;
   cudnnHandle_t handle = handle_of(call);
   if (!handle) return false;
   const std::vector<void*> given{at.x, at.weight, at.y, bias.raw()};
-  static thread_local PlanCache<Problem, std::optional<GraphPlan>> plans(kMostPlans);
-  std::optional<GraphPlan>* found = plans.find(p);
+  static thread_local PlanCache<Biased, std::optional<GraphPlan>> plans(kMostPlans);
+  const Biased key{p, relu};
+  std::optional<GraphPlan>* found = plans.find(key);
   if (found == nullptr) {
     if (is_captured(call.stream())) return false;
-    auto made = make_plan(call, handle, p);
+    auto made = make_plan(call, handle, key);
     if (made && p.benchmark) made->time(call, handle, given, p.benchmark_limit);
-    found = &plans.keep(p, std::move(made));
+    found = &plans.keep(key, std::move(made));
   }
   return *found && (*found)->run(call, handle, given);
 }
