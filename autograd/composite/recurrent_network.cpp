@@ -192,7 +192,7 @@ void check_network(const Shape& shape, const Inputs& in) {
 
 RecurrentNetworks* library_of(const Tensor& x) {
   if (execution.capture != nullptr || program::deferral != nullptr) return nullptr;
-  if (x.device().is_cpu() || x.device().is_batched()) return nullptr;
+  if (x.numel() == 0 || x.device().is_cpu() || x.device().is_batched()) return nullptr;
   Backend* const backend = opened_backend(x.device().type);
   return backend ? backend->recurrent_networks() : nullptr;
 }

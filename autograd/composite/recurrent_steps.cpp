@@ -38,7 +38,8 @@ Tensor activated(const Tensor& x, int64_t mode) { return mode == kRnnTanh ? tanh
 void check_batch_sizes(const char* op, const std::vector<int64_t>& sizes, int64_t rows) {
   int64_t left = rows, before = rows;
   for (const int64_t size : sizes) {
-    check(size >= 1 && size <= before, op, ": batch size ", size, " after ", before,
+    // No rows at all are a batch of none.
+    check(size >= (rows == 0 ? 0 : 1) && size <= before, op, ": batch size ", size, " after ", before,
           "; they are positive and do not grow");
     check(size <= left, op, ": batch_sizes want more than the ", rows, " rows of data");
     left -= size;

@@ -91,6 +91,21 @@ test("the second direction goes back", function()
   end
 end)
 
+test("a batch of no sequences has no outputs and gradients of zero", function()
+  for _, device in ipairs(ml.cuda.is_available() and { "cpu", "cuda" } or { "cpu" }) do
+    for _, kind in ipairs { "LSTM", "GRU", "RNN" } do
+      local net = ml.nn[kind](3, 4, { num_layers = 2, bidirectional = true, batch_first = true }):to(device)
+      local x = ml.zeros(0, 9, 3, { device = device, requires_grad = true })
+      local y, state = net(x)
+      expect.equal(y.shape, { 0, 9, 8 })
+      expect.equal((kind == "LSTM" and state[1] or state).shape, { 4, 0, 4 })
+      y:sum():backward()
+      expect.equal(x.grad.shape, { 0, 9, 3 })
+      for name, p in net:named_parameters() do expect.equal(p.grad:abs():sum():item(), 0, name) end
+    end
+  end
+end)
+
 test("packed sequences are each as alone", function()
   for name in pairs(GATES) do
     -- Of lengths 4, 2 and 1.
