@@ -1,10 +1,10 @@
-// cuda/kernels/nn_attention.cuh: attention and its gradients on the host: their arguments as
-// kernels take them, how wide the tiles are, and launches.
+// cuda/kernels/attention/nn_attention.cuh: attention and its gradients on the host: their arguments
+// as kernels take them, how wide the tiles are, and launches.
 #pragma once
 
 #include <algorithm>
 
-#include "cuda/kernels/nn_attention_tiles.cuh"
+#include "cuda/kernels/attention/nn_attention_tiles.cuh"
 #include "cuda/runtime/device.h"
 #include "tensor/kernels_copy.h"
 #include "tensor/kernels_create.h"

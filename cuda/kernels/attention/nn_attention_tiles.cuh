@@ -1,5 +1,5 @@
-// cuda/kernels/nn_attention_tiles.cuh: the device's side of attention and its gradients: tiles of
-// their arguments in shared memory, and the scores of such tiles.
+// cuda/kernels/attention/nn_attention_tiles.cuh: the device's side of attention and its gradients:
+// tiles of their arguments in shared memory, and the scores of such tiles.
 #pragma once
 
 #include <cmath>

@@ -1,7 +1,7 @@
-// cuda/kernels/nn_attention.cu: attention by tiles of queries and keys, so that no more of the (l,
-// s) scores than a tile is ever held (Dao et al. 2022, arXiv:2205.14135; Dao 2023,
+// cuda/kernels/attention/nn_attention.cu: attention by tiles of queries and keys, so that no more
+// of the (l, s) scores than a tile is ever held (Dao et al. 2022, arXiv:2205.14135; Dao 2023,
 // arXiv:2307.08691).
-#include "cuda/kernels/nn_attention.cuh"
+#include "cuda/kernels/attention/nn_attention.cuh"
 #include "cuda/libraries/cudnn_attention.h"
 
 namespace moonlet::cuda {

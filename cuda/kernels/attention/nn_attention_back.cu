@@ -1,7 +1,7 @@
-// cuda/kernels/nn_attention_back.cu: the gradients of attention. Its weights are computed again,
-// once by tiles of queries and once by tiles of keys, whose sums a block adds up alone and in
-// order, so results repeat (Dao et al. 2022, arXiv:2205.14135).
-#include "cuda/kernels/nn_attention.cuh"
+// cuda/kernels/attention/nn_attention_back.cu: the gradients of attention. Its weights are computed
+// again, once by tiles of queries and once by tiles of keys, whose sums a block adds up alone and
+// in order, so results repeat (Dao et al. 2022, arXiv:2205.14135).
+#include "cuda/kernels/attention/nn_attention.cuh"
 #include "cuda/libraries/cudnn_attention.h"
 #include "tensor/kernels_reduce.h"
 
