@@ -2,6 +2,8 @@
 // again, once by tiles of queries and once by tiles of keys, whose sums a block adds up alone and
 // in order, so results repeat (Dao et al. 2022, arXiv:2205.14135).
 #include "cuda/kernels/attention/nn_attention.cuh"
+#include "cuda/kernels/attention/nn_attention_backward.cuh"
+#include "cuda/kernels/attention/nn_attention_warpgroup.cuh"
 #include "cuda/libraries/cudnn_attention.h"
 #include "tensor/kernels_reduce.h"
 
@@ -33,210 +35,12 @@ __global__ void __launch_bounds__(kThreads)
   }
 }
 
-// What a block of the way back has in shared memory and in registers. Its own rows are queries and
-// their gradients, or keys and values; the others pass by.
-template <class T>
-struct Backward {
-  using C = typename T::Sum;
-  using Element = typename T::Element;
-  Element *own[2], *pairs, *scores;
-  uint64_t* state;  // of dropout's random numbers
-  C* of_queries;    // the logarithms of sums, and the dots, of the queries of both pairs
-  Part<C, T::kSums> sums[2];
-
-  __device__ Backward(Element* memory, uint64_t* of_dropout) : state(of_dropout) {
-    own[0] = memory;
-    own[1] = own[0] + T::kOwnSize;
-    pairs = own[1] + T::kOwnSize;
-    scores = pairs + 2 * T::kPairSize + warp_rows() * T::kScoreStride;
-    of_queries = reinterpret_cast<C*>(pairs + 2 * T::kPairSize + T::kScoreSize);
-    sums[0].clear();
-    sums[1].clear();
-  }
-  __device__ Element* pair(int turn) const { return pairs + turn * T::kPairSize; }
-  __device__ C* log_sums(int turn) const { return of_queries + turn * 2 * kOther; }
-  __device__ C* dots(int turn) const { return log_sums(turn) + kOther; }
-};
-
-// Where an entry within an entry has its rows.
-struct Sides {
-  Pair x[2];
-  int64_t mask, entry, states;
-};
-
-template <class T, bool kByKeys>
-__device__ __forceinline__ Sides sides_at(const Problem<typename T::Sum>& p, int64_t entry,
-                                          int64_t within) {
-  const auto apart = positions(p.apart, entry), shared = positions(p.shared, within);
-  const auto rows = [&](Operand o) { return rows_at<T>(p.rows[o], apart.at[o] + shared.at[o]); };
-  const int64_t mask = apart.at[kMask] + shared.at[kMask],
-                first = apart.at[kEntry] + shared.at[kEntry],
-                states = apart.at[kStates] + shared.at[kStates];
-  if constexpr (kByKeys)
-    return {{{rows(kKey), rows(kQuery)}, {rows(kValue), rows(kGradient)}}, mask, first, states};
-  else
-    return {{{rows(kQuery), rows(kKey)}, {rows(kGradient), rows(kValue)}}, mask, first, states};
-}
-
-// The tile of scores that a warp has, of rows from `own` and columns from `other` on: the products
-// of both become weights and the gradients of the scores.
-template <class T, bool kByKeys>
-__device__ __forceinline__ void gradients(const Problem<typename T::Sum>& p, const Backward<T>& b,
-                                          const Sides& s, int turn, int64_t own, int64_t other,
-                                          Part<typename T::Sum, kOther>& weights,
-                                          Part<typename T::Sum, kOther>& by_weights) {
-  using C = typename T::Sum;
-  score<kByKeys>(p, s.mask, own, other, weights);
-  uint32_t dropped = 0;
-  if (p.states != nullptr) {
-    dropped = dropped_scores<kByKeys>(p, b.state, own, other);
-    drop(by_weights, dropped, p.kept);
-  }
-  C log_sums[2] = {}, dots[2] = {};
-  MOONLET_UNROLL
-  for (int upper = 0; upper < 2; ++upper) {
-    const int64_t query = own + row_in_warp() + 8 * upper;
-    if (kByKeys || query >= p.queries) continue;
-    log_sums[upper] = kUnits<C> * p.logsumexp[s.entry + query];
-    dots[upper] = p.dots[s.entry + query];
-  }
-  const int pair = 2 * (threadIdx.x % 4);
-  MOONLET_UNROLL
-  for (int n = 0; n < kOther / 8; ++n) MOONLET_UNROLL
-  for (int i = 0; i < 4; ++i) {
-    const int col = n * 8 + pair + i % 2;
-    const C log_sum = kByKeys ? kUnits<C> * b.log_sums(turn)[col] : log_sums[i / 2],
-            dot = kByKeys ? b.dots(turn)[col] : dots[i / 2];
-    const C weight = power(weights.v[n][i] - log_sum);
-    // What is not seen may be no number.
-    const C gradient = weight == C(0) ? C(0) : weight * (by_weights.v[n][i] - dot);
-    weights.v[n][i] = weight;
-    by_weights.v[n][i] = gradient;
-  }
-  if (kByKeys && p.states != nullptr) drop(weights, dropped, C(1));
-}
-
-// Begins to bring the tiles that pass by from row `other` on, and what belongs to queries.
-template <class T, bool kByKeys>
-__device__ __forceinline__ void fetch_pair(const Problem<typename T::Sum>& p, const Backward<T>& b,
-                                           const Sides& s, int turn, int64_t other, int64_t from,
-                                           bool resident) {
-  using C = typename T::Sum;
-  const int64_t end = kByKeys ? p.queries : p.keys;
-  if (resident) {
-    MOONLET_UNROLL
-    for (int i = 0; i < 2; ++i)
-      fetch_tile<T, kOther>(b.pair(turn) + i * T::kOtherSize, s.x[i].other, other, end, from);
-  }
-  if (!kByKeys || threadIdx.x >= kOther) return;
-  const int64_t query = other + threadIdx.x;
-  const int bytes = query < end ? sizeof(C) : 0;
-  copy_async<sizeof(C)>(b.log_sums(turn) + threadIdx.x, p.logsumexp + s.entry + query, bytes);
-  copy_async<sizeof(C)>(b.dots(turn) + threadIdx.x, p.dots + s.entry + query, bytes);
-}
-
-template <class T>
-__device__ __forceinline__ void round_pair(typename T::Element* pair) {
-  round_tile<T, kOther>(pair);
-  round_tile<T, kOther>(pair + T::kOtherSize);
-}
-
-// What a tile that passes by adds to the block's own rows.
-template <class T, bool kByKeys>
-__device__ __forceinline__ void pass(const Problem<typename T::Sum>& p, Backward<T>& b,
-                                     const Sides& s, int turn, int64_t first, int64_t other,
-                                     int64_t from, bool resident) {
-  using C = typename T::Sum;
-  const int64_t end_own = kByKeys ? p.keys : p.queries, end = kByKeys ? p.queries : p.keys;
-  auto* const pair = b.pair(turn);
-  Part<C, kOther> weights, by_weights;
-  weights.clear();
-  by_weights.clear();
-  add_products<T>(weights, b.own[0], pair, s.x[0], first, end_own, other, end, resident);
-  add_products<T>(by_weights, b.own[1], pair + T::kOtherSize, s.x[1], first, end_own, other, end,
-                  resident);
-  gradients<T, kByKeys>(p, b, s, turn, first + warp_rows(), other, weights, by_weights);
-  if (!resident) {
-    __syncthreads();
-    fetch_pair<T, kByKeys>(p, b, s, turn, other, from, true);
-    wait_copies();
-    round_pair<T>(pair);
-    __syncthreads();
-  }
-  const int64_t at = resident ? from : 0;
-  if (p.rows[kFirst].data != nullptr) add_scored<T>(b.sums[0], by_weights, b.scores, pair + at);
-  if (kByKeys && p.rows[kSecond].data != nullptr)
-    add_scored<T>(b.sums[1], weights, b.scores, pair + T::kOtherSize + at);
-}
-
-// What an entry within an entry adds.
-template <class T, bool kByKeys>
-__device__ __forceinline__ void pass_all(const Problem<typename T::Sum>& p, Backward<T>& b,
-                                         const Sides& s, int64_t first, int64_t from,
-                                         bool resident) {
-  // With is_causal keys are seen from their own position on, and queries see up to it.
-  const int64_t end_own = kByKeys ? p.keys : p.queries,
-                start = kByKeys && p.causal ? first / kOther * kOther : 0,
-                end = kByKeys    ? p.queries
-                      : p.causal ? min(p.keys, first + kOwn)
-                                 : p.keys;
-  if (start >= end) return;
-  __syncthreads();
-  read_state(p, s.states, b.state);
-  if (resident) {
-    MOONLET_UNROLL
-    for (int i = 0; i < 2; ++i) fetch_tile<T, kOwn>(b.own[i], s.x[i].own, first, end_own, 0);
-  }
-  fetch_pair<T, kByKeys>(p, b, s, 0, start, 0, resident);
-  int turn = 0;
-  for (int64_t other = start; other < end; other += kOther, turn ^= 1) {
-    wait_copies();
-    if (resident) {
-      if (other == start) {
-        MOONLET_UNROLL
-        for (int i = 0; i < 2; ++i) round_tile<T, kOwn>(b.own[i]);
-      }
-      round_pair<T>(b.pair(turn));
-    }
-    __syncthreads();
-    if (other + kOther < end)
-      fetch_pair<T, kByKeys>(p, b, s, turn ^ 1, other + kOther, 0, resident);
-    pass<T, kByKeys>(p, b, s, turn, first, other, from, resident);
-  }
-}
-
-template <class T, bool kByKeys>
-__device__ __forceinline__ void attend_back(const Problem<typename T::Sum>& p, const Work& w,
-                                            typename T::Element* memory, uint64_t* state) {
-  using C = typename T::Sum;
-  Backward<T> b(memory, state);
-  const int64_t first = w.tile * kOwn, from = w.part * T::kSums,
-                end_own = kByKeys ? p.keys : p.queries;
-  const bool resident = p.rows[kQuery].columns <= T::kWidth && p.rows[kValue].columns <= T::kWidth;
-  for (int64_t within = 0; within < p.within; ++within)
-    pass_all<T, kByKeys>(p, b, sides_at<T, kByKeys>(p, w.entry, within), first, from, resident);
-  // A warp's rows of its own tiles are its alone once they are read for the last time.
-  __syncthreads();
-  const Offsets<kOperands> position = positions(p.apart, w.entry);
-  const auto& at = position.at;
-  auto* staging = b.own[0] + warp_rows() * T::kStride;
-  if (p.rows[kFirst].data != nullptr)
-    store_part<T>(b.sums[0], staging, rows_at<T>(p.rows[kFirst], at[kFirst]), first + warp_rows(),
-                  end_own, from, [&](C v, int) { return v * p.scale; });
-  if (kByKeys && p.rows[kSecond].data != nullptr)
-    store_part<T>(b.sums[1], staging, rows_at<T>(p.rows[kSecond], at[kSecond]), first + warp_rows(),
-                  end_own, from, [&](C v, int) { return v * p.kept; });
-  __syncthreads();
-}
-
 template <class T, bool kByKeys>
 __global__ void __launch_bounds__(kThreads, 2)
     attend_back_kernel(MOONLET_GRID_CONSTANT const Problem<typename T::Sum> p) {
   MOONLET_DYNAMIC_SHARED(typename T::Element, memory);
   __shared__ State state;
-  const int64_t tiles = ((kByKeys ? p.keys : p.queries) + kOwn - 1) / kOwn;
-  for (int64_t i = blockIdx.x; i < p.entries * tiles * p.parts; i += gridDim.x)
-    attend_back<T, kByKeys>(p, Work(i, tiles, p.parts), memory, state.get());
+  each_tile_back<T, kByKeys>(p, memory, state.get());
 }
 
 // Calls f.template operator()<T>() with the tiles for rows of so many columns.
@@ -267,7 +71,7 @@ struct SharedBatch {
 };
 
 template <class C, class Element>
-void compute_dots(const Call& call, Batch batch, const Tensor& y, Tensor& dots) {
+void compute_dots(const Call& call, Batch batch, const Tensor& y, const Tensor& dots) {
   batch.set(kFirst, y);
   const unsigned blocks = blocks_for((dots.numel() + kWarps - 1) / kWarps * kBlock);
   MOONLET_LAUNCH((dots_kernel<C, Element>), blocks, kThreads, 0, call.stream(),
@@ -275,22 +79,27 @@ void compute_dots(const Call& call, Batch batch, const Tensor& y, Tensor& dots) 
   call.done();
 }
 
-// The gradients of `first` and, of the way by keys, of `second`, either of which may be left out.
-// Both are broadcast over the batch in one way.
-template <class T, bool kByKeys>
-void launch_back(const Call& call, Batch batch, const SharedBatch& shared, const Tensor* first,
-                 const Tensor* second, double scale, bool causal, const Tensor& logsumexp,
-                 const Tensor& dots) {
-  using C = typename T::Sum;
-  if (first) batch.set(kFirst, *first);
-  if (second) batch.set(kSecond, *second);
-  auto p = batch.problem<C>(shared.apart, shared.shared, scale, causal);
-  p.parts = std::max(parts_of(first ? first->size(-1) : 0, T::kSums),
-                     parts_of(second ? second->size(-1) : 0, T::kSums));
-  p.logsumexp = logsumexp.elements<C>();
-  p.dots = dots.elements<C>();
-  launch_tiles<C>(call, attend_back_kernel<T, kByKeys>, T::kBackwardBytes,
-                  kByKeys ? p.keys : p.queries, p);
+// Calls launch(p, by_keys) for the gradients of queries, keys and values. Those of keys and values
+// come from one launch where both are broadcast over the batch in one way.
+template <class C, class F>
+void launch_back(const Batch& batch, const Gradients& g, const F& launch) {
+  const auto by = [&](const SharedBatch& shared, bool by_keys, const Tensor* first,
+                      const Tensor* second) {
+    Batch mine = batch;
+    if (first) mine.set(kFirst, *first);
+    if (second) mine.set(kSecond, *second);
+    auto p = mine.problem<C>(shared.apart, shared.shared, g.scores.scale, g.scores.is_causal);
+    p.logsumexp = g.sums.template elements<C>();
+    p.dots = g.dots.template elements<C>();
+    launch(p, by_keys);
+  };
+  const Dims& whole = batch.sizes;
+  const SharedBatch by_query(whole, g.results[0]), by_key(whole, g.results[1]),
+      by_value(whole, g.results[2]);
+  by(by_query, false, &g.results[0], nullptr);
+  if (by_key.apart == by_value.apart) return by(by_key, true, &g.results[1], &g.results[2]);
+  by(by_key, true, &g.results[1], nullptr);
+  by(by_value, true, nullptr, &g.results[2]);
 }
 
 // Adds up the gradients of all entries of a batch, which lie in a row, where they share one.
@@ -311,6 +120,27 @@ void add_entries(const Tensor& entries, const Dims& batch, Tensor& y) {
 }
 
 }  // namespace
+
+void attention::attend_back_by_tiles(const Call& call, const Batch& batch, DType dtype,
+                                     const Gradients& g, bool by_warpgroups) {
+  visit_units(dtype, tf32_allowed(), [&]<class Unit>() {
+    using C = typename Unit::Sum;
+    compute_dots<C, typename Unit::Element>(call, batch, g.result, g.dots);
+    if constexpr (sizeof(typename Unit::Element) == 2)
+      if (by_warpgroups)
+        return launch_back<C>(batch, g, [&](const auto& p, bool by_keys) {
+          attend_back_by_warpgroups(call, dtype, batch.columns(), by_keys, p);
+        });
+    visit_backward_tiles<Unit>(call, batch.columns(), [&]<class T>() {
+      launch_back<C>(batch, g, [&](auto& p, bool by_keys) {
+        p.parts = std::max(parts_of(p.rows[kFirst].columns, T::kSums),
+                           parts_of(p.rows[kSecond].columns, T::kSums));
+        launch_tiles<C>(call, by_keys ? attend_back_kernel<T, true> : attend_back_kernel<T, false>,
+                        T::kBackwardBytes, by_keys ? p.keys : p.queries, p);
+      });
+    });
+  });
+}
 
 void flash_attention_grads(const Tensor& grad, const Tensor& query, const Tensor& key,
                            const Tensor& value, const Tensor& attn_mask, const Tensor& y,
@@ -348,24 +178,10 @@ void flash_attention_grads(const Tensor& grad, const Tensor& query, const Tensor
   const Tensor sums = converted(logsumexp, compute), result = in_rows(converted(y, query.dtype()));
   Batch batch(query, key, value, attn_mask, {dropout_p, states}, batch_of(y));
   batch.read(kGradient, converted(grad, query.dtype()));
-  Tensor dots = call.scratch(sums.sizes(), compute);
-  const SharedBatch by_query(batch.sizes, query), by_key(batch.sizes, key),
-      by_value(batch.sizes, value);
-  const bool alike = by_key.apart == by_value.apart;
-  visit_units(query.dtype(), tf32_allowed(), [&]<class Unit>() {
-    using C = typename Unit::Sum;
-    compute_dots<C, typename Unit::Element>(call, batch, result, dots);
-    visit_backward_tiles<Unit>(call, std::max(key.size(-1), value.size(-1)), [&]<class T>() {
-      const auto by_keys = [&](const SharedBatch& shared, const Tensor* first,
-                               const Tensor* second) {
-        launch_back<T, true>(call, batch, shared, first, second, scale, is_causal, sums, dots);
-      };
-      launch_back<T, false>(call, batch, by_query, &work[0], nullptr, scale, is_causal, sums, dots);
-      if (alike) return by_keys(by_key, &work[1], &work[2]);
-      by_keys(by_key, &work[1], nullptr);
-      by_keys(by_value, nullptr, &work[2]);
-    });
-  });
+  const Tensor dots = call.scratch(sums.sizes(), compute);
+  const bool by_warpgroups = warpgroups_are_right(call, query.dtype(), batch.columns());
+  attend_back_by_tiles(call, batch, query.dtype(), {{is_causal, scale}, result, sums, dots, work},
+                       by_warpgroups);
   for (int i = 0; i < 3; ++i)
     if (!lies_in_rows(*results[i])) copy_back(*results[i], work[i]);
 }
