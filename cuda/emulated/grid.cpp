@@ -25,6 +25,7 @@
 #include "fiber.h"
 #include "queue.h"
 #include "state.h"
+#include "warpgroup.h"
 #include "watch.h"
 
 namespace moonlet::emulated {
@@ -52,6 +53,7 @@ class Block {
   bool run(const void* body, ThreadLoop loop);
   Votes barrier(bool vote);
   std::uint64_t collect(Wait kind, unsigned mask, std::uint64_t value, unsigned source);
+  void join_warpgroup();
   [[noreturn]] void fail(const char* why);
 
   ~Block() { show(shared_.data(), shared_.size()); }
@@ -160,12 +162,15 @@ bool Block::run(const void* body, ThreadLoop loop) {
       current_ = next;
       switch_fiber(host_, *next);
     } else if (!failed_ && waiting_ == 0) {
-      return true;
+      if (!drop_products()) return true;
+      failed_ = true;
+      failure_ = "wgmma: a thread ended before wgmma.wait_group";
     } else if (!failed_ && !settle()) {
       failed_ = true;
       if (failure_.empty()) failure_ = "deadlock: threads wait for others that never arrive";
     }
     if (failed_) {
+      drop_products();
       drop_all();
       return false;
     }
@@ -274,6 +279,15 @@ std::uint64_t Block::collect(Wait kind, unsigned mask, std::uint64_t value, unsi
   return result_[thread];
 }
 
+void Block::join_warpgroup() {
+  const unsigned base = context.thread / kWarpgroupSize * kWarpgroupSize;
+  unsigned others = 0;
+  for (unsigned t = base; t < base + kWarpgroupSize; ++t) others += wait_[t] == Wait::kWarpgroup;
+  if (others + 1 < kWarpgroupSize) return wait(Wait::kWarpgroup);
+  for (unsigned t = base; t < base + kWarpgroupSize; ++t)
+    if (t != context.thread) wake(t);
+}
+
 /// Gives every lane of `group` its result and wakes those that wait.
 bool Block::finish(unsigned base, Wait kind, std::uint32_t group) {
   std::uint32_t yes = 0;
@@ -310,6 +324,8 @@ bool Block::settle() {
   for (unsigned base = 0; base < context.thread_count; base += kWarpSize) {
     if (!settle_warp(base)) return false;
   }
+  if (ready_count_ == 0 && std::count(wait_.begin(), wait_.end(), Wait::kWarpgroup) > 0)
+    failure_ = "wgmma: not all threads of a warpgroup take part";
   return ready_count_ > 0;
 }
 
@@ -322,7 +338,7 @@ bool Block::settle_warp(unsigned base) {
   for (unsigned lane = 0; lane < lanes; ++lane) {
     const unsigned t = base + lane;
     const Wait kind = wait_[t];
-    if (kind == Wait::kNothing || kind == Wait::kBarrier) continue;
+    if (kind == Wait::kNothing || kind == Wait::kBarrier || kind == Wait::kWarpgroup) continue;
     const std::uint32_t group = waiting(base, kind, mask_[t]);
     if (group == (mask_[t] & blocked)) {
       if (!finish(base, kind, group)) return false;
@@ -484,6 +500,8 @@ Votes vote(unsigned mask, bool yes) {
 }
 
 void sync_warp(unsigned mask) { the_block->collect(Wait::kWarp, mask, 0, 0); }
+
+void sync_warpgroup() { the_block->join_warpgroup(); }
 
 void fail_launch(const char* why) { the_block->fail(why); }
 

@@ -56,7 +56,7 @@ inline bool start_thread() {
 }
 
 /// What a thread waits for.
-enum class Wait : std::uint8_t { kNothing, kBarrier, kWarp, kShuffle, kVote };
+enum class Wait : std::uint8_t { kNothing, kBarrier, kWarp, kShuffle, kVote, kWarpgroup };
 
 /// Votes counted by a barrier or a warp: how many (barrier) or which (warp) took part and voted
 /// yes.

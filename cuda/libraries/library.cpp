@@ -11,9 +11,7 @@
 
 namespace moonlet::cuda {
 
-namespace {
-
-bool is_unwanted(std::string_view what) {
+bool is_left_out(std::string_view what) {
   const char* value = std::getenv("MOONLET_CUDA_WITHOUT");
   std::string_view names = value ? value : "";
   while (!names.empty()) {
@@ -24,10 +22,8 @@ bool is_unwanted(std::string_view what) {
   return false;
 }
 
-}  // namespace
-
 void* open_library(const char* what, const char* file) {
-  if (is_unwanted(what)) return nullptr;
+  if (is_left_out(what)) return nullptr;
   // Beside the plugin, which has its own list of folders, first.
   if (void* library = dlopen(file, RTLD_NOW | RTLD_LOCAL)) return library;
   std::string reason;

@@ -6,7 +6,7 @@
 
 #include "cuda/kernels/common/elements.cuh"
 #ifdef MOONLET_CUDA_EMULATED
-#include "cuda/emulated/grid.h"
+#include "cuda/emulated/include/wgmma.h"
 #endif
 
 namespace moonlet::cuda {
@@ -21,6 +21,7 @@ __device__ __forceinline__ void copy_async(void* to, const void* from, int count
     emulated::fail_launch("cp.async: an address is no multiple of its bytes");
   if (count > 0) std::memcpy(to, from, static_cast<size_t>(count));
   std::memset(static_cast<char*>(to) + count, 0, static_cast<size_t>(kBytes - count));
+  emulated::begin_copy(to, kBytes);
 #else
   const auto at = static_cast<uint32_t>(__cvta_generic_to_shared(to));
   if constexpr (kBytes == 16)
@@ -35,7 +36,9 @@ __device__ __forceinline__ void copy_async(void* to, const void* from, int count
 
 // Waits for all copies that this thread began. Other threads see them behind a barrier.
 __device__ __forceinline__ void wait_copies() {
-#ifndef MOONLET_CUDA_EMULATED
+#ifdef MOONLET_CUDA_EMULATED
+  emulated::wait_copies();
+#else
   asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
 }

@@ -1,5 +1,5 @@
-// cuda/kernels/nn_attention_tiles.cuh: the device's side of attention and its gradients: tiles of
-// their arguments in shared memory, and the scores of such tiles.
+// cuda/kernels/attention/nn_attention_tiles.cuh: the device's side of attention and its gradients:
+// tiles of their arguments in shared memory, and the scores of such tiles.
 #pragma once
 
 #include <cmath>
@@ -88,7 +88,8 @@ struct Tiles {
   using Unit = U;
   using Element = typename U::Element;
   using Sum = typename U::Sum;
-  static constexpr int kWidth = kColumns;
+  static constexpr int kWidth = kColumns, kRows = kOther;
+  static constexpr bool kWhole = false;  // whether rows are never wider
   static constexpr int kStride = tile_stride<Element>(kWidth);
   static constexpr int kScoreStride = tile_stride<Element>(kOther);
   static constexpr int kOwnSize = kOwn * kStride, kOtherSize = kOther * kStride;
@@ -99,6 +100,11 @@ struct Tiles {
   static constexpr int kForwardBytes = (kOwnSize + 2 * kPairSize + kScoreSize) * sizeof(Element);
   static constexpr int kBackwardBytes =
       (2 * kOwnSize + 2 * kPairSize + kScoreSize) * sizeof(Element) + 4 * kOther * sizeof(Sum);
+
+  // Where an element of a tile lies.
+  static __device__ __forceinline__ constexpr int position(int row, int col) {
+    return row * kStride + col;
+  }
 };
 
 // Tiles
@@ -135,7 +141,7 @@ __device__ __forceinline__ void fetch_tile(typename T::Element* tile, const Rows
   const auto bytes = static_cast<int>(min(max(left, int64_t{0}), int64_t{16}));
   const char* at = x.data + (first + packs.row) * stride + (from + packs.col) * kElement;
   packs.template each<kRows>([&](int row) {
-    copy_async<16>(tile + row * T::kStride + packs.col, at, row < rows ? bytes : 0);
+    copy_async<16>(tile + T::position(row, packs.col), at, row < rows ? bytes : 0);
     at += OwnPacks<T>::kStep * stride;
   });
 }
@@ -240,10 +246,10 @@ struct Window {
   int low[2], high[2];
 
   // A tile of rows from `own` and columns from `other` on.
-  template <bool kByKeys, class C>
+  template <bool kByKeys, int kCols, class C>
   static __device__ Window of(const Problem<C>& p, int64_t own, int64_t other) {
     const auto inside = [](int64_t v) {
-      return static_cast<int>(min(max(v, int64_t{0}), int64_t{kOther}));
+      return static_cast<int>(min(max(v, int64_t{0}), int64_t{kCols}));
     };
     Window out;
     const int last = inside((kByKeys ? p.queries : p.keys) - other);
@@ -259,21 +265,21 @@ struct Window {
 
 // Whether a tile of scores has some that are not seen: at the end of the rows that pass by and,
 // with is_causal, where a key is behind a query.
-template <bool kByKeys, class C>
+template <bool kByKeys, int kCols, class C>
 __device__ __forceinline__ bool at_border(const Problem<C>& p, int64_t own, int64_t other) {
-  if (other + kOther > (kByKeys ? p.queries : p.keys)) return true;
-  return p.causal && (kByKeys ? own + 15 > other : other + kOther - 1 > own);
+  if (other + kCols > (kByKeys ? p.queries : p.keys)) return true;
+  return p.causal && (kByKeys ? own + 15 > other : other + kCols - 1 > own);
 }
 
 // Calls v = f(v, position in the mask) for a tile of scores. Those outside read the mask's last.
-template <bool kByKeys, class C, class F>
+template <bool kByKeys, class C, int kCols, class F>
 __device__ __forceinline__ void each_masked(const Problem<C>& p, int64_t mask, int64_t own,
-                                            int64_t other, Part<C, kOther>& scores, const F& f) {
+                                            int64_t other, Part<C, kCols>& scores, const F& f) {
   const int64_t along = kByKeys ? p.mask.col : p.mask.row,
                 across = kByKeys ? p.mask.row : p.mask.col,
                 last_own = (kByKeys ? p.keys : p.queries) - 1;
   const auto last =
-      static_cast<int>(min((kByKeys ? p.queries : p.keys) - other, int64_t{kOther})) - 1;
+      static_cast<int>(min((kByKeys ? p.queries : p.keys) - other, int64_t{kCols})) - 1;
   int64_t start[2];
   MOONLET_UNROLL
   for (int upper = 0; upper < 2; ++upper)
@@ -282,9 +288,9 @@ __device__ __forceinline__ void each_masked(const Problem<C>& p, int64_t mask, i
 }
 
 // What a mask does to a tile of scores; what kind it is, is asked once.
-template <bool kByKeys, class C>
+template <bool kByKeys, class C, int kCols>
 __device__ __forceinline__ void add_mask(const Problem<C>& p, int64_t mask, int64_t own,
-                                         int64_t other, Part<C, kOther>& scores) {
+                                         int64_t other, Part<C, kCols>& scores) {
   const Mask& m = p.mask;
   if (m.truth) {
     each_masked<kByKeys>(p, mask, own, other, scores,
@@ -302,14 +308,14 @@ __device__ __forceinline__ void add_mask(const Problem<C>& p, int64_t mask, int6
 
 // The products of a warp's tile, of rows from `own` and columns from `other` on, become scores,
 // minus infinity where a query does not see a key.
-template <bool kByKeys, class C>
+template <bool kByKeys, class C, int kCols>
 __device__ __forceinline__ void score(const Problem<C>& p, int64_t mask, int64_t own, int64_t other,
-                                      Part<C, kOther>& scores) {
+                                      Part<C, kCols>& scores) {
   const C factor = p.scale * kUnits<C>;
   scores.each([&](C& v, int, int) { v *= factor; });
   if (p.mask.data != nullptr) add_mask<kByKeys>(p, mask, own, other, scores);
-  if (!at_border<kByKeys>(p, own, other)) return;
-  const Window seen = Window::of<kByKeys>(p, own, other);
+  if (!at_border<kByKeys, kCols>(p, own, other)) return;
+  const Window seen = Window::of<kByKeys, kCols>(p, own, other);
   scores.each([&](C& v, int upper, int col) {
     if (col < seen.low[upper] || col >= seen.high[upper]) v = hidden<C>();
   });
@@ -328,7 +334,7 @@ __device__ __forceinline__ void read_state(const Problem<C>& p, int64_t offset, 
 // belongs to this one, in groups of kShift bits.
 template <int kShift>
 __device__ __forceinline__ uint32_t exchange_bits(uint32_t bits, int lanes) {
-  constexpr uint32_t kLow = kShift == 1 ? 0x5555 : 0x3333;
+  constexpr uint32_t kLow = kShift == 1 ? 0x55555555 : 0x33333333;
   const uint32_t other = __shfl_xor_sync(kAllLanes, bits, lanes);
   if (threadIdx.x & lanes) return (bits & (kLow << kShift)) | ((other >> kShift) & kLow);
   return (bits & kLow) | ((other & kLow) << kShift);
@@ -337,17 +343,17 @@ __device__ __forceinline__ uint32_t exchange_bits(uint32_t bits, int lanes) {
 // Which scores of a warp's tile, of rows from `own` and columns from `other` on, dropout drops: bit
 // 4 n + i for number i of the thread's n-th. A block of random numbers is for four keys of a query,
 // which several lanes hold, or the rows of several lanes: each draws some of them.
-template <bool kByKeys, class C>
+template <bool kByKeys, int kCols, class C>
 __device__ __forceinline__ uint32_t dropped_scores(const Problem<C>& p, const uint64_t* state,
                                                    int64_t own, int64_t other) {
-  static_assert(kOther == 32);
+  static_assert(kCols <= 64);
   const Philox rng{state[0], state[1]};
   const int turn = threadIdx.x % 4, row = row_in_warp(), quarter = row % 4;
   const int64_t query = kByKeys ? other + 2 * turn + quarter % 2 : own + row + 8 * (turn % 2),
                 keys = kByKeys ? own + row - quarter + quarter / 2 * 8 : other + turn / 2 * 4;
   uint32_t bits = 0;
   MOONLET_UNROLL
-  for (int n = 0; n < kOther / 8; ++n) {
+  for (int n = 0; n < kCols / 8; ++n) {
     const int64_t block = kByKeys ? (query + 8 * n) * p.row_blocks + keys / 4
                                   : query * p.row_blocks + keys / 4 + 2 * n;
     const PhiloxBlock drawn = rng.block(static_cast<uint64_t>(block));
@@ -359,10 +365,10 @@ __device__ __forceinline__ uint32_t dropped_scores(const Problem<C>& p, const ui
 }
 
 // Zeros where a bit of dropped_scores says so, else the value times `kept`.
-template <class C>
-__device__ __forceinline__ void drop(Part<C, kOther>& part, uint32_t bits, C kept) {
+template <class C, int kCols>
+__device__ __forceinline__ void drop(Part<C, kCols>& part, uint32_t bits, C kept) {
   MOONLET_UNROLL
-  for (int n = 0; n < kOther / 8; ++n) MOONLET_UNROLL
+  for (int n = 0; n < kCols / 8; ++n) MOONLET_UNROLL
   for (int i = 0; i < 4; ++i)
     part.v[n][i] = (bits >> (4 * n + i) & 1) != 0 ? C(0) : part.v[n][i] * kept;
 }

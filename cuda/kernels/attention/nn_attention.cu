@@ -1,7 +1,9 @@
-// cuda/kernels/nn_attention.cu: attention by tiles of queries and keys, so that no more of the (l,
-// s) scores than a tile is ever held (Dao et al. 2022, arXiv:2205.14135; Dao 2023,
+// cuda/kernels/attention/nn_attention.cu: attention by tiles of queries and keys, so that no more
+// of the (l, s) scores than a tile is ever held (Dao et al. 2022, arXiv:2205.14135; Dao 2023,
 // arXiv:2307.08691).
-#include "cuda/kernels/nn_attention.cuh"
+#include "cuda/kernels/attention/nn_attention.cuh"
+#include "cuda/kernels/attention/nn_attention_forward.cuh"
+#include "cuda/kernels/attention/nn_attention_warpgroup.cuh"
 #include "cuda/libraries/cudnn_attention.h"
 
 namespace moonlet::cuda {
@@ -9,77 +11,6 @@ namespace moonlet::cuda {
 using namespace attention;  // NOLINT(google-build-using-namespace)
 
 namespace {
-
-// A thread's rows of the softmax so far: the greatest score, and this thread's part of the sum.
-template <class C>
-struct Running {
-  C top[2] = {hidden<C>(), hidden<C>()}, sum[2] = {C(0), C(0)};
-};
-
-// The scores become exp(score - top), and what was added up is scaled to the new top: rarely, as it
-// is seldom a new one.
-template <class T>
-__device__ __forceinline__ void weigh(Part<typename T::Sum, kOther>& scores,
-                                      Running<typename T::Sum>& row,
-                                      Part<typename T::Sum, T::kWidth>& y) {
-  using C = typename T::Sum;
-  C top[2] = {row.top[0], row.top[1]};
-  scores.each([&](C v, int upper, int) { top[upper] = max(top[upper], v); });
-  C shift[2], factor[2];
-  MOONLET_UNROLL
-  for (int upper = 0; upper < 2; ++upper) {
-    top[upper] = combine_row(top[upper], [](C a, C b) { return max(a, b); });
-    shift[upper] = top[upper] == hidden<C>() ? C(0) : top[upper];
-    factor[upper] = power(row.top[upper] - shift[upper]);
-    row.top[upper] = top[upper];
-    row.sum[upper] *= factor[upper];
-  }
-  scores.each([&](C& v, int upper, int) {
-    v = power(v - shift[upper]);
-    row.sum[upper] += v;
-  });
-  if (__any_sync(kAllLanes, factor[0] != C(1) || factor[1] != C(1)))
-    y.each([&](C& v, int upper, int) { v *= factor[upper]; });
-}
-
-// The results of a range of the keys, to be combined with those of the others.
-template <class C, int kCols>
-__device__ __forceinline__ void store_split(const Problem<C>& p, int64_t split, int64_t entry,
-                                            int64_t first, int64_t from, Part<C, kCols>& sums,
-                                            const C (&factor)[2]) {
-  const int64_t row = split * p.entries * p.queries + entry + first + row_in_warp(),
-                columns = p.rows[kGradient].columns;
-  sums.each([&](C v, int upper, int col) {
-    if (first + row_in_warp() + 8 * upper < p.queries && from + col < columns)
-      p.split_results[(row + 8 * upper) * columns + from + col] = v * factor[upper];
-  });
-}
-
-// The results, and the logarithms of the sums.
-template <class T>
-__device__ __forceinline__ void finish(const Problem<typename T::Sum>& p, const Work& w,
-                                       int64_t entry, int64_t first, const Rows& y,
-                                       Running<typename T::Sum>& row,
-                                       Part<typename T::Sum, T::kWidth>& sums,
-                                       typename T::Element* staging) {
-  using C = typename T::Sum;
-  C factor[2];
-  MOONLET_UNROLL
-  for (int upper = 0; upper < 2; ++upper) {
-    const C sum = combine_row(row.sum[upper], AddUp());
-    factor[upper] = sum == C(0) ? C(0) : p.kept / sum;
-    const int64_t query = first + row_in_warp() + 8 * upper;
-    if (w.part != 0 || threadIdx.x % 4 != 0 || query >= p.queries) continue;
-    const C log_sum = sum == C(0) ? C(HUGE_VAL) : row.top[upper] / kUnits<C> + vlog(sum);
-    if (p.splits > 1)
-      p.split_sums[w.split * p.entries * p.queries + entry + query] = log_sum;
-    else
-      p.logsumexp[entry + query] = log_sum;
-  }
-  if (p.splits > 1) return store_split(p, w.split, entry, first, w.part * T::kWidth, sums, factor);
-  store_part<T>(sums, staging, y, first, p.queries, w.part * T::kWidth,
-                [&](C v, int upper) { return v * factor[upper]; });
-}
 
 template <class T>
 __device__ __forceinline__ void attend(const Problem<typename T::Sum>& p, const Work& w,
@@ -91,9 +22,9 @@ __device__ __forceinline__ void attend(const Problem<typename T::Sum>& p, const 
   const auto& at = position.at;
   const Pair x{rows_at<T>(p.rows[kQuery], at[kQuery]), rows_at<T>(p.rows[kKey], at[kKey])};
   const Rows value = rows_at<T>(p.rows[kValue], at[kValue]);
-  const int64_t first = w.tile * kOwn, mine = first + warp_rows(), from = w.part * T::kWidth,
-                seen = p.causal ? min(p.keys, first + kOwn) : p.keys, begin = w.split * p.range,
-                end = p.splits > 1 ? min(seen, begin + p.range) : seen;
+  const int64_t first = w.tile * kOwn, mine = first + warp_rows(), from = w.part * T::kWidth;
+  const KeyRange range(p, w);
+  const int64_t begin = range.begin, end = range.end;
   const bool resident = x.own.columns <= T::kWidth;
   const auto fetch = [&](typename T::Element* pair, int64_t key) {
     if (resident) fetch_tile<T, kOther>(pair, x.other, key, end, 0);
@@ -120,7 +51,8 @@ __device__ __forceinline__ void attend(const Problem<typename T::Sum>& p, const 
     // Of few queries some warps have none.
     if (resident && mine >= p.queries) continue;
     // Before there are scores, as registers are few.
-    const uint32_t dropped = p.states != nullptr ? dropped_scores<false>(p, state, mine, key) : 0;
+    const uint32_t dropped =
+        p.states != nullptr ? dropped_scores<false, kOther>(p, state, mine, key) : 0;
     Part<C, kOther> scores;
     scores.clear();
     add_products<T>(scores, own, keys, x, first, p.queries, key, end, resident);
@@ -147,13 +79,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T>)
     attend_kernel(MOONLET_GRID_CONSTANT const Problem<typename T::Sum> p) {
   MOONLET_DYNAMIC_SHARED(typename T::Element, memory);
   __shared__ State state;
-  const int64_t tiles = (p.queries + kOwn - 1) / kOwn;
-  for (int64_t i = blockIdx.x; i < p.entries * tiles * p.parts * p.splits; i += gridDim.x) {
-    Work work(i, tiles, p.parts, p.splits);
-    // With is_causal the last tiles see the most keys.
-    work.tile = tiles - 1 - work.tile;
-    attend<T>(p, work, memory, state.get());
-  }
+  each_work(p, [&](const Work& work) { attend<T>(p, work, memory, state.get()); });
 }
 
 // Each query's results of the ranges of the keys, weighted by their shares of the sum, a warp for
@@ -191,9 +117,10 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // In how many ranges the keys are taken: in several where few queries are too few blocks for a
-// device, by the shapes alone, so that results are the same on every device.
+// device, by the shapes alone, so that results are the same on every device; of tiles of so many
+// keys.
 template <class C>
-void split_keys(Problem<C>& p) {
+void split_keys(Problem<C>& p, int tile_keys) {
   constexpr int64_t kEnoughBlocks = 512, kLeastKeys = 4 * kOther;
   const int64_t seen = p.causal ? std::min(p.keys, p.queries) : p.keys,
                 blocks = p.entries * p.parts * ((p.queries + kOwn - 1) / kOwn);
@@ -201,27 +128,23 @@ void split_keys(Problem<C>& p) {
   const int64_t splits = std::min({(kEnoughBlocks + blocks - 1) / blocks,
                                    (seen + kLeastKeys - 1) / kLeastKeys, int64_t{kWarp}});
   if (splits <= 1) return;
-  const int64_t tiles = (seen + kOther - 1) / kOther;
-  p.range = (tiles + splits - 1) / splits * kOther;
+  const int64_t tiles = (seen + tile_keys - 1) / tile_keys;
+  p.range = (tiles + splits - 1) / splits * tile_keys;
   p.splits = (seen + p.range - 1) / p.range;
 }
 
-template <class T>
-void launch_attention(const Call& call, Problem<typename T::Sum> p, int64_t columns) {
-  using C = typename T::Sum;
-  const auto launch = [&] {
-    launch_tiles<C>(call, attend_kernel<T>, T::kForwardBytes, p.queries, p);
-  };
-  p.parts = parts_of(columns, T::kWidth);
-  split_keys(p);
-  if (p.splits <= 1) return launch();
+// Calls launch(p), once for all ranges of the keys, and joins their results.
+template <class Element, class C, class F>
+void launch_ranges(const Call& call, Problem<C>& p, int tile_keys, const F& launch) {
+  split_keys(p, tile_keys);
+  if (p.splits <= 1) return launch(p);
   const int64_t rows = p.entries * p.queries;
-  const Dims of_sums{p.splits, rows}, of_results{p.splits, rows, columns};
+  const Dims of_sums{p.splits, rows}, of_results{p.splits, rows, p.rows[kGradient].columns};
   Tensor results = call.scratch(of_results, dtype_of<C>), sums = call.scratch(of_sums, dtype_of<C>);
   p.split_results = results.elements<C>();
   p.split_sums = sums.elements<C>();
-  launch();
-  MOONLET_LAUNCH((combine_splits_kernel<C, typename T::Element>),
+  launch(p);
+  MOONLET_LAUNCH((combine_splits_kernel<C, Element>),
                  blocks_for((rows + kWarps - 1) / kWarps * kBlock), kThreads, 0, call.stream(), p);
   call.done();
 }
@@ -239,6 +162,26 @@ void visit_forward_tiles(const Call& call, int64_t columns, F&& f) {
 }
 
 }  // namespace
+
+void attention::attend_by_tiles(const Call& call, const Batch& batch, DType dtype,
+                                const Scores& scores, bool by_warpgroups, Tensor& logsumexp) {
+  visit_units(dtype, tf32_allowed(), [&]<class U>() {
+    using C = typename U::Sum;
+    auto p = batch.problem<C>(batch.sizes, {}, scores.scale, scores.is_causal);
+    p.logsumexp = logsumexp.elements<C>();
+    if constexpr (sizeof(typename U::Element) == 2)
+      if (by_warpgroups)
+        return launch_ranges<typename U::Element>(call, p, kWarpgroupKeys, [&](const auto& whole) {
+          attend_by_warpgroups(call, dtype, batch.columns(), whole);
+        });
+    visit_forward_tiles<U>(call, batch.columns(), [&]<class T>() {
+      p.parts = parts_of(p.rows[kGradient].columns, T::kWidth);
+      launch_ranges<typename U::Element>(call, p, kOther, [&](const auto& whole) {
+        launch_tiles<C>(call, attend_kernel<T>, T::kForwardBytes, p.queries, whole);
+      });
+    });
+  });
+}
 
 void flash_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                      const Tensor& attn_mask, bool is_causal, double scale, double dropout_p,
@@ -265,13 +208,8 @@ void flash_attention(const Tensor& query, const Tensor& key, const Tensor& value
   const Call call(y, "scaled_dot_product_attention");
   Batch batch(query, key, value, attn_mask, {dropout_p, states}, batch_of(y));
   batch.set(kGradient, y);
-  visit_units(query.dtype(), tf32_allowed(), [&]<class U>() {
-    using C = typename U::Sum;
-    auto p = batch.problem<C>(batch.sizes, {}, scale, is_causal);
-    p.logsumexp = logsumexp.elements<C>();
-    visit_forward_tiles<U>(call, std::max(key.size(-1), value.size(-1)),
-                           [&]<class T>() { launch_attention<T>(call, p, value.size(-1)); });
-  });
+  const bool by_warpgroups = warpgroups_are_right(call, query.dtype(), batch.columns());
+  attend_by_tiles(call, batch, query.dtype(), {is_causal, scale}, by_warpgroups, logsumexp);
 }
 
 }  // namespace moonlet::cuda

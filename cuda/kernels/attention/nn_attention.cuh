@@ -1,10 +1,10 @@
-// cuda/kernels/nn_attention.cuh: attention and its gradients on the host: their arguments as
-// kernels take them, how wide the tiles are, and launches.
+// cuda/kernels/attention/nn_attention.cuh: attention and its gradients on the host: their arguments
+// as kernels take them, how wide the tiles are, and launches.
 #pragma once
 
 #include <algorithm>
 
-#include "cuda/kernels/nn_attention_tiles.cuh"
+#include "cuda/kernels/attention/nn_attention_tiles.cuh"
 #include "cuda/runtime/device.h"
 #include "tensor/kernels_copy.h"
 #include "tensor/kernels_create.h"
@@ -102,6 +102,9 @@ struct Batch {
     set(o, kept[o]);
   }
 
+  // Those of the widest rows.
+  int64_t columns() const { return std::max(rows[kKey].columns, rows[kValue].columns); }
+
   template <class C>
   Problem<C> problem(const Dims& apart, const Dims& shared, double scale, bool causal) const {
     Problem<C> out;
@@ -158,6 +161,27 @@ struct Batch {
     strides[kMask] = lies;
   }
 };
+
+// What becomes of products.
+struct Scores {
+  bool is_causal;
+  double scale;
+};
+// Attention forward by our own kernels, whose results are set in the batch: by products of
+// warpgroups, for which its rows must fit, or of warps.
+void attend_by_tiles(const Call& call, const Batch& batch, DType dtype, const Scores& scores,
+                     bool by_warpgroups, Tensor& logsumexp);
+
+// What the gradients of attention are computed of, and where they and the sums of gradient times
+// result go: those of query, key and value.
+struct Gradients {
+  Scores scores;
+  const Tensor &result, &sums, &dots;
+  const Tensor (&results)[3];
+};
+// The same for the gradients, with that of the result in the batch.
+void attend_back_by_tiles(const Call& call, const Batch& batch, DType dtype, const Gradients& g,
+                          bool by_warpgroups);
 
 // The most bytes of shared memory that a block may have.
 inline int shared_limit(const Call& call) {
