@@ -56,7 +56,8 @@ cp scripts/gpu_check/*.lua scripts/gpu_check/*.py scripts/gpu_check/*.sh scripts
 cp tests/bench/models.lua "$work/check/bench_models.lua"
 cp tests/bench/peer_torch.py "$work/check/bench_models_torch.py"
 for test in cuda cuda_kernels cuda_rows cuda_sorted cuda_graph cuda_graphed cuda_layers cuda_linalg cuda_fft \
-  cuda_conv cuda_attention cuda_loops cuda_skinny; do
+  cuda_conv cuda_attention cuda_attention_wgmma cuda_loops cuda_skinny cuda_cudnn cuda_cudnn_attention \
+  cuda_recurrent; do
   cp "tests/lua/cuda/${test}_test.lua" "$work/tests/lua/cuda/"
 done
 cp tests/lua/harness.lua tests/lua/emulated.lua tests/lua/on_device.lua tests/lua/device_checks.lua tests/lua/test_device.lua tests/lua/op_*.lua \

@@ -20,13 +20,13 @@ expect "$work/made" "bundle: [0-9]* MiB; copy it .*(glibc 2.3[56])"
 if objdump -p "$2/moonlet" | grep -q GLIBC_ABI_DT_RELR; then expect "$work/made" "(glibc 2.36)"; fi
 (cd / && unset MOONLET_SOURCE MOONLET_BUILD MOONLET_STDLIB && "$work/bundle/gpu_check" "$work/out") \
   >"$work/table" 2>"$work/errors"
-for section in versions ops paths layers large determinism memory streams training speed models cublas; do
+for section in versions ops paths layers libraries large determinism memory streams training speed models cublas; do
   expect "$work/table" "^$section *ok "
 done
 expect "$work/table" "^torch *skipped"
 expect "$work/table" "softmax .* % of the copy"
 expect "$work/table" "emulated on the host: nothing here tells of a GPU"
-expect "$work/table" "^14 sections, 0 failed"
+expect "$work/table" "^15 sections, 0 failed"
 expect "$work/table" "product .* TFLOP/s (cuBLAS .* times as fast)"
 expect "$work/table" "mlp_.*, captured step"
 expect "$work/table" "^ *float64  *[0-9]* elements"
