@@ -22,7 +22,8 @@ echo "nightly: drawn by $drawn: MOONLET_DRAWN=$drawn draws the same again"
 
 # The tests in which kernels run. Those that start processes with environments of their own, or count
 # calls of the runtime, choose their orders by themselves.
-tests='ops/device_suite cuda/cuda cuda/cuda_attention cuda/cuda_attention_wgmma cuda/cuda_conv cuda/cuda_cudnn cuda/cuda_cudnn_attention
+tests='ops/device_suite cuda/cuda cuda/cuda_attention cuda/cuda_attention_wgmma cuda/cuda_conv
+  cuda/cuda_cudnn cuda/cuda_cudnn_attention
   cuda/cuda_recurrent cuda/cuda_linalg cuda/cuda_skinny cuda/cuda_fft
   cuda/cuda_layers cuda/cuda_kernels cuda/cuda_rows cuda/cuda_sorted cuda/cuda_loops cuda/cuda_packs
   cuda/cuda_graph cuda/cuda_graphed cuda/cuda_streams cuda/cuda_parallel cuda/pinned cuda/cuda_memory

@@ -39,8 +39,8 @@ void check_batch_sizes(const char* op, const std::vector<int64_t>& sizes, int64_
   int64_t left = rows, before = rows;
   for (const int64_t size : sizes) {
     // No rows at all are a batch of none.
-    check(size >= (rows == 0 ? 0 : 1) && size <= before, op, ": batch size ", size, " after ", before,
-          "; they are positive and do not grow");
+    check(size >= (rows == 0 ? 0 : 1) && size <= before, op, ": batch size ", size, " after ",
+          before, "; they are positive and do not grow");
     check(size <= left, op, ": batch_sizes want more than the ", rows, " rows of data");
     left -= size;
     before = size;

@@ -187,12 +187,15 @@ Dims group_norm_stats(const char* op, const Tensor& x, int64_t groups) {
 
 void check_group_norm_weight(const char* op, const char* argument, const Tensor& t,
                              const Tensor& x) {
-  if (t.defined()) check_shape(op, argument, t.sizes(), {x.size(1)});
+  if (!t.defined()) return;
+  check_shape(op, argument, t.sizes(), {x.size(1)});
+  check_precision(op, argument, t, x);
 }
 
 void group_norm_grad(const char* op, const Tensor& grad, const Tensor& x, const Tensor& mean,
                      const Tensor& rstd, int64_t groups) {
   check_same_shape(op, grad, x);
+  check_precision(op, "grad", grad, x);
   const Dims stats = group_norm_stats(op, x, groups);
   check_shape(op, "mean", mean.sizes(), stats);
   check_shape(op, "rstd", rstd.sizes(), stats);
