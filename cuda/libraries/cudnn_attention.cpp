@@ -31,15 +31,7 @@ constexpr int kOften = 16;
 constexpr size_t kLeastVersion = 91600;  // older ones have known faults
 constexpr const char* kOp = "scaled_dot_product_attention";
 
-// Everything that a plan depends on, as numbers.
-struct Key {
-  std::vector<int64_t> numbers;
-  bool operator==(const Key&) const = default;
-  size_t hash() const {
-    Mixer out;
-    out.add_all(numbers);
-    return out.value();
-  }
+struct Key : NumbersKey {
   void add(const Rows4& x) {
     numbers.insert(numbers.end(), x.sizes.begin(), x.sizes.end());
     numbers.insert(numbers.end(), x.strides.begin(), x.strides.end());
@@ -118,7 +110,7 @@ std::optional<Attention> read(const Batch& batch, const Tensor& query, const Ten
 
 Key key_of(const Attention& a, int device) {
   const CudnnSettings& s = cudnn_settings;
-  Key out{{device, static_cast<int64_t>(a.dtype), a.is_causal, s.deterministic}};
+  Key out{{{device, static_cast<int64_t>(a.dtype), a.is_causal, s.deterministic}}};
   for (const Rows4* x : {&a.query, &a.key, &a.value, &a.result}) out.add(*x);
   return out;
 }

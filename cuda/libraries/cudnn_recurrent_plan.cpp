@@ -18,18 +18,7 @@ namespace {
 constexpr size_t kMostPlans = 1024;    // that a thread keeps: lengths of batches
 constexpr size_t kMostNetworks = 256;  // descriptions
 
-// Everything that something depends on, as numbers.
-struct Key {
-  std::vector<int64_t> numbers;
-  bool operator==(const Key&) const = default;
-  size_t hash() const {
-    Mixer out;
-    out.add_all(numbers);
-    return out.value();
-  }
-};
-
-Key key_of(const RecurrentProblem& p) {
+NumbersKey key_of(const RecurrentProblem& p) {
   const recurrent::Shape& s = p.shape;
   return {{s.mode, s.has_biases, s.layers, s.bidirectional, p.device, static_cast<int64_t>(p.dtype),
            p.features, p.size, p.allow_tf32}};
@@ -170,8 +159,8 @@ std::shared_ptr<const RecurrentDescription> description_of(cudnnHandle_t handle,
                                                            const RecurrentProblem& p,
                                                            const char* op) {
   using Kept = std::shared_ptr<const RecurrentDescription>;
-  static thread_local PlanCache<Key, Kept> networks(kMostNetworks);
-  const Key key = key_of(p);
+  static thread_local PlanCache<NumbersKey, Kept> networks(kMostNetworks);
+  const NumbersKey key = key_of(p);
   if (const Kept* known = networks.find(key)) return *known;
   return networks.keep(key, describe(handle, p, op));
 }
@@ -181,8 +170,8 @@ std::shared_ptr<const RecurrentDescription> description_of(cudnnHandle_t handle,
 const RecurrentPlan* recurrent_plan(const Call& call, cudnnHandle_t handle,
                                     const RecurrentProblem& p,
                                     const std::vector<int64_t>& batch_sizes) {
-  static thread_local PlanCache<Key, RecurrentPlan> plans(kMostPlans);
-  Key key = key_of(p);
+  static thread_local PlanCache<NumbersKey, RecurrentPlan> plans(kMostPlans);
+  NumbersKey key = key_of(p);
   key.numbers.push_back(p.trains);
   key.numbers.push_back(static_cast<int64_t>(batch_sizes.size()));
   // Those of sequences of one length are one number.

@@ -7,6 +7,7 @@
 #include <list>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace moonlet::cuda {
 
@@ -26,6 +27,17 @@ class Mixer {
 
  private:
   uint64_t value_ = 0xcbf29ce484222325u;
+};
+
+// A key of numbers: everything that a plan depends on.
+struct NumbersKey {
+  std::vector<int64_t> numbers;
+  bool operator==(const NumbersKey&) const = default;
+  size_t hash() const {
+    Mixer out;
+    out.add_all(numbers);
+    return out.value();
+  }
 };
 
 // For one thread. Keys have a member `hash`.

@@ -6,20 +6,14 @@ package.path = (arg[0]:match "^(.*)/" or ".") .. "/../?.lua;" .. package.path
 local ml = require "moonlet"
 local harness = require "harness"
 local emulated = require "emulated"
-local test, expect = harness.test, harness.expect
+local device_test = require "on_device"
+local expect = harness.expect
 
 local backends = ml.backends
 local attend = ml.nn.functional.scaled_dot_product_attention
 local TOLERANCE = { float16 = 4e-3, bfloat16 = 3e-2 }
 
-local function on_device(name, body)
-  test(name, function()
-    if not ml.cuda.is_available() then harness.skip "no CUDA device" end
-    if not backends.cudnn.is_available() then harness.skip "no cuDNN" end
-    ml.manual_seed(5)
-    body()
-  end)
-end
+local function on_device(name, body) device_test(name, body, { cudnn = true, seed = 5 }) end
 
 local function near(what, got, want, tolerance)
   got, want = got:to "cpu":to "float64", want:to "cpu":to "float64"

@@ -6,20 +6,14 @@ package.path = (arg[0]:match "^(.*)/" or ".") .. "/../?.lua;" .. package.path
 local ml = require "moonlet"
 local harness = require "harness"
 local emulated = require "emulated"
-local test, expect = harness.test, harness.expect
+local device_test = require "on_device"
+local expect = harness.expect
 local cudnn = ml.backends.cudnn
 
 local DTYPES = { "float32", "float64", "float16", "bfloat16" }
 local TOLERANCE = { float32 = 1e-5, float64 = 1e-12, float16 = 5e-3, bfloat16 = 4e-2 }
 
-local function on_device(name, body)
-  test(name, function()
-    if not ml.cuda.is_available() then harness.skip "no CUDA device" end
-    if not cudnn.is_available() then harness.skip "no cuDNN" end
-    ml.manual_seed(1)
-    body()
-  end)
-end
+local function on_device(name, body) device_test(name, body, { cudnn = true, seed = 1 }) end
 
 local function near(what, got, want, tolerance)
   expect.equal(tostring(got.shape), tostring(want.shape), what)

@@ -6,20 +6,14 @@ package.path = (arg[0]:match "^(.*)/" or ".") .. "/../?.lua;" .. package.path
 local ml = require "moonlet"
 local harness = require "harness"
 local emulated = require "emulated"
+local device_test = require "on_device"
 local test, expect = harness.test, harness.expect
 
 local nn, cudnn = ml.nn, ml.backends.cudnn
 local TOLERANCE = { float64 = 1e-12, float32 = 1e-5, float16 = 4e-3, bfloat16 = 3e-2 }
 local GATES = { lstm = 4, gru = 3, rnn_tanh = 1, rnn_relu = 1 }
 
-local function on_device(name, body)
-  test(name, function()
-    if not ml.cuda.is_available() then harness.skip "no CUDA device" end
-    if not cudnn.is_available() then harness.skip "no cuDNN" end
-    ml.manual_seed(5)
-    body()
-  end)
-end
+local function on_device(name, body) device_test(name, body, { cudnn = true, seed = 5 }) end
 
 local function near(what, got, want, tolerance)
   got, want = got:detach():to "cpu":to "float64", want:detach():to "cpu":to "float64"
