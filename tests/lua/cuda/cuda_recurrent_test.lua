@@ -264,10 +264,10 @@ on_device("graphs", function()
   graph:replay()
   step()
   near("a gradient", captured, gradient, 1e-5)
-  -- The way back alone, as often as one likes.
+  -- The way back alone, as often as one likes, while what was kept for it stays.
   local leaf = x:detach():requires_grad_()
   local sum = total((net(leaf)))
-  graph = ml.cuda.graph(function() captured = ml.autograd.grad(sum, { leaf }) end)
+  graph = ml.cuda.graph(function() captured = ml.autograd.grad(sum, { leaf }, { retain_graph = true }) end)
   for i = 1, 3 do
     graph:replay()
     near("the way back, time " .. i, captured, gradient, 1e-6)
