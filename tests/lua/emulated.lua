@@ -36,6 +36,41 @@ function emulated.output(environment, script)
   return text, ended, code
 end
 
+--- What a script prints with an emulated cuDNN that is told `words`; it must come to its end.
+---@param words string
+---@param script string
+---@return string text
+function emulated.cudnn_output(words, script)
+  local text, ended, code = emulated.output("MOONLET_EMULATED_CUDNN=" .. words, script)
+  harness.expect.equal({ ended, code }, { "exit", 0 }, text)
+  return text
+end
+
+--- The part of such a script that compares what `compute(device)` gives on both, `least` results or more:
+--- `check()` is "right", or throws.
+---@param tolerance number
+---@param least integer
+---@return string
+function emulated.compare_text(tolerance, least)
+  return ([[
+  local function check()
+    local got, want = { compute "cuda" }, { compute "cpu" }
+    assert(#want >= %d and #got == #want, #got .. " results")
+    for i = 1, #want do
+      local off = (got[i]:to "cpu" - want[i]):detach():float():abs():amax():item()
+      assert(off < %g, "result " .. i .. " is off by " .. off)
+    end
+    return "right"
+  end
+]]):format(least, tolerance)
+end
+
+--- How often a pattern is in a text.
+---@param text string
+---@param what string
+---@return integer
+function emulated.count(text, what) return select(2, text:gsub(what, "")) end
+
 --- The lines of a text.
 ---@param text string
 ---@return string[]

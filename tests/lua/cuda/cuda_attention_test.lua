@@ -5,7 +5,7 @@
 package.path = (arg[0]:match "^(.*)/" or ".") .. "/../?.lua;" .. package.path
 local ml = require "moonlet"
 local harness = require "harness"
-local test = harness.test
+local device_test = require "on_device"
 
 local F = ml.nn.functional
 local FLOATS = { "float16", "bfloat16", "float32", "float64" }
@@ -14,14 +14,12 @@ local TOLERANCE = { float16 = 4e-3, bfloat16 = 3e-2, float32 = 2e-5, float64 = 1
 -- With factors rounded to 10 bits.
 local TF32 = 4e-3
 
+-- The subject is our own kernels.
 local function on_device(name, body)
-  test(name, function()
-    if not ml.cuda.is_available() then harness.skip "no CUDA device" end
-    ml.manual_seed(7)
-    -- The subject is our own kernels.
+  device_test(name, function()
     ml.backends.cuda.enable_cudnn_sdp(false)
     body()
-  end)
+  end, { seed = 7 })
 end
 
 local function same(what, got, want, tolerance)

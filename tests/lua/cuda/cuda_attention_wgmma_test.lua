@@ -6,21 +6,21 @@
 package.path = (arg[0]:match "^(.*)/" or ".") .. "/../?.lua;" .. package.path
 local ml = require "moonlet"
 local harness = require "harness"
+local device_test = require "on_device"
 local emulated = require "emulated"
-local test, expect = harness.test, harness.expect
+local expect = harness.expect
 
 local attend = ml.nn.functional.scaled_dot_product_attention
 -- Weights are rounded to the dtype between the two products, as are the gradients of the scores.
 local TOLERANCE = { float16 = 4e-3, bfloat16 = 3e-2 }
 local DTYPES = { "float16", "bfloat16" }
 
+-- The subject is our own kernels.
 local function on_device(name, body)
-  test(name, function()
-    if not ml.cuda.is_available() then harness.skip "no CUDA device" end
-    ml.manual_seed(7)
+  device_test(name, function()
     ml.backends.cuda.enable_cudnn_sdp(false)
     body()
-  end)
+  end, { seed = 7 })
 end
 
 local function near(what, got, want, tolerance)

@@ -133,24 +133,15 @@ local SCRIPT = [[
     y:backward(gradient)
     return y, leaves[1].grad, leaves[2].grad, leaves[3].grad
   end
-  local function check()
-    local got, want = { compute "cuda" }, { compute "cpu" }
-    for i = 1, 4 do
-      local off = (got[i]:to "cpu" - want[i]):detach():float():abs():amax():item()
-      assert(off < 0.05, "result " .. i .. " is off by " .. off)
-    end
-    return "right"
-  end
-]]
+]] .. emulated.compare_text(0.05, 4)
 
 local function told(words, script)
-  local text, ended, code = emulated.output("MOONLET_EMULATED_CUDNN=" .. words, SCRIPT .. script)
-  expect.equal({ ended, code }, { "exit", 0 }, text)
+  local text = emulated.cudnn_output(words, SCRIPT .. script)
   expect.truthy(text:find "right", text)
   return text
 end
 
-local function count(text, what) return select(2, text:gsub(what, "")) end
+local count = emulated.count
 local function counts(text)
   return { count(text, "looks up attention"), count(text, "attention by"),
     count(text, "attention's gradients by") }

@@ -282,23 +282,11 @@ local SCRIPT = [[
     y:sum():backward()
     return y, a.grad, k.grad
   end
-  local function check()
-    local got, want = { compute "cuda" }, { compute "cpu" }
-    for i = 1, 3 do
-      local off = (got[i]:to "cpu" - want[i]):detach():abs():amax():item()
-      assert(off < 0.01, "result " .. i .. " is off by " .. off)
-    end
-    return "right"
-  end
-]]
+]] .. emulated.compare_text(0.01, 3)
 
-local function told(words, script)
-  local text, ended, code = emulated.output("MOONLET_EMULATED_CUDNN=" .. words, SCRIPT .. script)
-  expect.equal({ ended, code }, { "exit", 0 }, text)
-  return text
-end
+local function told(words, script) return emulated.cudnn_output(words, SCRIPT .. script) end
 
-local function count(text, what) return select(2, text:gsub(what, "")) end
+local count = emulated.count
 
 emulated.test("algorithms, arithmetic and order follow the settings and the tensors", function()
   local text = told("log", "print(check())")

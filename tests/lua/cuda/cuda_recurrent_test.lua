@@ -343,24 +343,15 @@ local SCRIPT = [[
     sum:backward()
     return y, x.grad, net.weight_ih_l0.grad, net.weight_hh_l1 and net.weight_hh_l1.grad
   end
-  local function check()
-    local got, want = { compute "cuda" }, { compute "cpu" }
-    for i = 1, #want do
-      local off = (got[i]:to "cpu" - want[i]):detach():float():abs():amax():item()
-      assert(off < 0.02, "result " .. i .. " is off by " .. off)
-    end
-    return "right"
-  end
-]]
+]] .. emulated.compare_text(0.02, 1)
 
 local function told(words, script)
-  local text, ended, code = emulated.output("MOONLET_EMULATED_CUDNN=" .. words, SCRIPT .. script)
-  expect.equal({ ended, code }, { "exit", 0 }, text)
+  local text = emulated.cudnn_output(words, SCRIPT .. script)
   expect.truthy(text:find "right", text)
   return text
 end
 
-local function count(text, what) return select(2, text:gsub(what, "")) end
+local count = emulated.count
 -- Look-ups, networks with and without a reserve, and gradients.
 local function counts(text)
   expect.equal(count(text, "gradients of data"), count(text, "gradients of weights"), text)
